@@ -109,12 +109,12 @@ class _DataKind(NamedTuple):
     has_items: bool = True
 
 
-def _words(text: str) -> frozenset[str]:
+def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ARRAY: Final = _words("shape dtype size ndim")
-_PANDAS: Final = _ARRAY | _words("index values T iloc loc at iat empty")
+_ARRAY: Final = _names("shape dtype size ndim")
+_PANDAS: Final = _ARRAY | _names("index values T iloc loc at iat empty")
 _KINDS: Final = (
     _DataKind("builtins", "str"),
     _DataKind("builtins", "bytes"),
@@ -124,36 +124,36 @@ _KINDS: Final = (
     _DataKind("builtins", "dict"),
     _DataKind("builtins", "set", has_items=False),
     _DataKind("builtins", "frozenset", has_items=False),
-    _DataKind("builtins", "range", _words("start stop step")),
-    _DataKind("builtins", "memoryview", _words("shape format nbytes")),
-    _DataKind("builtins", "complex", _words("real imag"), has_items=False),
-    _DataKind("builtins", "BaseException", _words("args"), has_items=False),
+    _DataKind("builtins", "range", _names("start stop step")),
+    _DataKind("builtins", "memoryview", _names("shape format nbytes")),
+    _DataKind("builtins", "complex", _names("real imag"), has_items=False),
+    _DataKind("builtins", "BaseException", _names("args"), has_items=False),
     _DataKind("types", "MappingProxyType"),
     _DataKind("collections.abc", "Mapping"),
     _DataKind("collections.abc", "Sequence"),
-    _DataKind("collections", "deque", _words("maxlen")),
-    _DataKind("array", "array", _words("typecode")),
+    _DataKind("collections", "deque", _names("maxlen")),
+    _DataKind("array", "array", _names("typecode")),
     _DataKind("sqlite3", "Row"),
-    _DataKind("enum", "Enum", _words("name value"), has_items=False),
+    _DataKind("enum", "Enum", _names("name value"), has_items=False),
     _DataKind(
         "datetime",
         "date",
-        _words("year month day hour minute second microsecond"),
+        _names("year month day hour minute second microsecond"),
         has_items=False,
     ),
-    _DataKind("pathlib", "PurePath", _words("name stem suffix parent parts"), has_items=False),
-    _DataKind("pandas", "DataFrame", _PANDAS | _words("columns dtypes")),
-    _DataKind("pandas", "Series", _PANDAS | _words("name hasnans")),
-    _DataKind("pandas", "Index", _ARRAY | _words("values T name names levels nlevels")),
+    _DataKind("pathlib", "PurePath", _names("name stem suffix parent parts"), has_items=False),
+    _DataKind("pandas", "DataFrame", _PANDAS | _names("columns dtypes")),
+    _DataKind("pandas", "Series", _PANDAS | _names("name hasnans")),
+    _DataKind("pandas", "Index", _ARRAY | _names("values T name names levels nlevels")),
     _DataKind("pandas.api.extensions", "ExtensionArray", _ARRAY),
     _DataKind("pandas.core.indexing", "_LocationIndexer"),
     _DataKind("pandas.core.indexing", "_ScalarAccessIndexer"),
-    _DataKind("polars", "DataFrame", _words("columns dtypes schema shape height width")),
-    _DataKind("polars", "Series", _words("name dtype shape")),
-    _DataKind("numpy", "ndarray", _ARRAY | _words("T real imag nbytes")),
+    _DataKind("polars", "DataFrame", _names("columns dtypes schema shape height width")),
+    _DataKind("polars", "Series", _names("name dtype shape")),
+    _DataKind("numpy", "ndarray", _ARRAY | _names("T real imag nbytes")),
     _DataKind("numpy", "void"),
-    _DataKind("torch", "Tensor", _words("shape dtype device ndim T")),
-    _DataKind("jax", "Array", _ARRAY | _words("T")),
+    _DataKind("torch", "Tensor", _names("shape dtype device ndim T")),
+    _DataKind("jax", "Array", _ARRAY | _names("T")),
 )
 _BY_NAME: Final[dict[str, list[_DataKind]]] = {}
 for _kind in _KINDS:

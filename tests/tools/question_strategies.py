@@ -1,4 +1,4 @@
-"""Kinds of questions, and values that may answer them."""
+"""Strategies for answer types and for their answers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NUMBERS = st.one_of(
 SCALARS: st.SearchStrategy[Any] = st.one_of(TEXTS, NUMBERS, st.booleans())
 
 
-def _made(kind: Any) -> Any:
-    """A strategy that leaves out what `kind` refuses, such as bounds with nothing between."""
+def _valid_instances(kind: Any) -> Any:
+    """Return a strategy for valid instances of `kind`."""
 
     def build(fields: dict[str, Any]) -> AnswerType | None:
         try:
@@ -52,7 +52,7 @@ OPTIONS = st.lists(
         option.value,
     ),
 ).map(tuple)
-SELECTS: st.SearchStrategy[Any] = _made(SelectAnswer)(
+SELECTS: st.SearchStrategy[Any] = _valid_instances(SelectAnswer)(
     {"options": OPTIONS},
     multi=st.booleans(),
     other=st.booleans(),
@@ -65,9 +65,9 @@ PLAIN: st.SearchStrategy[AnswerType] = st.one_of(
     st.just(BooleanAnswer()),
     st.just(SecretAnswer()),
     SELECTS,
-    _made(TextAnswer)(min_length=st.integers(0, 4), max_length=st.integers(0, 6)),
+    _valid_instances(TextAnswer)(min_length=st.integers(0, 4), max_length=st.integers(0, 6)),
     *(
-        _made(kind)(minimum=BOUNDS, maximum=BOUNDS, above=BOUNDS, below=BOUNDS)
+        _valid_instances(kind)(minimum=BOUNDS, maximum=BOUNDS, above=BOUNDS, below=BOUNDS)
         for kind in (NumberAnswer, IntegerAnswer)
     ),
 )
@@ -86,7 +86,7 @@ KINDS = st.one_of(PLAIN, FORMS)
 
 
 def answers(kind: AnswerType) -> st.SearchStrategy[JsonValue]:
-    """Values of which many answer `kind`, and many nearly do."""
+    """Return a strategy for valid answers of `kind`, and for similar invalid values."""
     near: list[st.SearchStrategy[Any]] = [SCALARS, st.none(), st.lists(SCALARS, max_size=3)]
     if isinstance(kind, SelectAnswer):
         values = st.sampled_from([*kind.values, "no option", 1, True])

@@ -1,4 +1,4 @@
-"""Values of many kinds that hold a secret, and the paths that a model can write into them."""
+"""Values of many types that contain a secret, and paths into these values."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def nested_structured() -> Any:
 
 
 def holders() -> dict[str, Any]:
-    """Return values whose parts with the name of a secret hold it, by the name of a variable."""
+    """Return values that contain the secret under a secret name, by variable name."""
     return {
         "a_dict": {"user": "ada", "password": SECRET, "pin": PIN},
         "rows": [{"user": "ada", "password": SECRET}, {"user": "bob", "password": SECRET}],
@@ -207,7 +207,7 @@ def holders() -> dict[str, Any]:
 
 
 def polars_holders() -> dict[str, Any]:
-    """Return such values of polars; none without it."""
+    """Return polars values for `holders`, if polars is installed."""
     if pl is None:
         return {}
     frame = pl.DataFrame(
@@ -217,7 +217,7 @@ def polars_holders() -> dict[str, Any]:
 
 
 def copies() -> dict[str, Any]:
-    """Return values with other names that hold the secret, which a variable has."""
+    """Return values with other names that repeat the secret of a variable."""
     raw = SECRET.encode()
     return {
         "text": SECRET,
@@ -266,7 +266,7 @@ def done_future() -> Any:
 
 
 def machinery() -> dict[str, Any]:
-    """Return modules, functions and other values that are no data."""
+    """Return modules, functions, and other values that are not data."""
     return {
         "os": os,
         "sys": sys,
@@ -295,7 +295,7 @@ ITEMS = (
 
 
 def steps(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a model can write behind a path to `value`, with the part that it leads to."""
+    """Yield the possible next steps of a path to `value`, with the parts."""
     for name in NAMES.split():
         try:
             yield f".{name}", getattr(value, name)
@@ -309,7 +309,7 @@ def steps(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def paths(name: str, value: Any, depth: int) -> Iterator[str]:
-    """Yield paths from the variable `name` with up to `depth` steps, as far as they lead."""
+    """Yield the paths from the variable `name` with up to `depth` steps."""
     yield name
     if depth and value is not None:
         for step, part in steps(value):

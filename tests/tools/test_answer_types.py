@@ -1,7 +1,7 @@
-"""Kinds of questions: schemas, answers, options, formats and limits.
+"""Tests of answer types: schemas, answers, options, formats, and limits.
 
-A whole number written as 5.0 is an integer for JSON schemas, and no answer here: a tool gets an
-`int`. That a format is right is beyond a schema.
+In JSON Schema 5.0 is an integer, but an integer question does not accept it: a tool gets an `int`.
+A schema does not check formats.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) 
 
 
 @given(PAIRS)
-def test_answers_are_stored_settled_and_described_unchanged(pair: tuple[AnswerType, Any]) -> None:
+def test_answers_are_normalized_recorded_and_formatted(pair: tuple[AnswerType, Any]) -> None:
     kind, answer = pair
     settled = kind.normalized(answer)
     assert kind.normalized(settled) == settled
@@ -135,7 +135,7 @@ def test_automatic_answer_is_valid(kind: AnswerType) -> None:
 
 
 @given(SELECTS)
-def test_label_settles_to_the_value_of_its_option(kind: SelectAnswer) -> None:
+def test_configured_label_becomes_the_value_of_its_option(kind: SelectAnswer) -> None:
     for option in kind.options:
         others = [each for each in kind.options if each.shown == option.shown]
         named = option.label is not None and option.label not in kind.values
@@ -259,9 +259,9 @@ def test_formats_accept_the_usual_spellings_only(subtests: pytest.Subtests) -> N
 
 
 UNIT = 500
-"""Size of the smaller value; the larger one is sixteen times as large."""
-MOST = 64
-"""Linear work takes 16 times as long for it, quadratic work 256 times."""
+"""Size of the smaller value. The larger value has 16 times this size."""
+MAX_RATIO = 64
+"""Maximum ratio of the times. Linear work has a ratio of 16, quadratic work of 256."""
 HOSTILE: dict[str, Callable[[int], tuple[AnswerType, Any]]] = {
     "e-mail": lambda n: (TextAnswer(format="email"), "a." * n + "@" + "b." * n),
     "address": lambda n: (TextAnswer(format="uri"), "http://" + "[" * n),
@@ -294,7 +294,7 @@ def test_checking_an_answer_takes_linear_time(
                 return process_time() - begun
 
             least = max(min(seconds(UNIT) for _ in range(3)), 0.001)
-            assert seconds(16 * UNIT) < MOST * least
+            assert seconds(16 * UNIT) < MAX_RATIO * least
 
 
 def test_options_are_compared_as_in_json() -> None:

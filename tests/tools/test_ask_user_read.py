@@ -1,4 +1,4 @@
-"""`ask_user_read`: earlier questions and answers for the model."""
+"""Tests of the tool `ask_user_read`: earlier questions and answers for the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) 
     return await BUILTINS["ask_user_read"].run(arguments, context, InlineCell())
 
 
-async def found(arguments: dict[str, Any], history: QuestionHistory = TWO) -> dict[str, Any]:
+async def read_entries(arguments: dict[str, Any], history: QuestionHistory = TWO) -> dict[str, Any]:
     outcome = await run(arguments, history)
     assert isinstance(outcome, Success), outcome
     body: dict[str, Any] = json.loads(outcome.content)
@@ -50,7 +50,7 @@ def test_both_question_tools_are_offered_with_a_description() -> None:
 
 @pytest.mark.req("RCP-72", "RCP-75", "RCP-28", "RCP-37")
 async def test_list_has_ids_values_labels_and_the_total() -> None:
-    assert await found({"action": "list", "limit": 1}) == {
+    assert await read_entries({"action": "list", "limit": 1}) == {
         "of": "this conversation",
         "total": 2,
         "entries": [
@@ -64,14 +64,14 @@ async def test_list_has_ids_values_labels_and_the_total() -> None:
             }
         ],
     }
-    first, second = (await found({"action": "list"}))["entries"]
+    first, second = (await read_entries({"action": "list"}))["entries"]
     assert (first["answer"], first["label"]) == ("pg", "Postgres")
     assert "label" not in second
 
 
 @pytest.mark.req("RCP-72", "RCP-77")
 async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
-    assert [x["id"] for x in (await found({"action": "get", "id": 2}))["entries"]] == [2]
+    assert [x["id"] for x in (await read_entries({"action": "get", "id": 2}))["entries"]] == [2]
     unknown, empty = await run({"action": "get", "id": 9}), None
     assert unknown == Failure("There is no answer with the id 9: the highest id is 2.")
     empty = await run({"action": "get", "id": 9}, QuestionHistory())
@@ -80,18 +80,20 @@ async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
 
 @pytest.mark.req("RCP-72", "RCP-79", "RCP-80")
 async def test_search_without_a_hit_is_no_error() -> None:
-    by_label = await found({"action": "query", "text": "POSTGRES"})
+    by_label = await read_entries({"action": "query", "text": "POSTGRES"})
     assert [x["id"] for x in by_label["entries"]] == [1]
-    newest = await found({"action": "query", "text": "?", "limit": 1})
+    newest = await read_entries({"action": "query", "text": "?", "limit": 1})
     assert ([x["id"] for x in newest["entries"]], newest["total"]) == ([2], 2)
-    none = await found({"action": "query", "text": "mongo"})
+    none = await read_entries({"action": "query", "text": "mongo"})
     assert none == {
         "message": "No question and no answer contains 'mongo'.",
         "of": "this conversation", "total": 0, "entries": [],
     }  # fmt: skip
-    empty = await found({"action": "query", "text": "x"}, QuestionHistory())
+    empty = await read_entries({"action": "query", "text": "x"}, QuestionHistory())
     assert empty["message"] == "No question has been answered yet: there is no history."
-    assert (await found({"action": "list"}, QuestionHistory()))["message"] == empty["message"]
+    assert (await read_entries({"action": "list"}, QuestionHistory()))["message"] == empty[
+        "message"
+    ]
 
 
 @pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
@@ -150,7 +152,7 @@ async def test_without_a_history_the_list_is_empty() -> None:
 
 @pytest.mark.req("RCP-68")
 async def test_number_of_omitted_foreign_answers_is_reported() -> None:
-    body = await found({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
+    body = await read_entries({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
     assert body["left_out"].startswith("3 by other authors")
 
 
@@ -163,6 +165,6 @@ async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
     longer = LoggedAnswer(21, MOMENT, "Q?", "x" * MAX_CHARS, "x" * MAX_CHARS)
-    one = await found({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
+    one = await read_entries({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
     assert [x["answer"] for x in one["entries"]] == ["x" * MAX_CHARS]
     assert "shortened" not in one

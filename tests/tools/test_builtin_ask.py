@@ -1,14 +1,19 @@
-"""`ask`: registration, validation, and its results in words and as an object.
+"""Tests of the tool `ask`: registration, validation, and its results as text and JSON.
 
-Rows that are settled otherwise: RPI-11 (options are optional: a text, or an own answer alone),
-RPI-13 (200 of them at most), RPI-21 (an index out of range counts as none), RPI-34 ("not answered"
-is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked
-`empty`), RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35
-(an outcome in place of a flag). RCP-94 lists the required tests. Choices and texts are
-here; prompts and required answers in `tests/agent/test_questions_of_ask.py`; storage
-and trust in `tests/session/test_question_log.py` and
-`tests/storage/test_question_log.py`; older logs in `tests/record/test_question_log_rows.py`;
-reading back in `tests/tools/test_ask_user_read.py`.
+Some requirements are implemented differently:
+
+- RPI-11: options are optional.
+- RPI-13: a question has at most 200 options.
+- RPI-21: an index out of range means no recommendation.
+- RPI-34: "not answered" and "cancelled" are different.
+- RPI-36, RCP-19: a confirmed blank text is an answer with the mark `empty`.
+- RCP-5: at most one option is recommended.
+- RCP-6, RPI-23: the number of options is advice.
+- RCP-35: an outcome replaces a flag.
+
+RCP-94 lists the required tests. See also `tests/agent/test_questions_of_ask.py` (prompts),
+`tests/session/test_question_log.py` and `tests/storage/test_question_log.py` (storage and trust),
+`tests/record/test_question_log_rows.py` (older logs), and `tests/tools/test_ask_user_read.py`.
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ async def asked(*questions: JsonValue) -> NeedsInput:
 
 
 async def problems(*questions: JsonValue, **more: Any) -> list[str]:
-    """The lines that say what is wrong with a call."""
+    """Return the listed problems of a call."""
     outcome = await run(*questions, **more)
     assert isinstance(outcome, Failure)
     first, *lines = outcome.message.split("\n")
@@ -82,7 +87,7 @@ def options(*labels: str) -> list[dict[str, str]]:
     return [{"label": label} for label in labels]
 
 
-# --- what is asked ---------------------------------------------------------------------------
+# --- valid calls -----------------------------------------------------------------------------
 
 
 @pytest.mark.req("RPI-1", "RPI-8", "RPI-10", "RPI-11", "RCP-4", "RPI-37")
@@ -198,7 +203,7 @@ async def test_question_without_text_input_has_no_warning() -> None:
     assert found.context is None
 
 
-# --- what is refused -------------------------------------------------------------------------
+# --- invalid calls ---------------------------------------------------------------------------
 
 
 @pytest.mark.req("RPI-4")
@@ -453,7 +458,7 @@ async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue])
 FORM = QuestionEnd("answered", "form")
 
 
-def own(text: str, *picks: str) -> JsonValue:
+def own_text(text: str, *picks: str) -> JsonValue:
     return {"selected": [*picks], "custom": text}
 
 
@@ -464,14 +469,14 @@ async def test_one_answer_is_a_line_for_picks_and_one_for_own_text(
     rows: list[tuple[dict[str, Any], JsonValue, str]] = [
         (SIZE, "Large", "User selected: Large"),
         (SIZE, "s", "User selected: Small (value: s)"),
-        (SIZE, own("Medium"), "User provided custom input: Medium"),
-        (SIZE, own("Large"), "User provided custom input: Large"),
-        (SIZE, own("a\n\n b"), "User provided custom input:\n  a\n  \n   b"),
+        (SIZE, own_text("Medium"), "User provided custom input: Medium"),
+        (SIZE, own_text("Large"), "User provided custom input: Large"),
+        (SIZE, own_text("a\n\n b"), "User provided custom input:\n  a\n  \n   b"),
         (NAME, "Ada", "User provided custom input: Ada"),
         (TOPPINGS, ["Basil", "o"], "User selected: [Basil, Olives (value: o)]"),
         (TOPPINGS, [], "User selected: [] (none of these)"),
-        (TOPPINGS, own("ham"), "User provided custom input: ham"),
-        (TOPPINGS, own("ham\nand eggs", "Basil", "Cheese"),
+        (TOPPINGS, own_text("ham"), "User provided custom input: ham"),
+        (TOPPINGS, own_text("ham\nand eggs", "Basil", "Cheese"),
          "User selected: [Basil, Cheese]\nUser provided custom input:\n  ham\n  and eggs"),
     ]  # fmt: skip
     for question, answer, text in rows:
@@ -488,9 +493,9 @@ async def test_several_answers_are_listed_by_id_in_order() -> None:
     answers: dict[str, JsonValue] = {
         "last": "one\n\ntwo ",
         "more": [],
-        "again": own("none"),
+        "again": own_text("none"),
         "name": "Ada",
-        "toppings": own("ham", "o", "Cheese"),
+        "toppings": own_text("ham", "o", "Cheese"),
         "size": "s",
     }
     assert (await answered(*questions, answers=answers)).content == (
@@ -518,7 +523,7 @@ async def test_one_answer_is_also_structured() -> None:
         "selectedOptions": ["Small"],
         "selected": [{"index": 0, "label": "Small", "value": "s"}],
     }
-    other: Any = (await answered(SIZE, answers={"size": own(" Medium\n")})).structured
+    other: Any = (await answered(SIZE, answers={"size": own_text(" Medium\n")})).structured
     assert (other["selectedOptions"], other["customInput"]) == ([], " Medium\n")
 
 
@@ -526,7 +531,7 @@ async def test_one_answer_is_also_structured() -> None:
 async def test_several_answers_are_also_structured_in_order() -> None:
     label = "<b>$x$ {x}</b> (Recommended)"
     first = changed(SIZE, options=options("a", label), recommended=1)
-    answers: dict[str, JsonValue] = {"size": label, "toppings": own("", "o", "Cheese")}
+    answers: dict[str, JsonValue] = {"size": label, "toppings": own_text("", "o", "Cheese")}
     whole: Any = (await answered(first, TOPPINGS, answers=answers)).structured
     assert (whole["schema"], whole["version"]) == ("jp_nb.ask", 1)
     size, toppings = whole["results"]
@@ -619,7 +624,7 @@ async def test_automatic_answer_is_marked() -> None:
 @pytest.mark.req("HB-10", "RCP-25")
 async def test_configured_answer_is_marked() -> None:
     given = end("answered", channel="configured")
-    found = await result(SIZE, answers={"size": own("XL")}, ends={"size": given})
+    found = await result(SIZE, answers={"size": own_text("XL")}, ends={"size": given})
     assert isinstance(found, Success)
     assert found.content == "Configured by the user in advance, as custom input: XL"
     found = await result(

@@ -1,4 +1,4 @@
-"""`ask_user`: registration, validation, the two runs."""
+"""Tests of the tool `ask_user`: registration, validation, and the two runs."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ MISFIT = "the accumulated answer does not match the requested answer type"
 
 
 @pytest.mark.req("R083-17", "R083-100", "R083-15", "R083-16")
-async def test_unfit_answer_is_an_error_without_details(
+async def test_invalid_answer_is_an_error_without_details(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[dict[str, Any], JsonValue]] = [
@@ -180,7 +180,7 @@ async def test_second_run_validates_the_call_again() -> None:
 
 
 @pytest.mark.req("R083-1", "R083-31", "R083-32", "R083-37", "R083-38", "R083-39", "R083-41")
-def test_it_is_registered_as_specified() -> None:
+def test_registration_follows_the_specification() -> None:
     tool = configured({}).conversation.tools["ask_user"]
     assert tool.source == "builtin"
     assert tool.enable is not None
@@ -251,7 +251,7 @@ def test_only_question_tools_ask_exclusive_questions() -> None:
     assert sorted(setting) == ["ask.py", "ask_user.py"]
 
 
-# --- what a user may configure ---------------------------------------------------------------
+# --- configuration ---------------------------------------------------------------------------
 
 
 @pytest.mark.req("R083-35", "R083-36")

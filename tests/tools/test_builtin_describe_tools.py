@@ -1,4 +1,4 @@
-"""`describe_tools`, and the documentation that it hands out."""
+"""Tests of the tool `describe_tools`, and of the documentation that it returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def describe(arguments: Mapping[str, JsonValue]) -> Outcome:
 
 
 def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
-    """The catalog of the builtins, of `functions`, and of tools without a program."""
+    """Return the documentation of built-in tools, `functions`, and tools without a program."""
     tools = [PythonTool(function) for function in functions]
     config = configured(partial, tools)
     names = config.conversation.tools
@@ -44,7 +44,7 @@ def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
 # --- the tool --------------------------------------------------------------------------------
 
 
-async def test_known_tools_are_sections_and_unknown_ones_are_named(
+async def test_known_tools_are_documented_and_unknown_tools_are_named(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[list[JsonValue], str]] = [
@@ -89,7 +89,7 @@ async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
     assert transcript.plain_text() == "Fine."
 
 
-def test_it_is_registered_as_specified() -> None:
+def test_registration_follows_the_specification() -> None:
     config = configured({})
     tool = config.conversation.tools["describe_tools"]
     assert (tool.source, tool.run, tool.format, tool.result) == (

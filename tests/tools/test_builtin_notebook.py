@@ -1,4 +1,4 @@
-"""The toolset `notebook`: cells and variables for the model, and hidden secrets."""
+"""Tests of the toolset `notebook`: cells and variables for the model, without secrets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def use(
 
 
 def data(outcome: Success) -> str:
-    """Return the data inside of the frame."""
+    """Return the data between the delimiters."""
     mark = re.search(r"up to the line `(\w+) end`", outcome.content)
     assert mark
     return "\n".join(
@@ -173,10 +173,10 @@ async def test_kernel_history_shows_the_results_in_out() -> None:
 
 
 async def test_imported_names_are_listed_without_values() -> None:
-    def own() -> None: ...
+    def local() -> None: ...
 
-    own.__module__ = "__main__"
-    names = {"b": [1, 2], "a": "text", "own": own, "math": math, "join": os.path.join, "_x": 1}
+    local.__module__ = "__main__"
+    names = {"b": [1, 2], "a": "text", "own": local, "math": math, "join": os.path.join, "_x": 1}
     names |= {"In": [""], "Out": {}, "exit": object(), "Path": type(os)}
     found = await use("notebook_variables", names)
     assert found.content.startswith("3 variables, sorted by name. ")
@@ -250,7 +250,7 @@ async def test_all_requested_rows_are_shown() -> None:
 
 
 class Answers:
-    """Answers everything; counts what was called."""
+    """Object that accepts any access, and counts the calls."""
 
     calls = 0
 
@@ -416,7 +416,7 @@ async def test_secret_in_the_error_of_a_path_is_hidden() -> None:
     assert KEY not in str(caught.value)
 
 
-# --- the frame -------------------------------------------------------------------------------
+# --- delimiters ------------------------------------------------------------------------------
 
 
 async def test_cell_content_cannot_close_the_data_frame() -> None:

@@ -1,4 +1,4 @@
-"""Command tools and formatters: input, outcomes, pipes and cancellation of real processes."""
+"""Tests of command tools and formatters with real processes."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def garbage_of_earlier_tests_is_collected() -> None:
 
 @pytest.fixture(autouse=True)
 def no_process_or_pipe_remains(garbage_of_earlier_tests_is_collected: None) -> Iterator[None]:
-    """No test leaves a child, a zombie neither, or an open pipe."""
+    """Check that a test leaves no child process, zombie, or open pipe."""
     gc.collect()
-    children, files = children_of_ours(), len(os.listdir("/dev/fd"))
+    children, files = child_processes(), len(os.listdir("/dev/fd"))
     yield
     gc.collect()
-    assert children_of_ours() <= children
+    assert child_processes() <= children
     assert len(os.listdir("/dev/fd")) <= files
 
 
-def children_of_ours() -> set[int]:
-    """The children of this process by their ids, zombies among them."""
+def child_processes() -> set[int]:
+    """Return the ids of the children of this process, including zombies."""
     with subprocess.Popen(
         ["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE, text=True
     ) as ps:
@@ -64,7 +64,7 @@ def tool_of(command: Any, *, source: str = "local") -> CommandTool:
 
 
 def python(code: str, *args: str, folder: Path) -> dict[str, Any]:
-    """A command that runs `code`."""
+    """Return a command that runs `code`."""
     script = folder / "tool.py"
     script.write_text(code, encoding="utf-8")
     return {"program": sys.executable, "args": [str(script), *args]}
@@ -94,7 +94,7 @@ async def text_of(command: Any, arguments: Any = None, **context: Any) -> str:
 
 
 async def failure_of(command: Any, arguments: Any = None, **context: Any) -> str:
-    """The message of a failure, which is all of it."""
+    """Return the message of a failure that has nothing else."""
     outcome = await run(command, arguments, **context)
     assert isinstance(outcome, Failure), outcome
     assert outcome == Failure(outcome.message)
@@ -102,7 +102,7 @@ async def failure_of(command: Any, arguments: Any = None, **context: Any) -> str
 
 
 def is_gone(pid: int) -> bool:
-    """Return True if process `pid` ended, also if it was not reaped yet."""
+    """Return True if the process ended. It may be a zombie."""
     done = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
@@ -424,7 +424,7 @@ async def test_background_process_survives_its_command() -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-# --- cancelling ------------------------------------------------------------------------------
+# --- cancellation ----------------------------------------------------------------------------
 
 STUBBORN = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > child; sleep 600' & wait; sleep 600"
 POLITE = "trap 'echo bye > said; exit' TERM; sh -c 'echo $$ > child; exec sleep 600' & wait"

@@ -1,4 +1,4 @@
-"""Templates in command lines."""
+"""Tests of templates in command lines."""
 
 from __future__ import annotations
 

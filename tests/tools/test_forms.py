@@ -1,8 +1,7 @@
-"""Forms made of types: fields, validation and the resulting instance.
+"""Tests of forms for types: fields, validation, and the resulting instance.
 
-A form has one level: an inner model, a tuple, a dictionary, a union, or a list without
-options is refused with its place, because a person fills in fields, not JSON, and MCP servers ask
-for no more.
+A form has one level, as in MCP. Inner models, tuples, dictionaries, unions, and lists without
+options are errors with the path.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from jp_nb.tools.question import FormAnswer, Question
 
 
 class Size(Enum):
-    """How large."""
+    """Size of a house."""
 
     SMALL = "s"
     EXTRA_LARGE = "xl"
@@ -59,7 +58,7 @@ class Stars(IntEnum):
 
 
 class Trip(BaseModel):
-    """Where to, and for how long."""
+    """Destination and duration."""
 
     model_config = ConfigDict(frozen=True, title="A trip")
 
@@ -76,9 +75,9 @@ class Trip(BaseModel):
 
     @field_validator("city")
     @classmethod
-    def _known(cls, city: str) -> str:
+    def _exists(cls, city: str) -> str:
         if city == "Atlantis":
-            raise ValueError("nobody has found Atlantis yet")
+            raise ValueError("Atlantis does not exist")
         return city
 
     @model_validator(mode="after")
@@ -95,7 +94,7 @@ def form(what: Any) -> FormAnswer:
 
 
 def field_of(kind: Any, default: Any = ...) -> Question:
-    """The field of a form that one annotation makes."""
+    """Return the field of a form for one annotation."""
     made = dataclasses.make_dataclass("Made", [("x", kind, dataclasses.field(default=default))])
     bare = dataclasses.make_dataclass("Made", [("x", kind)])
     [only] = form(bare if default is ... else made).fields
@@ -105,14 +104,14 @@ def field_of(kind: Any, default: Any = ...) -> Question:
 def test_form_takes_titles_options_bounds_and_defaults_from_the_model() -> None:
     question = Question.form("trip", Trip)
     assert (question.id, question.text) == ("trip", "A trip")
-    assert question.context == "Where to, and for how long."
+    assert question.context == "Destination and duration."
     assert Question.form("trip", Trip, "Where to?").text == "Where to?"
     city, days, size, whom, note = form(Trip).fields
     assert (city.id, city.text, city.context) == ("city", "Which city?", "As on a map.")
     assert city.answer_type == TextAnswer(min_length=2, lines=False)
     assert (days.text, days.default, days.required) == ("Days", 3, True)
     assert days.answer_type == IntegerAnswer(minimum=1, maximum=14)
-    assert (size.text, size.context, size.default) == ("Size", "How large.", "xl")
+    assert (size.text, size.context, size.default) == ("Size", "Size of a house.", "xl")
     options = (Option(value="s", label="Small"), Option(value="xl", label="Extra large"))
     assert size.answer_type == SelectAnswer(options=options)
     assert (whom.text, whom.default, whom.required) == ("With whom", [], False)
@@ -182,7 +181,7 @@ def test_validation_errors_are_reported_for_the_field_or_the_form() -> None:
         "size": "an answer is required",
     }
     given: dict[str, JsonValue] = {"city": "Atlantis", "days": 3, "size": "s", "with_whom": []}
-    assert trip.problems(given) == {"city": "nobody has found Atlantis yet"}
+    assert trip.problems(given) == {"city": "Atlantis does not exist"}
     long = {**given, "city": "Delft", "days": 9, "size": "xl"}
     assert trip.problems(long) == {"": "so large for so long is too much"}
     assert trip.misfit(long) == "value"
@@ -241,7 +240,7 @@ def test_default_factory_is_called_when_the_form_is_made() -> None:
 
 def test_typed_dict_omits_fields_that_are_not_required() -> None:
     class Person(TypedDict):
-        """Who."""
+        """A person."""
 
         name: str
         age: NotRequired[int]
@@ -281,7 +280,7 @@ def test_forms_of_one_type_are_equal_and_keep_their_checks() -> None:
     asked = NeedsInput(question.with_header("Trip")).question.answer_type
     assert isinstance(asked, FormAnswer)
     given: dict[str, JsonValue] = {"city": "Atlantis", "days": 3, "size": "s", "with_whom": []}
-    assert asked.problems(given) == {"city": "nobody has found Atlantis yet"}
+    assert asked.problems(given) == {"city": "Atlantis does not exist"}
 
 
 def test_form_is_serialized_without_python_checks() -> None:

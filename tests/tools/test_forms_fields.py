@@ -1,4 +1,4 @@
-"""Forms made of JSON schemas, as MCP servers ask for input."""
+"""Tests of forms for JSON schemas, as in elicitation requests of MCP servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jp_nb.tools.question import FormAnswer, Question
 
 
 def asked(schema: dict[str, Any], required: list[str] | None = None) -> FormAnswer:
-    """The form for an object that has `schema` as its only property, `x`."""
+    """Return the form for an object with the only property `x` of this schema."""
     whole = {"type": "object", "properties": {"x": schema}, "required": required or []}
     kind = Question.form("q", whole).answer_type
     assert isinstance(kind, FormAnswer)

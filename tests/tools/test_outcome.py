@@ -1,4 +1,4 @@
-"""Outcomes that processes print."""
+"""Tests of outcomes that processes print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments as models send them."""
+"""Tests of the conversion and validation of arguments."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_changing_a_default_does_not_affect_the_next_call() -> None:
     assert fill_defaults({}, DECLARED)["tags"] == ["a"]
 
 
-# --- unknown and missing ---------------------------------------------------------------------
+# --- unknown and missing arguments -----------------------------------------------------------
 
 
 def refusal(missing: str, unknown: str) -> str:

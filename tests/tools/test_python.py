@@ -1,4 +1,4 @@
-"""`@jp.tool`: schema, validation, where a function runs, what its result becomes."""
+"""Tests of `@jp.tool`: schema, validation, thread, and result."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_result_is_described_on_the_thread_that_made_it() -> None:
     assert seen == ["jp_nb tool t"]
 
 
-# --- where it runs ---------------------------------------------------------------------------
+# --- threads ---------------------------------------------------------------------------------
 
 
 class RecordingCell(InlineCell):
@@ -246,28 +246,28 @@ async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> Non
                     await run(PythonTool(fail, thread=True))
 
 
-# --- registering -----------------------------------------------------------------------------
+# --- registration ----------------------------------------------------------------------------
 
 
 def test_tool_can_be_redefined_and_removed() -> None:
     version = REGISTRY.version
 
     @jp.tool
-    def again() -> str:
+    def renamed() -> str:
         return "first"
 
-    @jp.tool(name="again", run="ask")
+    @jp.tool(name="renamed", run="ask")
     def other() -> str:
         return "second"
 
-    mine = [tool for tool in jp.tools() if tool.name == "again"]
+    mine = [tool for tool in jp.tools() if tool.name == "renamed"]
     assert [tool() for tool in mine] == ["second"]
     assert mine[0].registration["run"] == "ask"
     assert REGISTRY.version == version + 2
-    jp.remove_tool("again")
-    assert all(tool.name != "again" for tool in jp.tools())
-    with pytest.raises(UsageError, match="there is no Python tool 'again'"):
-        jp.remove_tool("again")
+    jp.remove_tool("renamed")
+    assert all(tool.name != "renamed" for tool in jp.tools())
+    with pytest.raises(UsageError, match="there is no Python tool 'renamed'"):
+        jp.remove_tool("renamed")
 
 
 def _with_positional_only(a: int, /) -> None: ...
@@ -378,7 +378,7 @@ def test_access_rule_that_matches_nothing_is_a_warning() -> None:
     assert "odd" in REGISTRY.all()
 
 
-# --- results that JSON cannot or must not hold -------------------------------------------------
+# --- results that are not JSON -----------------------------------------------------------------
 
 
 def endless() -> Iterator[int]:
@@ -475,8 +475,8 @@ def test_large_set_of_mixed_values_is_described() -> None:
     assert outcome.content.startswith("set of 5,000 items")
 
 
-class Lying:
-    """Raises when its class is read."""
+class FailingClass:
+    """Object whose `__class__` raises."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -489,7 +489,7 @@ class Lying:
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value, 1]])
 async def test_object_whose_class_raises_is_described(wrap: Any) -> None:
     def make() -> Any:
-        return wrap(Lying())
+        return wrap(FailingClass())
 
     outcome = await run(PythonTool(make))
     assert isinstance(outcome, Success)

@@ -1,4 +1,4 @@
-"""Advice about tools whose description for the model has gaps."""
+"""Tests of suggestions for incomplete descriptions of tools."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def odd_default(days: int = None, city: str = 3) -> str:  # type: ignore[assignm
     return f"{days}{city}"
 
 
-def test_well_described_tool_gets_no_advice(subtests: pytest.Subtests) -> None:
+def test_well_described_tool_gets_no_suggestions(subtests: pytest.Subtests) -> None:
     rows: list[Callable[..., Any]] = [whole, with_context]
     for function in rows:
         with subtests.test(function=function):
             assert suggest_improvements(PythonTool(function)) == ()
 
 
-def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
+def test_suggestion_names_the_problem_and_the_solution(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Callable[..., Any], list[str]]] = [
         (
             no_docstring,

@@ -1,4 +1,4 @@
-"""Questions: shape on the wire, defaults, what fits as an answer."""
+"""Tests of questions: JSON, defaults, and validation of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebook tools show no secret, whatever value holds it and whatever path leads to it."""
+"""Tests that notebook tools show no secret, for many values and paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.tools.secret_holders import PIECE, PIN, SECRET, copies, holders, mach
 ENVIRONMENT = "outside-4711-of-the-notebook"
 PIECES = [SECRET[start : start + PIECE] for start in range(len(SECRET) - PIECE + 1)]
 MANY = 80
-"""Longer paths into one value that the deep tests look at."""
+"""Number of longer paths into one value in the deep tests."""
 PARTS: list[Any] = [("head", 2), ("tail", 2), ("sample", 2)]
 
 
@@ -32,7 +32,7 @@ def environment_with_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answers(names: dict[str, Any], name: str, longer_paths: int) -> Iterator[tuple[str, str]]:
-    """Yield paths from a variable with the answers: all of one step, and some longer ones."""
+    """Yield paths from a variable with the results: all with one step, and some longer ones."""
     hide = NotebookSecrets(names)
     written = list(paths(name, names[name], 1))
     deepest = 3 if longer_paths else 1
@@ -47,30 +47,30 @@ def answers(names: dict[str, Any], name: str, longer_paths: int) -> Iterator[tup
     yield "the list", list_variables(names, "", 0, hide).content
 
 
-def leaks(answer: str) -> bool:
+def has_leak(answer: str) -> bool:
     shown = answer.replace("(set, not shown)", "")
     return any(text in shown for text in (*PIECES, str(PIN), str(PIN + 1), ENVIRONMENT))
 
 
-def leaking(names: dict[str, Any], name: str, longer_paths: int) -> list[str]:
-    """Return the paths from a variable whose answers show a secret."""
-    return [path for path, answer in answers(names, name, longer_paths) if leaks(answer)]
+def find_leaks(names: dict[str, Any], name: str, longer_paths: int) -> list[str]:
+    """Return the paths from a variable whose results show a secret."""
+    return [path for path, answer in answers(names, name, longer_paths) if has_leak(answer)]
 
 
 def check_all(subtests: pytest.Subtests, longer_paths: int) -> None:
-    """Check every holder by the names in it, then copies and machinery by the known values."""
+    """Check each holder alone, then copies and other values next to known secrets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SERVICE_PASSWORD")
         for name, value in holders().items():
             with subtests.test(name=name):
-                assert not leaking({name: value}, name, longer_paths)
+                assert not find_leaks({name: value}, name, longer_paths)
     for name, value in copies().items():
         with subtests.test(name=name):
             names = {name: value, "pin": PIN, "db_pin": PIN + 1}
-            assert not leaking(names, name, longer_paths)
+            assert not find_leaks(names, name, longer_paths)
     for name, value in machinery().items():
         with subtests.test(name=name):
-            assert not leaking({name: value, "own": holders()["own"]}, name, longer_paths)
+            assert not find_leaks({name: value, "own": holders()["own"]}, name, longer_paths)
 
 
 def test_no_value_shows_a_secret_by_name_or_by_copy(subtests: pytest.Subtests) -> None:
@@ -99,7 +99,7 @@ def test_paths_lead_only_through_data(subtests: pytest.Subtests) -> None:
         with subtests.test(path=path):
             with pytest.raises(ToolError, match=refusals) as caught:
                 read_variable(names, path, None, hide)
-            assert not leaks(str(caught.value))
+            assert not has_leak(str(caught.value))
 
 
 def test_parts_next_to_secrets_are_shown(subtests: pytest.Subtests) -> None:

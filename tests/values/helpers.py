@@ -1,4 +1,4 @@
-"""Descriptions of values, for the tests of this directory."""
+"""Helpers that describe values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of privacy for tests: parts with certain names are hidden."""
+"""Privacy rules for tests that hide parts with certain names."""
 
 from __future__ import annotations
 

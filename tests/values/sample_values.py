@@ -1,4 +1,4 @@
-"""Values of many kinds, made anew at each call: equal ones, and none of them the same object."""
+"""Sample values of many types. Each call creates equal values."""
 
 from __future__ import annotations
 
@@ -86,23 +86,23 @@ class WithAddress:
         return f"<Thing at {hex(id(self))}>"
 
 
-class OwnWords:
+class WithAiRepr:
     def _ai_repr_(self, **hints: object) -> dict[str, object]:
         return {"text/plain": f"hints: {', '.join(sorted(hints))}"}
 
 
-class LaterWords:
+class WithAsyncAiRepr:
     async def _ai_repr_(self, multimodal: bool) -> dict[str, object]:
         await asyncio.sleep(0)
         return {"text/markdown": f"**later**, images: {multimodal}"}
 
 
-class FailingWords:
+class WithFailingAiRepr:
     def _ai_repr_(self) -> object:
         raise ValueError("no words")
 
 
-class Odd(list[int]):
+class ListWithRepr(list[int]):
     def __repr__(self) -> str:
         return "an odd list"
 
@@ -205,11 +205,11 @@ def closed_database() -> sqlite3.Connection:
 
 
 OPTIONAL = ("polars frame", "polars series", "lazy frame", "plotly")
-"""Values of packages that need not be installed."""
+"""Values of optional packages."""
 
 
 def optional_values() -> dict[str, Any]:
-    """Return the values of those optional packages that are installed."""
+    """Return the values of the installed optional packages."""
     found: dict[str, Any] = {}
     if find_spec("polars"):
         import polars as pl
@@ -257,7 +257,7 @@ def sample_values() -> dict[str, Any]:
         "range": range(10),
         "cyclic": cyclic(),
         "deep": deep(),
-        "odd list": Odd([1]),
+        "odd list": ListWithRepr([1]),
         "dataclass": Point(1, Point(2)),
         "pydantic": Model(),
         "attrs": Attributes(1),
@@ -268,9 +268,9 @@ def sample_values() -> dict[str, Any]:
         "with text": WithText(),
         "with address": WithAddress(),
         "list of things": [WithAddress(), Thing(), Color.RED],
-        "own words": OwnWords(),
-        "later words": LaterWords(),
-        "failing words": FailingWords(),
+        "own words": WithAiRepr(),
+        "later words": WithAsyncAiRepr(),
+        "failing words": WithFailingAiRepr(),
         "exception": error(),
         "exception group": ExceptionGroup("several", [ValueError("a"), TypeError("b")]),
         "module": math,

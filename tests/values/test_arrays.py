@@ -39,7 +39,7 @@ def test_array_in_a_file_is_sampled(tmp_path: pathlib.Path) -> None:
 
 
 class FakeTensor:
-    """A stand-in for `torch.Tensor`, which is too large to install for a test."""
+    """Fake of `torch.Tensor`: torch is too large to install for a test."""
 
     shape = (2, 2)
     dtype = "float32"

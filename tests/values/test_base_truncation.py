@@ -1,4 +1,4 @@
-"""Cutting of texts, and removal of memory addresses."""
+"""Tests of truncation, and of the removal of memory addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jp_nb.values import base
 from tests.values.helpers import text
 
 
-def test_expression_names_exactly_the_text_that_was_cut() -> None:
+def test_expression_names_exactly_the_omitted_text() -> None:
     value = "".join(chr(33 + n % 90) for n in range(5_000))
     said = text(value, 400)
     found = re.search(

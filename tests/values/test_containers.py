@@ -76,7 +76,7 @@ def test_deleted_field_is_omitted() -> None:
 
 
 @dataclass(repr=False)
-class Spoken:
+class CustomRepr:
     a: int
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class Spoken:
 
 
 def test_custom_repr_of_a_record_is_used() -> None:
-    assert text(Spoken(1)) == "in its own words"
+    assert text(CustomRepr(1)) == "in its own words"
 
 
 def test_depth_of_a_description_is_bounded() -> None:
@@ -94,14 +94,14 @@ def test_depth_of_a_description_is_bounded() -> None:
     assert text(made).removeprefix("list of 1 item:\n[0] ") == "[" * 12 + "[… 1]" + "]" * 12
 
 
-class Worded:
+class TwoLines:
     def _ai_repr_(self) -> str:
         return "first\nsecond"
 
 
 def test_items_of_a_set_stay_in_one_line() -> None:
-    assert text({Worded(), Worded()}) == "{first second, first second}"
-    assert text([Worded()]) == "list of 1 item:\n[0]: first\nsecond"
+    assert text({TwoLines(), TwoLines()}) == "{first second, first second}"
+    assert text([TwoLines()]) == "list of 1 item:\n[0]: first\nsecond"
 
 
 class Outdated:

@@ -1,4 +1,4 @@
-"""Registered describers, and `_ai_repr_`."""
+"""Tests of registered describers and of `_ai_repr_`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_later_describer_of_a_type_replaces_the_first() -> None:
     assert jp.describe(Base()).text == "second"
 
 
-def test_text_of_a_describer_is_cut_to_the_budget() -> None:
+def test_text_of_a_describer_is_truncated_to_the_budget() -> None:
     jp.describer(Base)(lambda value, budget: Description("x" * 10_000))
     assert len(jp.describe(Base(), ValueBudget(chars=300)).text) <= 300
 
@@ -85,12 +85,12 @@ def test_invalid_registration_is_an_error() -> None:
             return ""
 
 
-class Says:
-    def __init__(self, said: object) -> None:
-        self.said = said
+class ReturnsBundle:
+    def __init__(self, result: object) -> None:
+        self.result = result
 
     def _ai_repr_(self, **hints: object) -> object:
-        return self.said
+        return self.result
 
 
 def test_mime_bundle_is_read(subtests: pytest.Subtests) -> None:
@@ -104,7 +104,7 @@ def test_mime_bundle_is_read(subtests: pytest.Subtests) -> None:
     ]
     for bundle, text, images in rows:
         with subtests.test(bundle=bundle):
-            found = jp.describe(Says(bundle))
+            found = jp.describe(ReturnsBundle(bundle))
             assert (found.text, len(found.images)) == (text, images)
 
 
@@ -116,8 +116,8 @@ def test_invalid_bundle_is_reported_and_skipped(subtests: pytest.Subtests) -> No
     ]
     for bundle, why in rows:
         with subtests.test(bundle=bundle):
-            text = jp.describe(Says(bundle)).text
-            assert "Says object, attributes: said" in text
+            text = jp.describe(ReturnsBundle(bundle)).text
+            assert "ReturnsBundle object, attributes: result" in text
             assert f"(Its _ai_repr_ failed: TypeError: {why}" in text
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of values: of each kind, within a budget, the same each time."""
+"""Tests that descriptions of all kinds of values are within the budget and reproducible."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_lazy_frame_is_not_computed() -> None:
 
 
 class LazyTable:
-    """A stand-in for a table of a library such as Ibis or DuckDB."""
+    """Fake of a lazy table, such as a table of Ibis or DuckDB."""
 
     columns = ("a", "b")
     dtypes = ("int64", "str")

@@ -1,4 +1,4 @@
-"""Values that lie, raise or are endless: described with as few calls as possible."""
+"""Tests of values whose methods raise, never end, or return wrong results."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def counted(name: str, result: Any = None, error: BaseException | None = None) -
     return method
 
 
-def made(**methods: Any) -> Any:
+def make_value(**methods: Any) -> Any:
     return type("Hostile", (), methods)()
 
 
 def test_repr_of_a_value_is_called_once() -> None:
-    value = made(__repr__=counted("repr", "x" * 100_000))
+    value = make_value(__repr__=counted("repr", "x" * 100_000))
     for holder in (value, [value], {"a": value}, (1, [value, "y" * 1_000])):
         CALLS.clear()
         assert len(describe(holder, ValueBudget(chars=500)).text) <= 500
@@ -44,33 +44,34 @@ def test_repr_of_a_value_is_called_once() -> None:
 
 
 def test_repr_of_values_that_are_not_shown_is_not_called() -> None:
-    values = [made(__repr__=counted("repr", "a value")) for _ in range(10_000)]
+    values = [make_value(__repr__=counted("repr", "a value")) for _ in range(10_000)]
     describe(values, ValueBudget(chars=500))
     assert CALLS["repr"] < 100
 
 
 def test_failing_repr_is_reported() -> None:
     for error in (ValueError("no"), RecursionError(), MemoryError(), SystemExit(1)):
-        value = made(__repr__=counted("repr", error=error))
+        value = make_value(__repr__=counted("repr", error=error))
         assert f"no text available: {type(error).__name__}" in describe([1, value]).text
 
 
 def test_keyboard_interrupt_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
-        describe(made(__repr__=counted("repr", error=KeyboardInterrupt())))
+        describe(make_value(__repr__=counted("repr", error=KeyboardInterrupt())))
 
 
 def test_getattr_of_a_value_is_not_called() -> None:
-    value = made(__getattr__=counted("getattr", MagicMock()), __repr__=counted("repr", "odd"))
+    value = make_value(__getattr__=counted("getattr", MagicMock()), __repr__=counted("repr", "odd"))
     assert describe(value).text == "odd"
     assert "getattr" not in CALLS
 
 
 def test_class_property_of_a_value_is_not_read() -> None:
-    for lie in (dict, pd.DataFrame, Exception, type):
-        value = made(__class__=property(counted("class", lie)), __repr__=counted("repr", "a lie"))
-        assert describe(value).text == "a lie"
-        assert describe([value]).text == "[a lie]"
+    for wrong in (dict, pd.DataFrame, Exception, type):
+        fake_class = property(counted("class", wrong))
+        value = make_value(__class__=fake_class, __repr__=counted("repr", "a fake"))
+        assert describe(value).text == "a fake"
+        assert describe([value]).text == "[a fake]"
     assert "class" not in CALLS
 
 
@@ -102,14 +103,14 @@ def test_custom_sequence_is_not_iterated() -> None:
     assert not CALLS
 
 
-class Lying(pd.DataFrame):  # type: ignore[misc]
+class WrongShape(pd.DataFrame):  # type: ignore[misc]
     @property
     def shape(self) -> tuple[int, int]:
         return 10**12, 10**9
 
 
 def test_frame_with_a_wrong_shape_is_described() -> None:
-    assert len(describe(Lying({"a": [1]}), ValueBudget(chars=500)).text) <= 500
+    assert len(describe(WrongShape({"a": [1]}), ValueBudget(chars=500)).text) <= 500
 
 
 def test_describing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:

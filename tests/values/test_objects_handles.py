@@ -1,4 +1,4 @@
-"""Descriptions of files, iterators, tasks, threads and widgets: nothing is consumed."""
+"""Tests that descriptions of files, iterators, tasks, threads, and widgets consume nothing."""
 
 from __future__ import annotations
 

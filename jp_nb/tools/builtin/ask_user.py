@@ -30,7 +30,6 @@ from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import QUESTION_KINDS, Question
 
-NAME = "ask_user"
 ANSWER = "answer"
 """Id of the question."""
 KINDS = ("boolean", "select", "text")
@@ -158,7 +157,6 @@ def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     return QUESTION_KINDS[kind].model_validate({})
 
 
-READ_NAME: Final = "ask_user_read"
 ACTIONS: Final = ("list", "get", "query")
 MAX_CHARS: Final = 40_000
 """Limit for one result. The oldest answers are omitted, so that the JSON stays complete."""
