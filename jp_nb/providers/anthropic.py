@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
 
@@ -55,7 +55,6 @@ from jp_nb.providers.messages import (
     base64_text,
     encode_json,
     encode_messages_body,
-    ends_in_response,
     format_attachment_name,
     format_reasoning_text,
     format_response_text,
@@ -65,7 +64,7 @@ from jp_nb.providers.messages import (
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.schemas import AnswerText, is_json_object
 from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
-from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
 NAME: Final = "anthropic"
@@ -270,6 +269,8 @@ class AnthropicRendering(Rendering):
         unsigned_items: Number of leading items whose signatures the API has rejected.
     """
 
+    continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}
+
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__()
         self.has_signatures = False
@@ -285,7 +286,7 @@ class AnthropicRendering(Rendering):
         match item.entry:
             case ChatRequest(content=text):
                 if text.strip() or item.images:
-                    self._drop_trailing_thinking()
+                    self._drop_empty_answer()
                     self._open_content("user").extend(_format_text_and_images(text, item.images))
             case ChatResponse() as response:
                 blocks = self._format_response(response, own=item.provider == NAME)
@@ -304,29 +305,14 @@ class AnthropicRendering(Rendering):
             case ToolCallResponse() as result:
                 self._add_result(result, item.images)
 
-    def encode(self, context: RequestContext, *, user_parts: bytes = b"") -> bytes:
-        """Return the messages as JSON, with a request to continue if the last answer was cut.
-
-        `user_parts` is as in `MessageList.encode`.
-        """
-        if not ends_in_response(context):
-            return self.messages.encode(user_parts=user_parts)
-        ended = self.make_empty() if self._ends_with_thinking() else self
-        if ended is not self:
-            ended.update(context)
-            ended._drop_trailing_thinking()
-        is_cut = ended.messages.last_role == "assistant"
-        after = ({"role": "user", "content": [_text_block(CONTINUE)]},) if is_cut else ()
-        return ended.messages.encode(user_parts=user_parts, after=after)
-
-    def _ends_with_thinking(self) -> bool:
+    def _has_empty_answer(self) -> bool:
         if self.messages.last_role != "assistant":
             return False
         return self.messages[-1]["content"][-1]["type"] in _THINKING
 
-    def _drop_trailing_thinking(self) -> None:
+    def _drop_empty_answer(self) -> None:
         # The API rejects an assistant message that ends with thinking.
-        if not self._ends_with_thinking():
+        if not self._has_empty_answer():
             return
         content = self.messages.edit(-1)["content"]
         while content and content[-1]["type"] in _THINKING:

@@ -105,7 +105,7 @@ def redact_url(url: str) -> str:
 
 
 class ProviderSettings:
-    """Settings of a provider. Each value is validated when it is read.
+    """Settings of a provider. Each method raises `ConfigError` for a value of another type.
 
     Args:
         provider: Name of the provider.
@@ -122,44 +122,28 @@ class ProviderSettings:
         self._values = {**defaults, **chosen}
 
     def text(self, key: str) -> str | None:
-        """Return a text; None if it is empty or not set.
-
-        Raises:
-            ConfigError: The value has another type.
-        """
+        """Return a text; None if it is empty or not set."""
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
             raise self._make_error(key, "a text", value)
         return value or None
 
     def texts(self, key: str) -> list[str]:
-        """Return a list of texts.
-
-        Raises:
-            ConfigError: The value has another type.
-        """
+        """Return a list of texts."""
         value = self._values.get(key, ())
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise self._make_error(key, "a list of texts", value)
         return [str(item) for item in value]
 
     def number(self, key: str) -> float | None:
-        """Return a number, such as `2` or `0.5`; None if it is not set.
-
-        Raises:
-            ConfigError: The value has another type.
-        """
+        """Return a number, such as `2` or `0.5`; None if it is not set."""
         value = self._values.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
             raise self._make_error(key, "a number", value)
         return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """Return true or false; `default` if it is not set.
-
-        Raises:
-            ConfigError: The value has another type.
-        """
+        """Return true or false; `default` if it is not set."""
         value = self._values.get(key)
         if value is None:
             return default

@@ -16,7 +16,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, cast
 from urllib.parse import quote, urlsplit
 
@@ -179,23 +179,28 @@ class HttpClient:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: The response is not an event stream.
         """
-        endpoint = self.endpoint
-        url = endpoint.url
-        key = _KeyHeader(endpoint)
+        async with self._send("POST", self.endpoint.url, body, self._headers()) as response:
+            await self._check_event_stream(response)
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    @asynccontextmanager
+    async def _send(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> AsyncGenerator[httpx.Response, None]:
+        key = _KeyHeader(self.endpoint)
         key.check()
         try:
             client = await self._open_client(url)
-            request = client.build_request("POST", url, content=body, headers=self._headers())
+            request = client.build_request(method, url, content=content, headers=headers)
             response = await client.send(request, auth=key, stream=True)
             try:
-                await self._check_event_stream(response)
-                async with aclosing(_chunks(response)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+                yield response
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise _translate_error(exc, endpoint, url) from exc
+            raise _translate_error(exc, self.endpoint, url) from exc
 
     def check_ready(self) -> None:
         """Raise if no request can be sent.
@@ -218,23 +223,11 @@ class HttpClient:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: The response is too large or is not JSON.
         """
-        endpoint = self.endpoint
-        key = _KeyHeader(endpoint)
-        key.check()
-        method, content = (
-            ("GET", None) if body is None else ("POST", encode_utf8(compact_json(body)))
-        )
+        content = None if body is None else encode_utf8(compact_json(body))
+        method = "GET" if content is None else "POST"
         headers = {**self._headers(), "accept": "application/json"}
-        try:
-            client = await self._open_client(url)
-            request = client.build_request(method, url, content=content, headers=headers)
-            response = await client.send(request, auth=key, stream=True)
-            try:
-                return await self._read_json(response, self.redaction())
-            finally:
-                await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise _translate_error(exc, endpoint, url) from exc
+        async with self._send(method, url, content, headers) as response:
+            return await self._read_json(response, self.redaction())
 
     async def _read_json(self, response: httpx.Response, redaction: Redaction) -> JsonValue:
         if response.status_code != 200:

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from pydantic import JsonValue
 
@@ -122,7 +122,13 @@ class MessageList:
 
 
 class Rendering(ABC):
-    """Messages of a request context in a provider's format. It grows with the context."""
+    """Messages of a request context in a provider's format. It grows with the context.
+
+    Attributes:
+        continue_request: User message that asks the model to continue its answer.
+    """
+
+    continue_request: ClassVar[Message]
 
     def __init__(self) -> None:
         self.messages = MessageList()
@@ -133,6 +139,35 @@ class Rendering(ABC):
         for item in context.since(self.items):
             self.add(item)
             self.items += 1
+
+    def encode(
+        self,
+        context: RequestContext,
+        *,
+        before: Sequence[Message | bytes] = (),
+        user_parts: bytes = b"",
+    ) -> bytes:
+        """Return the rendered messages of `context` as JSON; see `MessageList.encode`.
+
+        A request to continue follows if the last answer was cut.
+        """
+        if not ends_in_response(context):
+            return self.messages.encode(before=before, user_parts=user_parts)
+        rendering = self
+        if self._has_empty_answer():
+            rendering = self.make_empty()
+            rendering.update(context)
+            rendering._drop_empty_answer()
+        is_cut = rendering.messages.last_role == "assistant"
+        after = (self.continue_request,) if is_cut else ()
+        return rendering.messages.encode(before=before, user_parts=user_parts, after=after)
+
+    @abstractmethod
+    def _has_empty_answer(self) -> bool:
+        """Return True if the last message ends with reasoning, which APIs reject."""
+
+    @abstractmethod
+    def _drop_empty_answer(self) -> None: ...
 
     @abstractmethod
     def make_empty(self) -> Self:

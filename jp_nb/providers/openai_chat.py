@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import JsonValue
 
@@ -56,7 +56,6 @@ from jp_nb.providers.messages import (
     base64_text,
     encode_json,
     encode_messages_body,
-    ends_in_response,
     format_attachment_name,
     format_documents_xml,
     format_reasoning_text,
@@ -67,7 +66,7 @@ from jp_nb.providers.messages import (
 from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.schemas import AnswerText, ThinkSplitter, is_json_object
 from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
-from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.text import one_line
 
@@ -230,6 +229,8 @@ def _format_sampling(request: ModelRequest, profile: Profile, warnings: Omission
 class ChatRendering(Rendering):
     """Chat messages of a context: one message for each response, followed by its tool results."""
 
+    continue_request: ClassVar[Message] = {"role": "user", "content": CONTINUE}
+
     def __init__(self, profile: Profile) -> None:
         super().__init__()
         self._profile = profile
@@ -267,21 +268,6 @@ class ChatRendering(Rendering):
                 )
             case ToolCallResponse() as result:
                 self._add_result(result, item.images)
-
-    def encode(self, context: RequestContext, *, before: Sequence[Message | bytes] = ()) -> bytes:
-        """Return the rendered messages as JSON, after those in `before`.
-
-        A request to continue follows if the last answer was cut.
-        """
-        if not ends_in_response(context):
-            return self.messages.encode(before=before)
-        ended = self.make_empty() if self._has_empty_answer() else self
-        if ended is not self:
-            ended.update(context)
-            ended._drop_empty_answer()
-        is_cut = ended.messages.last_role == "assistant"
-        after = ({"role": "user", "content": CONTINUE},) if is_cut else ()
-        return ended.messages.encode(before=before, after=after)
 
     def _has_empty_answer(self) -> bool:
         # Servers reject an assistant message that has only reasoning.

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import fields, replace
 from time import time as wall_clock
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from jp_nb.agent.provider import (
     Finished,
@@ -32,15 +32,11 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class ServerSentEvent(NamedTuple):
-    """One dispatched event. `event` is "" if the stream gives no event type."""
-
-    data: str
-    event: str = ""
-
-
 class SseDecoder:
-    """Decoder for one stream of server-sent events. Comments are only counted.
+    """Decoder for one stream of server-sent events. Returns the data of each event.
+
+    Event types are ignored, because the messages of both protocols contain them. Comments are only
+    counted.
 
     Lines end in LF, CR LF, or CR. They are split as bytes and decoded when complete, because no
     byte of a UTF-8 sequence looks like a line end.
@@ -51,11 +47,10 @@ class SseDecoder:
         self._tail = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        self._event = b""
         self._skip_newline = False
         self._at_start = True
 
-    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+    def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the events that `chunk` completes. Exhaust the iterator before the next call.
 
         Raises:
@@ -77,8 +72,6 @@ class SseDecoder:
                 self._process_field(line)
             elif data:
                 yield self._dispatch()
-            else:
-                self._event = b""
         if not data:
             self._size = len(self._tail)
         if self._size > MAX_EVENT_BYTES:
@@ -93,7 +86,7 @@ class SseDecoder:
         self._tail = bytearray(chunk[end + 1 :])
         return lines
 
-    def finish(self) -> Iterator[ServerSentEvent]:
+    def finish(self) -> Iterator[str]:
         """Yield the last event if only its blank line is missing."""
         line, self._tail = bytes(self._tail), bytearray()
         if line:
@@ -113,16 +106,13 @@ class SseDecoder:
             self.comments += 1
         elif name == b"data":
             self._data.append(value.removeprefix(b" "))
-        elif name == b"event":
-            self._event = value.removeprefix(b" ")
 
-    def _dispatch(self) -> ServerSentEvent:
-        data, event = b"\n".join(self._data), self._event
+    def _dispatch(self) -> str:
+        data = b"\n".join(self._data)
         self._data.clear()
-        self._event = b""
         self._size = 0
         with suppress(UnicodeDecodeError):  # its text may contain a key
-            return ServerSentEvent(data.decode(), event.decode())
+            return data.decode()
         raise ProtocolError("the stream is not UTF-8")
 
 
@@ -230,7 +220,7 @@ class StreamDecoder:
         if not self.is_complete:  # the end has its own limit
             self._check_overhead()
         progress = self.progress
-        for data, _ in self._sse.feed(chunk):
+        for data in self._sse.feed(chunk):
             yield from self._decode(data)
             if self.finished:
                 return
@@ -263,7 +253,7 @@ class StreamDecoder:
         Raises:
             ProviderError: Of kind `transient`: the response is not complete.
         """
-        for data, _ in self._sse.finish():
+        for data in self._sse.finish():
             with suppress(ProtocolError):  # `_finish_decoder` reports the incomplete message
                 yield from self._decode(data)
         if not self.finished:
@@ -310,7 +300,7 @@ class StreamDecoder:
         return events
 
     def _count(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
-        given: list[ProviderEvent] = []
+        counted: list[ProviderEvent] = []
         for event in events:
             if isinstance(event, (TextPart, ToolCallArguments)):
                 text = event.text
@@ -318,18 +308,18 @@ class StreamDecoder:
                 self._bytes += (
                     len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 )
-                given.append(
+                counted.append(
                     self._redact_text(event) if self._redaction.applies_to_responses else event
                 )
             else:
-                given += self._process_marker(event)
+                counted += self._process_marker(event)
         if 0 < self._limit < self._size:
             raise ProviderError(
                 f"the response of {self._provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
                 kind="output_limit",
             )
-        return given
+        return counted
 
     def _redact_text(self, event: TextPart | ToolCallArguments) -> ProviderEvent:
         known = self._texts.get(event.index)
@@ -346,7 +336,7 @@ class StreamDecoder:
         match event:
             case ToolCallStart(index=index, id=id_, name=name):
                 if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
-                    raise TypeError
+                    raise TypeError  # `_decode` reports it
                 self.open_calls.add(index)
                 self._bytes += len(name) + len(id_)
                 self._content += len(name)

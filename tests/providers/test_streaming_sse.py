@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import ProtocolError
-from jp_nb.providers.streaming import MAX_EVENT_BYTES, ServerSentEvent, SseDecoder
+from jp_nb.providers.streaming import MAX_EVENT_BYTES, SseDecoder
 
 WIRE = (
     "data: one\u2028line\r\ndata: two\r\n\r\n: keep-alive\n\nevent: später\rdata:drei\r\r"
     "id: 4\nretry: 100\nunknown\n\ndata\n\ndata: 🌦\n\ndata: [DONE]\n\n"
 ).encode()
-EVENTS = [("one\u2028line\ntwo", ""), ("drei", "später"), ("", ""), ("🌦", ""), ("[DONE]", "")]
+EVENTS = ["one\u2028line\ntwo", "drei", "", "🌦", "[DONE]"]
 
 
-def decode(chunks: Iterable[bytes]) -> list[ServerSentEvent]:
+def decode(chunks: Iterable[bytes]) -> list[str]:
     decoder = SseDecoder()
     events = [event for chunk in chunks for event in decoder.feed(chunk)]
     return [*events, *decoder.finish()]
@@ -30,16 +30,16 @@ def test_chunk_boundaries_do_not_change_the_events() -> None:
 
 def test_event_is_dispatched_at_its_blank_line() -> None:
     decoder = SseDecoder()
-    assert [e.data for e in decoder.feed(b"data: a\r\n\r")] == ["a"]
-    assert [e.data for e in decoder.feed(b"\ndata: b\n\n")] == ["b"]
+    assert [*decoder.feed(b"data: a\r\n\r")] == ["a"]
+    assert [*decoder.feed(b"\ndata: b\n\n")] == ["b"]
 
 
 def test_last_blank_line_may_be_missing() -> None:
-    assert decode([b"data: a\n\ndata: b"]) == [("a", ""), ("b", "")]
+    assert decode([b"data: a\n\ndata: b"]) == ["a", "b"]
 
 
 def test_body_cut_inside_a_character_drops_the_cut_event() -> None:
-    assert decode(["data: a\n\ndata: ü".encode()[:-1]]) == [("a", "")]
+    assert decode(["data: a\n\ndata: ü".encode()[:-1]]) == ["a"]
 
 
 def test_comments_are_counted_and_give_no_event() -> None:
@@ -48,17 +48,17 @@ def test_comments_are_counted_and_give_no_event() -> None:
     assert decoder.comments == 2
 
 
-def test_event_name_without_data_does_not_name_the_next_event() -> None:
-    assert decode([b"event: lost\n\ndata: a\n\n"]) == [("a", "")]
+def test_event_without_data_is_ignored() -> None:
+    assert decode([b"event: lost\n\ndata: a\n\n"]) == ["a"]
 
 
 def test_byte_order_mark_is_not_part_of_the_first_field() -> None:
-    assert decode([b"\xef\xbb\xbfdata: a\n\n"]) == [("a", "")]
+    assert decode([b"\xef\xbb\xbfdata: a\n\n"]) == ["a"]
 
 
 def test_invalid_utf8_is_an_error_after_the_events_before_it() -> None:
     events = SseDecoder().feed(b"data: a\n\ndata: \xff\n\n")
-    assert next(events).data == "a"
+    assert next(events) == "a"
     with pytest.raises(ProtocolError, match="UTF-8"):
         next(events)
 
