@@ -69,8 +69,8 @@ class KeySearch:
     def find(self, text: str) -> Iterator[str]:
         """Yield a description of each key in `text`, without the key itself."""
         if len(text) < MIN_BASE64 or not _BASE64.fullmatch(text):
-            shown = plain(text, limit=len(text)) if "\x1b" in text else text
-            for key in dict.fromkeys(find_api_keys(shown)):
+            visible = plain(text, limit=len(text)) if "\x1b" in text else text
+            for key in dict.fromkeys(find_api_keys(visible)):
                 begin = plain(key[:SHOWN_KEY_CHARS]).replace("\n", " ")
                 yield f"a possible API key: {begin}… ({len(key)} characters)"
         for name, secrets in self._secrets.items():
@@ -123,8 +123,8 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
         yield Finding(path, "", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
         return
     for place, text in iter_texts(notebook, keys):
-        for found in keys.find(text):
-            yield Finding(path, place, f"contains {found}")
+        for secret in keys.find(text):
+            yield Finding(path, place, f"contains {secret}")
     for place, message in _check_record(notebook.metadata, keys):
         yield Finding(path, place, message)
 
@@ -132,8 +132,8 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
 def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
     """Return the cells of an untrusted notebook, with {} for each invalid one."""
     cells = notebook.get("cells")
-    found = cells if isinstance(cells, list) else []
-    return [cell if isinstance(cell, Mapping) else {} for cell in found]
+    listed = cells if isinstance(cells, list) else []
+    return [cell if isinstance(cell, Mapping) else {} for cell in listed]
 
 
 def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
@@ -184,8 +184,8 @@ def _check_conversation(
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    named = (*_check_ids(stream, keys), *_check_times(stream, keys))
-    for notice in (*notices(stream), *named, *_check_pairs(stream)):
+    problems = (*_check_ids(stream, keys), *_check_times(stream, keys))
+    for notice in (*notices(stream), *problems, *_check_pairs(stream)):
         yield place, f"{prefix}{notice}"
     if stream.damage:
         return
@@ -207,8 +207,8 @@ def _check_ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, raw in enumerate(stream.raw):
         identifier = stored_id(raw)
         if identifier is not None and counts[identifier] > 1:
-            shown = f"{keys.hide(identifier)!r:.80}"
-            yield f"events[{index}].event_id: {shown} is the id of several entries"
+            quoted = f"{keys.hide(identifier)!r:.80}"
+            yield f"events[{index}].event_id: {quoted} is the id of several entries"
 
 
 def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
@@ -262,16 +262,16 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
-        known = line.isdecimal()
-        yield Finding(path, f"line {line}" if known else "", message if known else str(exc))
+        has_line = line.isdecimal()
+        yield Finding(path, f"line {line}" if has_line else "", message if has_line else str(exc))
     yield from find_keys_in_lines(path, content, keys)
 
 
 def find_keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Finding]:
     """Yield the secrets in `content`, each with its line."""
     for number, line in enumerate(content.split(b"\n"), 1):
-        for found in keys.find(line.decode("utf-8", "replace")):
-            yield Finding(path, f"line {number}", f"contains {found}")
+        for secret in keys.find(line.decode("utf-8", "replace")):
+            yield Finding(path, f"line {number}", f"contains {secret}")
 
 
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
@@ -285,9 +285,9 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         parse_answers(decode_answers(path, content), path.name)
     except ConfigError as exc:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
-        known = place.startswith("line ")
+        has_line = place.startswith("line ")
         message = "; ".join(problem.message for problem in exc.problems)
-        yield Finding(path, place if known else "", message)
+        yield Finding(path, place if has_line else "", message)
     yield from find_keys_in_lines(path, content, keys)
 
 
@@ -362,12 +362,12 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     except ConfigError:
         return None
     thread = build_context(stream, providers)
-    known = [
+    recorded = [
         {index for index, each in enumerate(_list_messages(thread, name)) if each in content.parts}
         for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]
     ]
     for index, request in _iter_sent(thread):
-        if not any(index in each for each in known):
+        if not any(index in each for each in recorded):
             return request.content
     return None
 
@@ -401,19 +401,19 @@ def check(options: argparse.Namespace) -> int:
     """Print a line for each finding, and return 1 if there is one."""
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
-    found = False
+    has_findings = False
     for path in files.notebooks:
-        found |= _print_findings(path, check_notebook(path, keys), keys)
+        has_findings |= _print_findings(path, check_notebook(path, keys), keys)
     for path in files.cassettes:
-        found |= _print_findings(path, check_cassette_file(path, keys), keys)
+        has_findings |= _print_findings(path, check_cassette_file(path, keys), keys)
     for path in files.answers:
-        found |= _print_findings(path, check_answers_file(path, keys), keys)
+        has_findings |= _print_findings(path, check_answers_file(path, keys), keys)
     for notebook, cassette in files.pairs:
-        found |= _print_findings(notebook, check_up_to_date(notebook, cassette, keys), keys)
-    if not found:
+        has_findings |= _print_findings(notebook, check_up_to_date(notebook, cassette, keys), keys)
+    if not has_findings:
         count = len(files.notebooks) + len(files.cassettes) + len(files.answers)
         print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
-    return 1 if found else 0
+    return 1 if has_findings else 0
 
 
 @dataclass(slots=True)
@@ -434,10 +434,10 @@ def _find_files(named: Sequence[Path]) -> CheckedFiles:
     """
     files = CheckedFiles()
     for path in (file for each in named for file in _expand_folder(each)):
-        found = next((end for end in SUFFIXES if path.name.endswith(end)), None)
-        if found is None:
+        suffix = next((end for end in SUFFIXES if path.name.endswith(end)), None)
+        if suffix is None:
             raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(SUFFIXES)}")
-        _add_files(files, path, path.with_name(path.name.removesuffix(found) + NOTEBOOK))
+        _add_files(files, path, path.with_name(path.name.removesuffix(suffix) + NOTEBOOK))
     return files
 
 
@@ -446,14 +446,14 @@ def _expand_folder(named: Path) -> list[Path]:
         return [named]
     if not named.is_dir():
         raise UsageError(f"there is no file or folder {named}")
-    found: list[Path] = []
+    files: list[Path] = []
     for folder, below, names in os.walk(named):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        shown = (name for name in sorted(names) if not name.startswith("."))
-        found += [Path(folder) / name for name in shown if name.endswith(SUFFIXES)]
-    if not found:
+        visible = (name for name in sorted(names) if not name.startswith("."))
+        files += [Path(folder) / name for name in visible if name.endswith(SUFFIXES)]
+    if not files:
         raise UsageError(f"{named} contains no files to check: *{', *'.join(SUFFIXES)}")
-    return found
+    return files
 
 
 def _add_files(files: CheckedFiles, path: Path, notebook: Path) -> None:

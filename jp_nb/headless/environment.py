@@ -88,13 +88,13 @@ def _run_checks() -> Iterator[tuple[str, bool, str]]:
 
 def _check_lab_extension() -> tuple[bool, str]:
     places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
-    found = next((place.parent for place in places if place.is_file()), None)
-    if found is None:
+    folder = next((place.parent for place in places if place.is_file()), None)
+    if folder is None:
         return (
             False,
             "the JupyterLab extension is not installed: `pip install --force-reinstall jp-nb`",
         )
-    return True, f"JupyterLab extension in {found}"
+    return True, f"JupyterLab extension in {folder}"
 
 
 def _check_kernel() -> tuple[bool, str]:
@@ -159,8 +159,8 @@ def read_quickstart() -> bytes:
 def _explain_no_display() -> str:
     if importlib.util.find_spec("jupyterlab") is None:
         return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
-    shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in variables):
         return "No display is available, so no page can be opened."
     return ""
 

@@ -94,8 +94,10 @@ def read_decisions(path: Path) -> RunLog:
                 decisions.used.add(tuple(map(str, key)))
             case {"open": str(kind), **entry} if kind in SECTIONS and len(found) < MAX_DECISIONS:
                 one = _make_decision(kind, entry)
-                seen = found.get(one.key)
-                found[one.key] = one if seen is None else replace(seen, times=seen.times + 1)
+                earlier = found.get(one.key)
+                found[one.key] = (
+                    one if earlier is None else replace(earlier, times=earlier.times + 1)
+                )
     decisions.undecided = [*found.values()]
     return decisions
 
@@ -133,11 +135,11 @@ def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator
 
 def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[str]:
     """Yield a line for each answer that was not used."""
-    meant = find_misspelt_answers(decisions, answers)
+    misspelt = find_misspelt_answers(decisions, answers)
     for unused in answers.answers:
         if unused.key in decisions.used:
             continue
-        near = meant.get(unused.key)
+        near = misspelt.get(unused.key)
         why = (
             f"did you mean {_format_key_path(near)}?" if near else "the notebook did not ask for it"
         )

@@ -59,8 +59,8 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
         UsageError: `--tools` is given without a replay.
         StorageError: A link prevents writing the cassette.
     """
-    given = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
-    chosen = [mode for mode, file in given.items() if file is not None]
+    files = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
+    chosen = [mode for mode, file in files.items() if file is not None]
     if options.tools is not None and chosen in ([], ["record"]):
         raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
     if not chosen:
@@ -69,16 +69,16 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
 
     mode = chosen[0]
     path = (
-        Path(os.path.abspath(given[mode]))
-        if given[mode]
+        Path(os.path.abspath(files[mode]))
+        if files[mode]
         else default_cassette_path(notebook.resolve())
     )
     if mode != "replay":
         refuse_unsafe_link(path)
-    found = {f"{PATH}.mode": mode, f"{PATH}.path": str(path)}
+    settings = {f"{PATH}.mode": mode, f"{PATH}.path": str(path)}
     if options.tools is not None:
-        found[f"{PATH}.tools"] = options.tools
-    return found
+        settings[f"{PATH}.tools"] = options.tools
+    return settings
 
 
 @contextmanager
@@ -179,8 +179,8 @@ def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
 
     if use.is_new or not path.exists():
         return []
-    found = read_cassette(path).exchanges
-    return list(found[: len(found) - use.added])
+    stored = read_cassette(path).exchanges
+    return list(stored[: len(stored) - use.added])
 
 
 def _format_unused(path: Path, use: CassetteUse) -> list[str]:

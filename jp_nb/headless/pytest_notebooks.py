@@ -88,9 +88,9 @@ class NotebookItem(pytest.Item):
         if failed:
             for cell in report.cells:
                 if cell.status == "failed":  # with its outputs
-                    shown = io.StringIO()
-                    print_cell(result.notebook.cells[cell.number], shown)
-                    self._add_section(f"cell {cell.number + 1}", [shown.getvalue()])
+                    text = io.StringIO()
+                    print_cell(result.notebook.cells[cell.number], text)
+                    self._add_section(f"cell {cell.number + 1}", [text.getvalue()])
             raise NotebookFailedError("\n".join(failed))
 
     def _execute(self) -> tuple[RunResult, RunReport, list[str]]:

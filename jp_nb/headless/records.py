@@ -104,8 +104,8 @@ def _diff_for_git(arguments: list[str]) -> int:
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
     cells = [str(line) for line in line_difference(before.cells, after.cells)]
-    shown = ["cells", *cells, ""] if cells else []
-    _print_diff(heading, shown + record_difference(before.record, after.record))
+    lines = ["cells", *cells, ""] if cells else []
+    _print_diff(heading, lines + record_difference(before.record, after.record))
     return 0
 
 
@@ -128,11 +128,11 @@ def _read_compared(name: str) -> _ComparedNotebook:
     notebook = read_notebook(Path(name))
     stored = merge.read_carrier(notebook.metadata)
     try:
-        found = None if stored is None else Document.load(stored, clock=utc_now, tolerant=True)
+        document = None if stored is None else Document.load(stored, clock=utc_now, tolerant=True)
     except StorageError as exc:
         raise StorageError(f"{name}: {exc}") from exc
     return _ComparedNotebook(
-        EMPTY_RECORD if found is None else ComparedRecord.of(found),
+        EMPTY_RECORD if document is None else ComparedRecord.of(document),
         tuple(_format_cells(notebook)),
     )
 
@@ -198,11 +198,11 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     jp = load_directory(folder, clock=utc_now)
     loaded = _load_document(jp, folder)
     exists = os.path.exists(possible_path(notebook))
-    found = read_notebook(notebook) if exists else _make_notebook()
-    merge.lift_carrier(found.metadata)
-    if merge.read_carrier(found.metadata) is None:
-        merge.store_segments(found.metadata, jp)
-        write_notebook(found, notebook)
+    target = read_notebook(notebook) if exists else _make_notebook()
+    merge.lift_carrier(target.metadata)
+    if merge.read_carrier(target.metadata) is None:
+        merge.store_segments(target.metadata, jp)
+        write_notebook(target, notebook)
         return [_format_import("imported", loaded, notebook), *_format_skipped(jp, folder)]
     document = load_conversation(notebook)  # a damaged record is an error
     identifier = loaded.conversation.id
@@ -223,8 +223,8 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
             f"({held_count} and {count} entries). Drop the one in the notebook with "
             "`%jp drop ID`, or import into another notebook"
         )
-    merge.store_segments(found.metadata, document.to_json())
-    write_notebook(found, notebook)
+    merge.store_segments(target.metadata, document.to_json())
+    write_notebook(target, notebook)
     return [_format_import(done, loaded, notebook), *_format_skipped(jp, folder)]
 
 
@@ -253,11 +253,11 @@ def export_directory(
         held = _find_other(others_of(stored), conversation)
         if held is not None and stored.get("version", VERSION) == VERSION:
             return save_directory(held, folder, dialect)
-        known = load_conversation(notebook, tolerant=True).ids()
-        if conversation not in known:
+        identifiers = load_conversation(notebook, tolerant=True).ids()
+        if conversation not in identifiers:
             raise UsageError(
                 f"{notebook} has no conversation {_format_id(conversation)}; it has "
-                f"{', '.join(map(_format_id, sorted(known)))}"
+                f"{', '.join(map(_format_id, sorted(identifiers)))}"
             )
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
 
@@ -325,9 +325,9 @@ def _format_import(done: str, loaded: Document, notebook: Path) -> str:
 
 def _format_skipped(jp: JsonObject, folder: Path) -> list[str]:
     names = as_object(head_of(jp).get("origin")).get("left_out")
-    found = [str(name) for name in names] if isinstance(names, list) else []
+    skipped = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too large, or not text"
-    return [f"not imported: {folder / name} ({why})" for name in found]
+    return [f"not imported: {folder / name} ({why})" for name in skipped]
 
 
 MAX_LINE = 5000

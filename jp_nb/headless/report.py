@@ -287,13 +287,13 @@ def _count_shared_turns(stream: ConversationStream) -> int:
 
 
 def _count_old_entries(stream: ConversationStream, ends: CellEnds) -> int:
-    known = ends.taken_over.get(stream.id, 0)
-    if not known or ends.continued:
-        return known
+    count = ends.taken_over.get(stream.id, 0)
+    if not count or ends.continued:
+        return count
     # A reproducible run starts again with the same id. Its times are whole seconds.
     moments = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
     first = next(moments, None)
-    return 0 if first is not None and not first.microsecond else known
+    return 0 if first is not None and not first.microsecond else count
 
 
 def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:

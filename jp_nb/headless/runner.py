@@ -135,8 +135,10 @@ class CellWatch:
 def count_entries(metadata: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of entries of each conversation in a notebook's metadata, by id."""
     stored = read_carrier(metadata)
-    found = [stored, *others_of(stored)]
-    return {identifier: len(events_of(x)) for x in found if (identifier := conversation_id(x))}
+    conversations = [stored, *others_of(stored)]
+    return {
+        identifier: len(events_of(x)) for x in conversations if (identifier := conversation_id(x))
+    }
 
 
 def is_executable(cell: Any) -> bool:

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -71,37 +72,34 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
     start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
     try:
         notebook, end = _READ.raw_decode(text, start)
-        cuts = list(_find_removals(text, start, _check_notebook(notebook, text[end:]), parts))
+        _check_notebook(notebook, text[end:])
+        removals = sorted(_find_removals(text, start, parts))
     except RecursionError:
         raise StorageError("not a notebook: it is nested too deeply") from None
     except json.JSONDecodeError as exc:
         raise StorageError(f"not a notebook: {exc}") from exc
     pieces, at = [], 0
-    for cut in sorted(cuts):
-        pieces += [text[at : cut.start], cut.text]
-        at = cut.end
+    for removal in removals:
+        pieces += [text[at : removal.start], removal.text]
+        at = removal.end
     return "".join([*pieces, text[at:]]).encode("utf-8", "surrogateescape")
 
 
-def _check_notebook(notebook: Any, behind: str) -> dict[str, Any]:
+def _check_notebook(notebook: Any, rest: str) -> None:
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise StorageError("not a notebook: it has no cells")
     if notebook.get("nbformat") != "4":
         raise StorageError("not a notebook of nbformat 4: open it in Jupyter and save it")
-    if behind.strip(" \t\n\r"):
+    if rest.strip(" \t\n\r"):
         raise StorageError("not a notebook: the JSON object is followed by more text")
-    return notebook
 
 
-def _find_removals(
-    text: str, start: int, notebook: dict[str, Any], parts: Parts
-) -> Iterator[_Removal]:
+def _find_removals(text: str, start: int, parts: Parts) -> Iterator[_Removal]:
     for member in _read_members(text, start):
         if member.key == "metadata" and isinstance(member.value, dict):
-            kept = _remove_in_object(
-                text, member.at, lambda each: _judge_metadata(text, each, parts)
-            )
-            yield from [_Removal(member.at, member.end, "{}")] if kept is None else kept
+            judge = partial(_judge_metadata, text, parts=parts)
+            removals = _remove_in_object(text, member.at, judge)
+            yield from [_Removal(member.at, member.end, "{}")] if removals is None else removals
         elif member.key == "cells" and isinstance(member.value, list) and parts.outputs:
             for at, cell in _iter_items(text, member.at):
                 if isinstance(cell, dict):
@@ -120,18 +118,20 @@ def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] 
     if member.key != WIDGETS:
         return []
 
-    def of_a_model(model: _Member) -> list[_Removal] | None:
-        carries = isinstance(model.value, dict) and model.value.get("model_module") == MODULE
-        return None if (parts.record if carries else parts.outputs) else []
+    def judge_model(model: _Member) -> list[_Removal] | None:
+        is_carrier = isinstance(model.value, dict) and model.value.get("model_module") == MODULE
+        return None if (parts.record if is_carrier else parts.outputs) else []
 
-    def of_states(states: _Member) -> list[_Removal] | None:
+    def judge_states(states: _Member) -> list[_Removal] | None:
         if states.key != WIDGET_STATE or not isinstance(states.value, dict):
             return []
         found = [each for each in _read_members(text, states.at) if each.key == "state"]
-        kept = [_remove_in_value(text, each, of_a_model) for each in found]
-        return None if kept and None in kept else [cut for cuts in kept for cut in cuts or ()]
+        removals = [_remove_in_value(text, each, judge_model) for each in found]
+        if removals and None in removals:
+            return None
+        return [removal for each in removals for removal in each or ()]
 
-    return _remove_in_value(text, member, of_states)
+    return _remove_in_value(text, member, judge_states)
 
 
 def _remove_in_value(text: str, member: _Member, judge: _Judge) -> list[_Removal] | None:
@@ -160,15 +160,15 @@ def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | Non
 
 
 def _read_members(text: str, at: int) -> list[_Member]:
-    found = []
+    members = []
     at = _skip_separator(text, at + 1)
     while text[at] != "}":
         key, end = _READ.raw_decode(text, at)
         value_at = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]
         value, end = _READ.raw_decode(text, value_at)
-        found.append(_Member(key, at, value_at, end, value))
+        members.append(_Member(key, at, value_at, end, value))
         at = _skip_separator(text, end)
-    return found
+    return members
 
 
 def _iter_items(text: str, at: int) -> Iterator[tuple[int, Any]]:

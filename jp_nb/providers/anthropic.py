@@ -91,14 +91,14 @@ def build_request_fields(
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
     always_thinking: bool = False,
-    warnings: OmissionLog | None = None,
+    omissions: OmissionLog | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`.
 
     Sets three of the four cache markers that the API allows: on the last system text, on the last
     tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
     """
-    warnings = warnings or OmissionLog(NAME)
+    omissions = omissions or OmissionLog(NAME)
     max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
     interleaved = "interleaved-thinking" in betas
     thinking, effort = _format_thinking(request, max_tokens, interleaved=interleaved)
@@ -135,7 +135,7 @@ def build_request_fields(
         output["format"] = {"type": "json_schema", "schema": answer.schema}
     if output:
         fields["output_config"] = output
-    fields.update(_format_sampling(request, thinking=active, warnings=warnings))
+    fields.update(_format_sampling(request, thinking=active, omissions=omissions))
     return fields
 
 
@@ -191,7 +191,7 @@ def default_max_tokens(model: str) -> int:
     return 32_000 if _LARGE_OUTPUT_MODELS.match(model) else 8_192
 
 
-def _format_sampling(request: ModelRequest, *, thinking: bool, warnings: OmissionLog) -> Message:
+def _format_sampling(request: ModelRequest, *, thinking: bool, omissions: OmissionLog) -> Message:
     parameters = request.parameters
     sampling: Message = {}
     for name, value in (
@@ -208,14 +208,14 @@ def _format_sampling(request: ModelRequest, *, thinking: bool, warnings: Omissio
         else:
             sampling[name] = value
             continue
-        warnings.report_parameter(name, reason, conversation_id=request.conversation_id)
+        omissions.report_parameter(name, reason, conversation_id=request.conversation_id)
     if parameters.stop_words:
         sampling["stop_sequences"] = list(parameters.stop_words)
     for name, extra in parameters.other.items():
         if name == "context_management":
             sampling[name] = extra
         else:
-            warnings.report_parameter(
+            omissions.report_parameter(
                 name, "not a parameter of this API", conversation_id=request.conversation_id
             )
     return sampling
@@ -564,14 +564,14 @@ class AnthropicProvider:
         self._http = HttpClient(endpoint)
         self._renderings: RenderingCache[AnthropicRendering] = RenderingCache(AnthropicRendering)
         self._attached = AttachmentCache(format_attachments)
-        self._warnings = OmissionLog(endpoint.provider)
+        self._omissions = OmissionLog(endpoint.provider)
         self._always_thinking: set[str] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
         rendering = self._renderings.get(request.thread)
         answer = make_answer_schema(request)
-        body = self._build_body(request, rendering, answer, self._warnings)
+        body = self._build_body(request, rendering, answer, self._omissions)
 
         def recover(error: ProviderError) -> ProviderEvent | None:
             # Thinking with a rejected signature is sent as text in the next attempt.
@@ -610,16 +610,16 @@ class AnthropicProvider:
         request: ModelRequest,
         rendering: AnthropicRendering,
         answer: schemas.AnswerSchema | None,
-        warnings: OmissionLog,
+        omissions: OmissionLog,
     ) -> bytes:
         attached = self._attached.get(request.attachments)
-        attached.warn(warnings, conversation_id=request.conversation_id)
+        attached.warn(omissions, conversation_id=request.conversation_id)
         fields = build_request_fields(
             request,
             answer=answer,
             betas=self._http.endpoint.headers.get("anthropic-beta", ""),
             always_thinking=request.model in self._always_thinking,
-            warnings=warnings,
+            omissions=omissions,
         )
         return encode_messages_body(
             fields, rendering.encode(request.thread, user_parts=attached.user_parts)

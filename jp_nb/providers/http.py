@@ -103,13 +103,13 @@ class StreamRedaction:
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._passed = ""
+        self._tail = ""
         self._held = ""
 
     def feed(self, piece: str) -> str:
         """Return the next part of the redacted text."""
-        before = len(self._passed)
-        text = self._passed + self._held + piece
+        before = len(self._tail)
+        text = self._tail + self._held + piece
         found = self._redaction.find_key(text)
         if found < len(text):
             text = text[before:found] + self._redaction(text[found:])
@@ -117,7 +117,7 @@ class StreamRedaction:
         held = min(self._redaction.count_partial_key(text), len(text) - before)
         shown = text[before : len(text) - held]
         self._held = text[len(text) - held :]
-        self._passed = (self._passed + shown)[1 - _MIN_PARTIAL_CHARS :]
+        self._tail = (self._tail + shown)[1 - _MIN_PARTIAL_CHARS :]
         return shown
 
     def finish(self) -> str:

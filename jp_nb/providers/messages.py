@@ -186,18 +186,18 @@ class RenderingCache(Generic[R]):
 
     def __init__(self, make: Callable[[], R]) -> None:
         self._make = make
-        self._kept: list[tuple[RequestContext, R]] = []
+        self._entries: list[tuple[RequestContext, R]] = []
 
     def get(self, context: RequestContext) -> R:
         """Return the rendering of `context`, brought up to date."""
-        known = next((rendering for key, rendering in self._kept if key is context), None)
+        known = next((rendering for key, rendering in self._entries if key is context), None)
         if known is None or known.items > len(context):
             known = self._make()
         return self.replace(context, known)
 
     def make_temporary(self, context: RequestContext) -> R:
         """Return a rendering of `context` without a change to the cache."""
-        for cached_context, cached in self._kept:
+        for cached_context, cached in self._entries:
             if _is_prefix(context, of=cached_context):
                 rendering = cached.make_empty()
                 break
@@ -208,8 +208,8 @@ class RenderingCache(Generic[R]):
 
     def replace(self, context: RequestContext, rendering: R) -> R:
         """Cache the new `rendering` of `context`, and return it, brought up to date."""
-        others = [entry for entry in self._kept if entry[0] is not context]
-        self._kept = [*others, (context, rendering)][-MAX_RENDERINGS:]
+        others = [entry for entry in self._entries if entry[0] is not context]
+        self._entries = [*others, (context, rendering)][-MAX_RENDERINGS:]
         rendering.update(context)
         return rendering
 
@@ -322,11 +322,11 @@ class FormattedAttachments:
     skipped: tuple[tuple[Attachment, str], ...] = ()
     user_parts: bytes = b""
 
-    def warn(self, warnings: OmissionLog, *, conversation_id: str) -> None:
+    def warn(self, omissions: OmissionLog, *, conversation_id: str) -> None:
         """Report the skipped attachments."""
         for attachment, reason in self.skipped:
             setting = f"conversation.attachments[{attachment.source!r}] ({attachment.media_type})"
-            warnings.report(setting, reason, conversation_id=conversation_id)
+            omissions.report(setting, reason, conversation_id=conversation_id)
 
 
 class AttachmentCache:
@@ -334,14 +334,14 @@ class AttachmentCache:
 
     def __init__(self, make: Callable[[tuple[Attachment, ...]], FormattedAttachments]) -> None:
         self._make = make
-        self._kept: list[tuple[tuple[Attachment, ...], FormattedAttachments]] = []
+        self._entries: list[tuple[tuple[Attachment, ...], FormattedAttachments]] = []
 
     def get(self, attachments: tuple[Attachment, ...]) -> FormattedAttachments:
         """Return the formatted attachments."""
-        known = next((formatted for key, formatted in self._kept if key is attachments), None)
+        known = next((formatted for key, formatted in self._entries if key is attachments), None)
         formatted = known or self._make(attachments)
-        others = [entry for entry in self._kept if entry[0] is not attachments]
-        self._kept = [*others, (attachments, formatted)][-MAX_ATTACHMENT_LISTS:]
+        others = [entry for entry in self._entries if entry[0] is not attachments]
+        self._entries = [*others, (attachments, formatted)][-MAX_ATTACHMENT_LISTS:]
         return formatted
 
 

@@ -87,10 +87,10 @@ def build_request_fields(
     profile: Profile,
     *,
     answer: schemas.AnswerSchema | None = None,
-    warnings: OmissionLog | None = None,
+    omissions: OmissionLog | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`."""
-    warnings = warnings or OmissionLog(profile.name)
+    omissions = omissions or OmissionLog(profile.name)
     fields: Message = {"model": request.model, "stream": True}
     if profile.stream_options:
         fields["stream_options"] = {"include_usage": True}
@@ -102,7 +102,7 @@ def build_request_fields(
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
         fields.update(profile.reasoning(reasoning))
-    fields.update(_format_sampling(request, profile, warnings))
+    fields.update(_format_sampling(request, profile, omissions))
     return fields
 
 
@@ -200,7 +200,7 @@ def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> M
     }
 
 
-def _format_sampling(request: ModelRequest, profile: Profile, warnings: OmissionLog) -> Message:
+def _format_sampling(request: ModelRequest, profile: Profile, omissions: OmissionLog) -> Message:
     parameters = request.parameters
     sampling: Message = {
         name: value
@@ -217,7 +217,7 @@ def _format_sampling(request: ModelRequest, profile: Profile, warnings: Omission
     if parameters.top_k is not None and not profile.top_k:
         ignored.add("top_k")
     for name in sorted(ignored):
-        warnings.report_parameter(
+        omissions.report_parameter(
             name, "not a parameter of this API", conversation_id=request.conversation_id
         )
     sampling.update(
@@ -601,14 +601,14 @@ class ChatProvider:
         self._attached = AttachmentCache(
             lambda attachments: format_attachments(attachments, profile)
         )
-        self._warnings = OmissionLog(profile.name)
+        self._omissions = OmissionLog(profile.name)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
         profile = self._profile
         answer = make_answer_schema(request, profile)
         body = self._build_body(
-            request, self._renderings.get(request.thread), answer, self._warnings
+            request, self._renderings.get(request.thread), answer, self._omissions
         )
         return stream_events(
             self._http.post(body),
@@ -638,14 +638,14 @@ class ChatProvider:
         request: ModelRequest,
         rendering: ChatRendering,
         answer: schemas.AnswerSchema | None,
-        warnings: OmissionLog,
+        omissions: OmissionLog,
     ) -> bytes:
         profile = self._profile
         attached = self._attached.get(request.attachments)
-        attached.warn(warnings, conversation_id=request.conversation_id)
+        attached.warn(omissions, conversation_id=request.conversation_id)
         system = format_system_messages(request, profile, documents=attached.system)
         return encode_messages_body(
-            build_request_fields(request, profile, answer=answer, warnings=warnings),
+            build_request_fields(request, profile, answer=answer, omissions=omissions),
             rendering.encode(request.thread, before=(*system, *attached.messages)),
         )
 

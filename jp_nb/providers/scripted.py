@@ -272,7 +272,7 @@ class ScriptedProvider:
         self.requests: list[ModelRequest] = []
         self._script = script
         self._folders = folders
-        self._found: dict[str, tuple[str, Script]] = {}
+        self._scripts: dict[str, tuple[str, Script]] = {}
         self._next: dict[tuple[str, str], int] = {}
 
     @classmethod
@@ -291,10 +291,10 @@ class ScriptedProvider:
             return self._script
         file = find_script(model, self._folders)
         text = _read_script(file)
-        known = self._found.get(model)
+        known = self._scripts.get(model)
         if known is None or known[0] != text:
             script = Script.parse(text, name=model, source=str(file))
-            known = self._found[model] = (text, script)
+            known = self._scripts[model] = (text, script)
         return known[1]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:

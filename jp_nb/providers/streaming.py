@@ -198,8 +198,8 @@ class StreamDecoder:
         self.keep_alives = 0
         self._redaction = redaction
         self._texts: dict[int, tuple[StreamRedaction, TextPart | ToolCallArguments]] = {}
-        self._on_the_wire = 0
-        self._before_empty = 0  # bytes on the wire at the last content
+        self._wire_bytes = 0
+        self._bytes_at_content = 0  # bytes on the wire at the last content
         self._framing = 0  # messages since the last content
         self._decoder = decoder
         self._provider = provider
@@ -207,7 +207,7 @@ class StreamDecoder:
         self._comments = 0
         self._limit = max_response_bytes
         self._bytes = 0
-        self._content = 0
+        self._content_chars = 0
 
     def feed(self, chunk: bytes) -> Iterator[ProviderEvent]:
         """Yield the events of the messages that `chunk` completes.
@@ -216,7 +216,7 @@ class StreamDecoder:
             ProviderError: The server reports an error, or the response is too large.
             ProtocolError: A message is not valid for the API.
         """
-        self._on_the_wire += len(chunk)
+        self._wire_bytes += len(chunk)
         if not self.is_complete:  # the end has its own limit
             self._check_overhead()
         progress = self.progress
@@ -226,7 +226,7 @@ class StreamDecoder:
                 return
             if self.progress != progress:
                 progress = self.progress
-                self._before_empty, self._framing = self._on_the_wire, 0
+                self._bytes_at_content, self._framing = self._wire_bytes, 0
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 self.keep_alives += 1
@@ -236,12 +236,12 @@ class StreamDecoder:
             yield KeepAlive()
 
     def _check_overhead(self) -> None:
-        if 0 < self._limit < (self._on_the_wire - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
+        if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
             raise ProviderError(
-                f"{self._provider} sent {self._on_the_wire} bytes for an answer of {self._size}",
+                f"{self._provider} sent {self._wire_bytes} bytes for an answer of {self._size}",
                 kind="output_limit",
             )
-        empty = self._on_the_wire - self._before_empty
+        empty = self._wire_bytes - self._bytes_at_content
         if empty > MAX_EMPTY_BYTES:
             raise ProviderError(
                 f"{self._provider} sent {empty} bytes without any content", kind="timeout"
@@ -267,7 +267,7 @@ class StreamDecoder:
     @property
     def progress(self) -> int:
         """Characters of content so far, without keep-alives, empty deltas, and usage."""
-        return self._content + self._decoder.held_chars
+        return self._content_chars + self._decoder.held_chars
 
     @property
     def _size(self) -> int:
@@ -304,7 +304,7 @@ class StreamDecoder:
         for event in events:
             if isinstance(event, (TextPart, ToolCallArguments)):
                 text = event.text
-                self._content += len(text)
+                self._content_chars += len(text)
                 self._bytes += (
                     len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 )
@@ -339,7 +339,7 @@ class StreamDecoder:
                     raise TypeError  # `_decode` reports it
                 self.open_calls.add(index)
                 self._bytes += len(name) + len(id_)
-                self._content += len(name)
+                self._content_chars += len(name)
             case KeepAlive():
                 self.keep_alives += 1
             case Flush(index=index, metadata=metadata):
@@ -454,7 +454,7 @@ class IdleWatch:
         self._progress = self._keep_alives = 0
         self._deadline = self._last_deadline = 0.0
         self._end_deadline: float | None = None
-        self._read: asyncio.Timeout | None = None
+        self._current_read: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
@@ -499,10 +499,10 @@ class IdleWatch:
             if self._seconds > 0 and self._remaining_s() <= 0:
                 raise TimeoutError  # a read that never waits is never cancelled
             try:
-                async with asyncio.timeout(None) as self._read:
+                async with asyncio.timeout(None) as self._current_read:
                     return await anext(chunks, None)
             finally:
-                self._read = None
+                self._current_read = None
         raise ProviderError(self._format_reason(), kind="timeout")
 
     async def _read_end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
@@ -529,8 +529,8 @@ class IdleWatch:
     def _check_deadline(self) -> None:
         loop = asyncio.get_running_loop()
         left = self._remaining_s()
-        if left <= 0 and self._read is not None:
-            self._read.reschedule(loop.time())
+        if left <= 0 and self._current_read is not None:
+            self._current_read.reschedule(loop.time())
             return
         self._timer = loop.call_later(
             min(left, POLL_SECONDS) if left > 0 else 0.05, self._check_deadline
