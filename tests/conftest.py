@@ -36,13 +36,13 @@ pytest_plugins = [
 
 
 @pytest.fixture(scope="session", autouse=True)
-def a_user_of_its_own() -> Iterator[None]:
-    """Nothing that this machine's user configured or signed plays a part, in kernels neither."""
+def isolated_user() -> Iterator[None]:
+    """Ignore the configuration and keys of this computer's user, also in kernels."""
     with tempfile.TemporaryDirectory(prefix="jp-nb-tests-") as folder:
         patch = pytest.MonkeyPatch()
         for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(variable, os.path.join(folder, variable.lower()))
-        # What tests write into folders counts, but where that is what they are about.
+        # Folders of tests are trusted, except in tests of trust.
         patch.setenv(TRUST_FOLDERS, tempfile.gettempdir())
         yield
         patch.undo()
@@ -60,20 +60,22 @@ def _named_tests(config: pytest.Config) -> bool:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     if config.option.markexpr or _named_tests(config):
         return []
-    return [f"tiers left out: {', '.join(TIERS)} (`pytest -m TIER` runs one; see CONTRIBUTING.md)"]
+    return [
+        f"deselected tiers: {', '.join(TIERS)} (`pytest -m TIER` runs one; see CONTRIBUTING.md)"
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tiers out unless they are asked for, and put modules with a page last.
+    """Deselect the tiers unless requested, and put modules with a page last.
 
-    From the first test with a page on, an event loop runs in its thread.
+    After the first test with a page, an event loop runs in the thread.
 
     Source: https://playwright.dev/python/docs/library (the synchronous API)
     """
     if not config.option.markexpr and not _named_tests(config):
-        left_out = [item for item in items if any(map(item.get_closest_marker, TIERS))]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        deselected = [item for item in items if any(map(item.get_closest_marker, TIERS))]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
     with_page = {item.path for item in items if _has_page(item)}
     items.sort(key=lambda item: (item.path in with_page, _has_page(item)))
 
@@ -83,6 +85,6 @@ def _has_page(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Let no collection of garbage look again at what the modules hold: some tests collect it."""
+    """Exclude objects of the modules from garbage collection: some tests run it."""
     gc.collect()
     gc.freeze()

@@ -1,11 +1,10 @@
-"""Runs the tests of the waiting cell against several versions of ipykernel.
+"""Run the tests of prompts against several versions of ipykernel.
 
     python tests/ipykernel_matrix.py [--home DIR] [VERSION ...]
 
-Each version gets an environment of its own under DIR, made on first use; everything else in it is
-what this one has. The tests themselves run here; only their kernel is of the other environment.
-Without a VERSION it is the supported lines but for this environment's own version, which all other
-tests run with.
+Each version gets an environment below DIR, created on first use, with the other packages of this
+environment. The tests run in this environment, and their kernel in the other one. Without VERSION,
+all supported versions are tested, except the version of this environment.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VERSIONS = ("6.29.5", "6.31.0", "7.0.1", "7.3.0", "7.4.0")
 
 
 def kernel_python(home: Path, version: str) -> Path:
-    """Return the interpreter of an environment with that ipykernel, and what else is here."""
+    """Return the Python of an environment with this ipykernel and the packages of this one."""
     folder = home / version
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     ready = folder / "ready"
@@ -44,10 +43,10 @@ def kernel_python(home: Path, version: str) -> Path:
 
 
 def install(python: Path, *arguments: str) -> None:
-    """Install into the environment of `python`; tries a second time, for a registry may stumble.
+    """Install into the environment of `python`, with one retry for failures of the registry.
 
     Raises:
-        CalledProcessError: If it did not work; pip has said why.
+        CalledProcessError: If it failed. pip has printed the reason.
     """
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
     command = [*pip, "--quiet", "--disable-pip-version-check", *arguments]
@@ -56,7 +55,7 @@ def install(python: Path, *arguments: str) -> None:
 
 
 def run(python: Path) -> tuple[bool, str]:
-    """Return whether the tests pass with kernels of `python`, and pytest's last line."""
+    """Return True if the tests pass with kernels of `python`, and pytest's last line."""
     environment = {**os.environ, "JP_NB_KERNEL_PYTHON": str(python)}
     command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider"]
     command += ["-m", "kernel or not kernel", str(TESTS)]  # of every tier
@@ -67,7 +66,7 @@ def run(python: Path) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Print one line a version; 1 if the tests fail with any of them."""
+    """Print one line for each version. Return 1 if the tests fail with one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path(tempfile.gettempdir()) / "jp-nb-kernels"
     parser.add_argument("--home", type=Path, default=default)

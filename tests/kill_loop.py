@@ -1,14 +1,14 @@
-"""Kills sessions at each boundary of their entries and at random times, and looks at what is left.
+"""Kill sessions at each boundary of their entries and at random times, and check the result.
 
     python -m tests.kill_loop --runs 300
 
-A session runs in a process of its own, in a notebook whose page is this program: what the page was
-sent it has. Another session opens the notebook then, as the page has it, and must find that
+A session runs in a child process. This program is the page of its notebook, and stores what it
+receives. Another session then opens the notebook with the content of the page, and checks:
 
-- nothing which the page has is missing, and nothing is there twice;
-- the call of every tool that began is in the notebook or in the journal;
-- the record is the user's own, and opening it ran nothing;
-- `%jp resume` goes on with the turn, runs what somebody wants to run, and leaves it well formed.
+- Nothing that the page received is missing or doubled.
+- The call of every tool that began is in the notebook or in the journal.
+- The record is trusted, and opening it ran no tool.
+- `%jp resume` continues the turn, and leaves a well-formed record.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ MOST_BEHIND = 3
 
 @dataclass
 class Points:
-    """Counts the boundaries of a run, and dies at number `at`.
+    """Counts the boundaries of a run, and kills the process at number `at`.
 
     Attributes:
-        passed: The boundaries so far, by name.
+        passed: Names of the boundaries so far.
     """
 
     at: int | None
@@ -86,12 +86,12 @@ class Points:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def is_next(self) -> bool:
-        """True if the process dies at the next one."""
+        """True if the next boundary kills the process."""
         return len(self.passed) + 1 == self.at
 
 
 class PageStore(FakeStore):
-    """Sends each change through `pipe` to the page, which is `lag` of them behind."""
+    """Sends each change through `pipe` to the page, which is `lag` changes behind."""
 
     def __init__(self, document: Document, pipe: int, points: Points, lag: int) -> None:
         super().__init__(document)
@@ -145,7 +145,7 @@ def _write(pipe: int, message: Any) -> None:
 
 
 def define(folder: Path, points: Points) -> None:
-    """Define the tools, which leave their marks in `folder`."""
+    """Define the tools, which create marks in `folder`."""
 
     def leave(word: str) -> str:
         points.reach("a tool begins")
@@ -171,7 +171,7 @@ def define(folder: Path, points: Points) -> None:
 
 
 def watch_journals(points: Points) -> None:
-    """Have appending to a journal be three boundaries: before it, in its middle, and after it."""
+    """Make each append to a journal three boundaries: before, within, and after it."""
     append = JournalFile.append
 
     def watched(file: JournalFile, data: bytes) -> None:
@@ -185,8 +185,8 @@ def watch_journals(points: Points) -> None:
     JournalFile.append = watched  # type: ignore[method-assign,assignment]
 
 
-def live(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
-    """Ask both questions, unless the process dies before; tell the boundaries that were passed."""
+def run_session(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
+    """Ask both questions unless the process is killed first; send the passed boundaries."""
     points = Points(kill.at)
     define(folder, points)
     watch_journals(points)
@@ -204,8 +204,8 @@ def live(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
 # --- the one that comes after it -----------------------------------------------------------------
 
 
-def heir(folder: Path, page: Any) -> dict[str, Any]:
-    """Open the notebook as the page has it, look at it, and resume its turn."""
+def run_successor(folder: Path, page: Any) -> dict[str, Any]:
+    """Open the notebook with the content of the page, check it, and resume its turn."""
     define(folder, Points(None))
     marks = marks_in(folder)
     ends = [yes(value) for _ in range(4) for value in ("run", "skip")]
@@ -220,8 +220,8 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
     assert stream.turn_count <= 2
     ids = [entry["event_id"] for entry in raw]
     assert len(set(ids)) == len(ids), "an entry is there twice"
-    begun = [entry["arguments"]["word"] for entry in _calls(raw)]  # type: ignore[index,call-overload]
-    assert set(marks) <= set(begun), f"{marks} began, and the record has {begun}"
+    called = [entry["arguments"]["word"] for entry in _calls(raw)]  # type: ignore[index,call-overload]
+    assert set(marks) <= set(called), f"{marks} began, and the record has {called}"
     assert len(set(marks)) == len(marks), "a tool ran twice"
     assert marks_in(folder) == marks, "opening the notebook ran a tool"
     assert session.active.trust.trusted, session.active.trust.why_not
@@ -275,33 +275,33 @@ def marks_in(folder: Path) -> list[str]:
 
 @dataclass
 class Child:
-    """A forked process whose end of a pipe is read here."""
+    """A forked process, and the pipe that it writes to."""
 
     pid: int
     pipe: int
 
     def messages(self) -> Iterator[Any]:
-        """Yield what it writes until it is gone; a message that was cut is none."""
+        """Yield the messages until the process ends. An incomplete message is dropped."""
         rest = b""
         while piece := os.read(self.pipe, 1 << 16):
             *lines, rest = (rest + piece).split(b"\n")
             yield from map(json.loads, lines)
 
     def end(self) -> int:
-        """Return its exit code; it is killed if it is still there, as it is if we failed."""
+        """Return the exit code; kill the process if it still runs."""
         os.close(self.pipe)
         os.kill(self.pid, signal.SIGKILL)  # who has exited has its code already
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @contextmanager
-def forked(folder: Path, work: Callable[[int], None]) -> Iterator[Child]:
-    """Run `work` in a process whose files are below `folder`; what fails is printed.
+def fork_process(folder: Path, work: Callable[[int], None]) -> Iterator[Child]:
+    """Run `work` in a process with its files in `folder`, and print its errors.
 
-    It is gone behind the block, and nobody takes the folder away from under it.
+    The process has ended at the end of the block, so that the folder can be removed.
 
     Raises:
-        AssertionError: If it failed; to be killed is none.
+        AssertionError: If it failed. A killed process has not failed.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -331,7 +331,7 @@ def forked(folder: Path, work: Callable[[int], None]) -> Iterator[Child]:
 
 @dataclass
 class Kill:
-    """How one session dies, and what its page had then."""
+    """The time of a kill, and the content of the page then."""
 
     at: int | None = None
     after: float | None = None
@@ -341,10 +341,10 @@ class Kill:
     passed: list[str] | None = None
 
 
-def killed(folder: Path, stored: Any, kill: Kill) -> Kill:
-    """Run a session in `folder` and kill it as `kill` says; return that with what was left."""
+def kill_session(folder: Path, stored: Any, kill: Kill) -> Kill:
+    """Run a session in `folder`, kill it, and return `kill` with the result."""
     kill.page = json.loads(json.dumps(stored))
-    with forked(folder, lambda pipe: live(folder, stored, kill, pipe)) as child:
+    with fork_process(folder, lambda pipe: run_session(folder, stored, kill, pipe)) as child:
         for message in child.messages():
             if "ready" in message and kill.after is not None:
                 time.sleep(kill.after)
@@ -358,26 +358,25 @@ def killed(folder: Path, stored: Any, kill: Kill) -> Kill:
 
 
 def run(root: Path, number: int, stored: Any, kill: Kill) -> dict[str, Any]:
-    """Kill one session, and have another one come after it; return what that found."""
-    folder = _folder(root, str(number))
-    killed(folder, stored, kill)
-    with forked(folder, lambda pipe: _write(pipe, heir(folder, kill.page))) as child:
+    """Kill one session, open the notebook in another one, and return its findings."""
+    folder = _create_folder(root, str(number))
+    kill_session(folder, stored, kill)
+    with fork_process(folder, lambda pipe: _write(pipe, run_successor(folder, kill.page))) as child:
         found: list[dict[str, Any]] = [*child.messages()]
     assert found, f"run {number}, killed at {kill.at or kill.after}: see {folder}"
     shutil.rmtree(folder)
     return found[0]
 
 
-def begun(root: Path) -> Any:
+def create_notebook(root: Path) -> Any:
     """Return a notebook with one turn, and keep the key that signed it."""
-    folder = _folder(root, "first")
-    page = killed(folder, None, Kill(asks_second=False)).page
+    folder = _create_folder(root, "first")
+    page = kill_session(folder, None, Kill(asks_second=False)).page
     shutil.copy(folder / "data" / "jp" / "notebook-key", root)
     return page
 
 
-def _folder(root: Path, name: str) -> Path:
-    """Return a new folder with the script, and with the key if there is one yet."""
+def _create_folder(root: Path, name: str) -> Path:
     folder = root / name
     folder.mkdir()
     (folder / "talk.toml").write_text(SCRIPT)
@@ -388,11 +387,11 @@ def _folder(root: Path, name: str) -> Path:
 
 
 def loop(root: Path, runs: int, seed: int) -> dict[str, Any]:
-    """Kill `runs` sessions: at each boundary, then at random times; return the figures."""
+    """Kill `runs` sessions: at each boundary, then at random times. Return the figures."""
     chance = random.Random(seed)
-    stored = begun(root)
+    stored = create_notebook(root)
     started = time.monotonic()
-    passed = killed(_folder(root, "counted"), None, Kill()).passed or []
+    passed = kill_session(_create_folder(root, "counted"), None, Kill()).passed or []
     took = min(time.monotonic() - started, LONGEST_TURN_S)
     totals: Counter[str] = Counter()
     # Each boundary in a notebook that is new, and in one that has a turn; then random times.

@@ -1,4 +1,4 @@
-"""The pages of `docs/`: what they name exists, and what names them finds them."""
+"""Pages in `docs/`: names in them exist, and links resolve."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def without_code(page: str) -> str:
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of a page's headings, as code hosts make them."""
+    """Return the anchors of a page's headings, as code hosts create them."""
     titles = re.findall(r"^#+ (.*)$", without_code(page), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -126,7 +126,7 @@ def test_docstring_examples_of_public_names_pass(subtests: pytest.Subtests) -> N
 
 @pytest.fixture(scope="module")
 def generated() -> ModuleType:
-    """The module that fills the reference in, which belongs to no package."""
+    """The module that generates parts of the reference; it is not in a package."""
     spec = importlib.util.spec_from_file_location("generated", ROOT / "docs/generated.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""The borders of the rooms, and what importing loads."""
+"""Imports of the packages: allowed packages and libraries, and loaded modules."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ BELOW = {
     "storage": GROUND | {"config", "record", "values", "tools", "agent"},
     "rendering": GROUND | {"config", "record", "values", "tools", "agent", "storage"},
 }
-"""The rooms of the package, from the ground up, and what each may import besides itself."""
+"""The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
 BELOW["notebook"] = {*BELOW, "versions"}
 BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
 CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
-"""The rooms that need nothing but the standard library and pydantic."""
+"""Packages that need only the standard library and pydantic."""
 LIBRARIES = {
     "tools/templates.py": {"jinja2", "markupsafe"},
     "jsonschema_import.py": {"rfc3987_syntax"},
 }
-"""What a module of the core needs besides."""
+"""Additional libraries of modules of the core."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module of the package, read once: what it imports, inside functions too."""
+    """A module of the package, with its imports, also those inside functions."""
 
     name: str
     path: str
@@ -63,7 +63,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """The folder below `jp_nb/`, or the name of a module that lies in none."""
+        """The folder below `jp_nb/`, or the name of a module directly in it."""
         return self.path.split("/")[0].removesuffix(".py")
 
     @property
@@ -72,7 +72,7 @@ class Module:
         return tops - set(sys.stdlib_module_names) - {"jp_nb", "__future__"}
 
     @property
-    def own(self) -> set[str]:
+    def internal(self) -> set[str]:
         return {name for name in self.imports if name.startswith("jp_nb.")}
 
 
@@ -116,7 +116,7 @@ def test_rooms_import_only_lower_rooms() -> None:
         f"{module.path} imports {name}"
         for module in MODULES
         if module.room in BELOW
-        for name in sorted(module.own)
+        for name in sorted(module.internal)
         if name.split(".")[1] not in BELOW[module.room] | {module.room}
     ]
 
@@ -139,7 +139,7 @@ def _may_import(module: Module, library: str) -> bool:
 
 
 def test_modules_have_no_circular_imports() -> None:
-    graph = {module.name: module.own & {other.name for other in MODULES} for module in MODULES}
+    graph = {module.name: module.internal & {other.name for other in MODULES} for module in MODULES}
     graph = {name: targets - {name} for name, targets in graph.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -165,7 +165,7 @@ def test_test_modules_do_not_import_each_other() -> None:
 
 
 def loaded(code: str) -> set[str]:
-    """Top-level modules that are loaded after `code` ran in a process of its own."""
+    """Return the top-level modules that are loaded after `code` ran in a new process."""
     script = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60

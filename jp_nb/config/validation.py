@@ -403,22 +403,22 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
         if not located:
             return result, problems
         problems += [problem for _, problem in located]
-        removal = _Removal()
+        removed = _RemovedPlaces()
         for keys, _ in located:
-            removal.add(ROOT, kept, keys)
-        kept = {} if removal.whole else removal.apply(ROOT, kept)
+            removed.add(ROOT, kept, keys)
+        kept = {} if removed.whole else removed.apply(ROOT, kept)
 
 
-class _Removal:
+class _RemovedPlaces:
     """Places to remove from a value, removed in one pass."""
 
     def __init__(self) -> None:
         self.whole = False
-        self._below: dict[str, _Removal] = {}
+        self._below: dict[str, _RemovedPlaces] = {}
 
     def add(self, node: SchemaNode | None, value: JsonValue, keys: Sequence[str]) -> None:
         """Add the place at `keys` in `value`, or the last existing one on the way."""
-        place: _Removal = self
+        place: _RemovedPlaces = self
         for key in keys:
             inner = value["value"] if is_wrapper(value, node) else value
             if isinstance(inner, dict) and key in inner:
@@ -428,7 +428,7 @@ class _Removal:
             else:
                 break
             node = node.child(key) if node is not None else None
-            place = place._below.setdefault(key, _Removal())
+            place = place._below.setdefault(key, _RemovedPlaces())
         place.whole = True
 
     def apply(self, node: SchemaNode | None, value: Any) -> Any:

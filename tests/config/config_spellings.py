@@ -152,7 +152,7 @@ ANNOTATED: list[tuple[str, Any]] = [
     (f"{TOOL}.options", {"value": 1, "strategy": "anything"}),
     (f"{TOOL}.parameters.p.enum", {"value": [1, None], "strategy": "replace"}),
 ]
-"""Values of one layer, with how they meet what lies below."""
+"""Values of one layer with merge strategies."""
 
 HALVES: list[tuple[str, Any]] = [
     ("assistant.model.id", {"name": "x"}),
@@ -166,7 +166,7 @@ HALVES: list[tuple[str, Any]] = [
     ("assistant.instructions", None),
     ("assistant.request.max_retries", None),
 ]
-"""What one layer may say alone, and the whole may not."""
+"""Values that are valid in one layer, but not in a whole configuration."""
 
 LEFT: list[tuple[str, Any]] = [
     ("style.code", {"color": False, "file_link": "osc8"}),
@@ -184,7 +184,7 @@ LEFT: list[tuple[str, Any]] = [
 
 
 def under(partial: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """`partial` with `value` at `path`, over what is there."""
+    """Return `partial` with `value` at `path`."""
     head, _, rest = path.partition(".")
     below = partial.get(head)
     inner = under(below if isinstance(below, dict) else {}, rest, value) if rest else value
@@ -211,18 +211,18 @@ written = (
 )  # fmt: skip
 
 
-def _together(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build(parts: list[tuple[str, Any]]) -> dict[str, Any]:
     partial: dict[str, Any] = {}
     for path, value in parts:
         partial = under(partial, path, value)
     return partial
 
 
-wholes = st.lists(written, max_size=8).map(_together)
-"""Configurations without strategies."""
+wholes = st.lists(written, max_size=8).map(_build)
+"""Configurations without merge strategies."""
 
 partials = st.lists(
     written | st.sampled_from(ANNOTATED) | st.sampled_from(HALVES) | st.sampled_from(LEFT),
     max_size=8,
-).map(_together)
-"""What one layer may say."""
+).map(_build)
+"""Valid content of one layer."""

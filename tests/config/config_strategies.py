@@ -24,7 +24,7 @@ small_json: st.SearchStrategy[Any] = st.recursive(
 
 
 def tables(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Tables with any of the `fields`."""
+    """Generate tables with any of the `fields`."""
     return st.fixed_dictionaries({}, optional=fields)
 
 

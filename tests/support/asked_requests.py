@@ -1,4 +1,4 @@
-"""Requests to a model, made of plain JSON, and their exchanges on a cassette."""
+"""Normalized requests from plain JSON, and their exchanges on a cassette."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ SPEC: dict[str, Any] = {
         {"user": "Thanks."},
     ],
 }
-"""A request with one of everything."""
+"""A request with one of each part."""
 IDS = ("id",)
-"""Keys whose values are no part of the request."""
+"""Keys whose values are not part of the normalized request."""
 
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> NormalizedRequest:
@@ -126,7 +126,7 @@ def _item(spec: dict[str, Any]) -> ContextItem:
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield the place of each text and number in `value` that is part of the request."""
+    """Yield the path of each text and number in `value` that is part of the request."""
     if isinstance(value, dict):
         for key, each in value.items():
             if key not in IDS:
@@ -165,13 +165,13 @@ ANSWER: tuple[ProviderEvent, ...] = (
 
 
 def requests() -> list[NormalizedRequest]:
-    """Return a first request, the same again, one with more messages, and one to another model."""
+    """Return a request, the same again, one with more messages, and one for another model."""
     first = {**SPEC, "message": SPEC["message"][:1]}
     return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
 
 
 def exchanges() -> list[Exchange]:
-    """Return the requests with an answer each: failed, finished, to be retried, broken off."""
+    """Return each request with a response: failed, finished, to be retried, incomplete."""
     ends: tuple[End, ...] = (
         FailedResponse("busy", "rate_limit", 429, 20.0),
         Finished(),
@@ -182,7 +182,7 @@ def exchanges() -> list[Exchange]:
 
 
 def write_cassette(path: Path, *given: Exchange) -> Path:
-    """Write a cassette of `given`, or of `exchanges`, to `path`."""
+    """Write a cassette with `given`, or with `exchanges`, to `path`."""
     writer = CassetteWriter(path)
     for each in given or exchanges():
         writer.add(each)

@@ -1,6 +1,7 @@
 """JupyterLab in Chromium for tests: the fixtures `lab` and `open_notebook`.
 
-Without a browser the tests skip and say how to get one; with `JP_NB_REQUIRE_BROWSER=1` they fail.
+Without a browser, the tests are skipped with instructions. With `JP_NB_REQUIRE_BROWSER=1` they
+fail.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ CHROMIUM_FLAGS = [
 
 
 def unavailable(reason: str) -> NoReturn:
-    """Skip the test, or fail it where browser tests are required."""
+    """Skip the test, or fail it if browser tests are required."""
     if os.environ.get(REQUIRE) == "1":
         pytest.fail(f"{reason} ({REQUIRE}=1)", pytrace=False)
     pytest.skip(f"{reason}; install Chromium and `pip install playwright` to run browser tests")
@@ -85,7 +86,7 @@ def unavailable(reason: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A running JupyterLab; notebooks lie in `root`."""
+    """A running JupyterLab with notebooks in `root`."""
 
     url: str
     root: Path
@@ -103,13 +104,13 @@ class Lab:
         return path
 
     def shut_down(self, name: str) -> None:
-        """Shut the kernel of a notebook down, without waiting for a busy one to end."""
+        """Shut down the kernel of a notebook, without waiting for a busy one."""
         for each in self._get("sessions"):
             if each["path"] == name:
                 self._delete(f"sessions/{each['id']}")
 
     def end_kernels(self) -> None:
-        """End all kernels: a server that is told to end while one ends may hang."""
+        """End all kernels: a server may hang if it stops while a kernel ends."""
         for each in self._get("kernels"):  # of notebooks that got other names, say
             self._delete(f"kernels/{each['id']}")
         until = monotonic() + PATIENCE_MS / 1000
@@ -137,13 +138,15 @@ def _free_port() -> int:
 def start_lab(
     home: Path, *, theme: str = "JupyterLab Light", shares: bool = False
 ) -> tuple[Lab, subprocess.Popen[bytes]]:
-    """Start JupyterLab with nothing of the user's, and wait until it answers.
+    """Start JupyterLab without settings of the user, and wait until it answers.
 
-    `shares`: several pages of a notebook share one document, through jupyter-collaboration.
+    Timeouts of kernels and forms are longer than for users, because a page may be slow on a busy
+    machine. Automatic saving is off, because tests depend on the time of a save.
 
-    Kernels and forms have more patience with it than with pages of people: on a busy machine a
-    page may take longer than anybody should have to wait. It saves nothing by itself: when
-    it does is part of what is tested.
+    Args:
+        home: Folder for all files of the server.
+        shares: True if pages of a notebook share one document, through jupyter-collaboration.
+        theme: Name of the theme.
     """
     root = home / "notebooks"
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
@@ -183,7 +186,7 @@ def start_lab(
     until = monotonic() + 120
     while monotonic() < until and server.poll() is None:
         try:
-            # The port may be another one, if somebody took the free one meanwhile.
+            # Another process may have taken the free port meanwhile.
             lab = Lab(f"http://127.0.0.1:{json.loads(running.read_bytes())['port']}", root)
             urllib.request.urlopen(f"{lab.url}/api?token={TOKEN}", timeout=10).close()
         except (OSError, ValueError):
@@ -204,7 +207,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @contextmanager
 def running_lab(home: Path, *, shares: bool = False) -> Iterator[Lab]:
-    """A JupyterLab as `start_lab` starts it, until the end of the block."""
+    """Run JupyterLab until the end of the block: see `start_lab`."""
     started, server = start_lab(home, shares=shares)
     try:
         yield started
@@ -238,18 +241,17 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def _words(text: str) -> str:
-    """`text` as the page's own search compares it."""
+def _normalize_spaces(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
 def wait_for_kernel_status(page: Page, status: str) -> None:
-    """Wait until a page of JupyterLab or Notebook shows that its kernel is `status`."""
+    """Wait until a page of JupyterLab or Notebook shows this kernel status."""
     page.wait_for_function(KERNEL_STATUS, arg=status, timeout=PATIENCE_MS)
 
 
 def read_whole(path: Path) -> Any:
-    """Read a notebook that a server may be writing: it truncates the file and fills it anew."""
+    """Read a notebook while a server may write it: the server truncates and rewrites the file."""
     until = monotonic() + PATIENCE_MS / 1000
     before = None
     while True:
@@ -267,12 +269,12 @@ def read_whole(path: Path) -> Any:
 
 
 def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
-    """Run `cell` once it does not run any more; does not wait for its end."""
+    """Run `cell` when its last run has ended; do not wait for its end."""
     page, prompt = cell.page, cell.locator(".jp-InputPrompt")
     until = monotonic() + PATIENCE_MS / 1000
     while "*" in (before := prompt.inner_text()) and monotonic() < until:
         page.wait_for_timeout(20)
-    prompt.evaluate(WATCH)  # a cell may end, with the number it had, before anybody looks
+    prompt.evaluate(WATCH)  # a cell may end with the same number before the first check
     for _ in range(10):  # a page that is still loading loses keys
         prompt.click()
         page.keyboard.press(keys)
@@ -286,7 +288,7 @@ def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
 
 
 class NotebookPage:
-    """A notebook that is open in JupyterLab, or in Notebook."""
+    """An open notebook in JupyterLab or Notebook."""
 
     def __init__(self, page: Page, path: Path, url: str, status: str = "idle") -> None:
         self.page = page
@@ -305,19 +307,19 @@ class NotebookPage:
             self.wait_for_kernel_status(status)
 
     def is_quiet(self) -> bool:
-        """Whether the kernel is idle and nothing is asked."""
+        """Return True if the kernel is idle and no prompt is open."""
         return bool(self.page.evaluate(KERNEL_STATUS, "idle")) and not (
             self.page.locator(".jp-nb-form:visible, .jp-Dialog, .jp-Stdin-input").count()
         )
 
     def replace_cells(self, *cells: str) -> None:
-        """Put `cells` below the first one, which stays, and whose kernel goes on."""
+        """Put `cells` below the first one, which stays with its kernel."""
         self.page.evaluate(REPLACE, list(cells))
         wait = "count => document.querySelectorAll('.jp-Notebook .jp-Cell').length === count"
         self.page.wait_for_function(wait, arg=1 + len(cells))
 
     def leave(self) -> bool:
-        """Close the notebook, unsaved as it may be; False if that leaves no JupyterLab as new."""
+        """Close the notebook without saving; return False if the page cannot be used again."""
         self.page.remove_listener("dialog", self._dismiss)
         self.page.set_viewport_size(VIEWPORT)
         return bool(self.page.evaluate(CLOSE))
@@ -338,23 +340,23 @@ class NotebookPage:
         return self.cell(index).locator(".jp-OutputArea-output")
 
     def run_cell(self, index: int, keys: str = "Control+Enter") -> None:
-        """Run cell `index` once it does not run any more; does not wait for its end."""
+        """Run cell `index` when its last run has ended; do not wait for its end."""
         run_cell(self.cell(index), keys)
 
     def output_text(self, index: int, *, contains: str = "") -> str:
-        """Return the text under cell `index`, once `contains` is in it."""
+        """Return the text below cell `index`, once it contains `contains`."""
         area = self.cell(index).locator(".jp-OutputArea").first
         text = area.inner_text()
         until = monotonic() + PATIENCE_MS / 1000
-        while _words(contains) not in _words(text) and monotonic() < until:
+        while _normalize_spaces(contains) not in _normalize_spaces(text) and monotonic() < until:
             area.get_by_text(contains).first.wait_for(timeout=PATIENCE_MS)
             self.page.wait_for_timeout(20)
             text = area.inner_text()  # a page that draws its outputs anew shows none for a moment
-        assert _words(contains) in _words(text), "the text is not in view"
+        assert _normalize_spaces(contains) in _normalize_spaces(text), "the text is not in view"
         return text
 
     def form(self) -> Locator:
-        """Return the form on the page, once it is visible and hears clicks and keys."""
+        """Return the form on the page, once it is visible and handles clicks and keys."""
         form = self.page.locator(".jp-nb-form[role='group']:visible").last
         form.locator(".jp-nb-actions button").first.wait_for(timeout=PATIENCE_MS)
         return form
@@ -411,20 +413,20 @@ class NotebookPage:
         wait_for_kernel_status(self.page, status)
 
     def wait_for_record(self, condition: str) -> None:
-        """Wait until the page's notebook has a `record` of which `condition` is true.
+        """Wait until the page's notebook has a `record` that fulfills `condition`.
 
-        It comes to the page a moment after what the cell shows, even after the cell's end.
+        The record arrives shortly after the output of a cell, even after the end of the cell.
         """
         self.page.wait_for_function(
             f"() => {{ const record = {RECORD}; return Boolean(record && ({condition})); }}"
         )
 
     def saved(self) -> Any:
-        """Return the notebook as it lies on the disk, once the server has written it whole."""
+        """Return the notebook on the disk, once the server has written it completely."""
         return read_whole(self.path)
 
     def screenshot(self, path: Path, of: Locator | None = None) -> None:
-        """Take a picture of the page, or of a part of it."""
+        """Take a screenshot of the page, or of a part of it."""
         (of or self.page).screenshot(path=path)
 
 
@@ -435,7 +437,7 @@ _NUMBERS = count(1)
 class Pages:
     """Pages of one browser context, which share its cache of JupyterLab's files.
 
-    A page that has JupyterLab in it is used again: loading takes seconds.
+    A page with JupyterLab is used again, because loading takes seconds.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -445,7 +447,7 @@ class Pages:
         self._taken: set[Page] = set()
 
     def take(self, *, fresh: bool) -> Page:
-        """Return the page that has JupyterLab in it, or a new one."""
+        """Return the page with JupyterLab, or a new one."""
         if not fresh and self._loaded is not None:
             page, self._loaded = self._loaded, None
         else:
@@ -454,9 +456,9 @@ class Pages:
         return page
 
     def give_back(self, opened: NotebookPage, *, again: bool) -> None:
-        """Keep the page of `opened` if it can serve `again`; else close it.
+        """Keep the page of `opened` if it can be used `again`; otherwise close it.
 
-        Tabs that a test opened itself are closed too.
+        Tabs that a test opened are closed too.
         """
         page = opened.page
         self._taken.discard(page)
@@ -475,7 +477,7 @@ def pages(chromium: Browser) -> Pages:
 
 
 class Notebooks:
-    """Notebooks of one test, or of several: open until `close`."""
+    """Notebooks of one or several tests, open until `close`."""
 
     def __init__(self, lab: Lab, pages: Pages, name: str) -> None:
         self._lab = lab
@@ -493,8 +495,8 @@ class Notebooks:
     ) -> NotebookPage:
         """Open a notebook with the given cells and `metadata`.
 
-        `classic`: in Notebook instead of JupyterLab. `fresh`: in a page of its own that nobody
-        used before and nobody will, for tests of pages themselves.
+        With `classic`, it opens in Notebook instead of JupyterLab. With `fresh`, it opens in a new
+        page that is not used again, for tests of pages.
         """
         name = f"{self._name}-{next(_NUMBERS)}"
         path = self._lab.write(f"{name}.ipynb", cells, kernel, **metadata)
@@ -506,7 +508,7 @@ class Notebooks:
         return page
 
     def close(self) -> None:
-        """Close them all and shut their kernels down."""
+        """Close the notebooks and shut down their kernels."""
         for each, again in self._opened:
             self._pages.give_back(each, again=again)
             self._lab.shut_down(each.path.name)
@@ -515,7 +517,7 @@ class Notebooks:
 
 @pytest.fixture
 def open_notebook(lab: Lab, pages: Pages, request: pytest.FixtureRequest) -> Iterator[OpenNotebook]:
-    """A function that opens a notebook, as `Notebooks.open` does, until the test's end."""
+    """Return a function that opens a notebook until the end of the test: see `Notebooks.open`."""
     notebooks = Notebooks(lab, pages, request.node.name.partition("[")[0])
     yield notebooks.open
     notebooks.close()

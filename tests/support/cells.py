@@ -1,4 +1,4 @@
-"""Scripts with tool calls, cells that run them in a kernel, and readers of their results."""
+"""Scripts with tool calls, cells that run them in a kernel, and access to the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kernel_with(
 
 
 def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
-    """Return one reply of a script, with these tool calls."""
+    """Return one reply of a script with these tool calls."""
     listed = ", ".join(
         f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
         for name, arguments in names_and_arguments
@@ -63,7 +63,7 @@ def events(user: FrontEnd) -> list[dict[str, Any]]:
 
 
 def error(user: FrontEnd, request: str) -> Message | None:
-    """Return the error that a cell ended with, or None."""
+    """Return the error of a cell, or None."""
     return next((m["content"] for m in user.messages if is_error(m, request)), None)
 
 
@@ -91,7 +91,7 @@ def contents(user: FrontEnd) -> list[str]:
 
 
 def static(user: FrontEnd, request: str) -> str:
-    """Return the static outputs of a turn, one after each print of a tool; no form is left."""
+    """Return the static outputs of a turn, and check that no form is open."""
     shown = user.displays(request)
     assert all(set(data) == {"text/plain", "text/markdown"} for data in shown)
     return "\n".join(data["text/plain"] for data in shown)

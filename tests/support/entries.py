@@ -15,7 +15,7 @@ T = "2026-03-18 13:19:06.841464"
 
 
 def raw(kind: str, **fields: Any) -> dict[str, Any]:
-    """A stored entry of `kind`."""
+    """Return a stored entry of `kind`."""
     return {"timestamp": T, "type": kind, **fields}
 
 
@@ -24,24 +24,24 @@ SAID = raw("chat_response", message="a")
 
 
 def called(call_id: str = "a") -> dict[str, Any]:
-    """A stored tool call."""
+    """Return a stored tool call."""
     return raw("tool_call_request", id=call_id, name="t", arguments={})
 
 
 def result(call_id: str = "a") -> dict[str, Any]:
-    """The stored result of a tool call."""
+    """Return the stored result of a tool call."""
     return raw("tool_call_response", id=call_id, content="r", is_error=False)
 
 
 def inquiry(inquiry_id: str = "a.q.1") -> dict[str, Any]:
-    """The stored request of an inquiry."""
+    """Return the stored request of an inquiry."""
     question = {"text": "?", "answer_type": {"type": "boolean"}}
     source = {"source": "assistant"}
     return raw("inquiry_request", id=inquiry_id, source=source, question=question)
 
 
 def closed(inquiry_id: str = "a.q.1") -> dict[str, Any]:
-    """The stored response of an inquiry."""
+    """Return the stored response of an inquiry."""
     return raw("inquiry_response", id=inquiry_id, outcome="answered", answer=True)
 
 
@@ -60,7 +60,7 @@ def open_inquiries(stream: ConversationStream) -> list[str]:
 
 
 class FakeClock:
-    """A clock that advances by a second each time it is read."""
+    """A clock that advances by one second each time it is read."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
@@ -71,7 +71,7 @@ class FakeClock:
 
 
 class NumberedIds:
-    """Draws ids one after the other: `id-1`, `id-2`."""
+    """Creates the ids `id-1`, `id-2`, and so on."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -84,7 +84,7 @@ class NumberedIds:
 def new_stream(
     *raw: Mapping[str, Any], base_config: Partial | None = None, tolerant: bool = False
 ) -> ConversationStream:
-    """Return a conversation that holds `raw`."""
+    """Return a conversation with the entries `raw`."""
     return ConversationStream(
         {"id": "jp-c1", "made": "live"},
         clock=FakeClock(),

@@ -1,4 +1,4 @@
-"""Reads back the value that a text shown for a decision stands for."""
+"""Parse the exact form of texts and objects back to values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPELLED = re.compile("⟨U\\+([0-9A-F]+)⟩")
 
 
 def text_of(count: str, lines: list[str]) -> str:
-    """The text whose heading says `count`."""
+    """Return the text of `lines`, for the number of lines in words."""
     read = [SPELLED.sub(lambda at: chr(int(at[1], 16)), x.replace("⇥\t", "\t")) for x in lines]
     number = {"empty": 0}.get(count) if count == "empty" else int(count.split()[0])
     assert number == len(lines)
@@ -22,7 +22,7 @@ def text_of(count: str, lines: list[str]) -> str:
 
 
 def object_of(lines: list[str]) -> dict[str, JsonValue]:
-    """The object that `lines` show."""
+    """Return the object of `lines`."""
     found, end = _children(lines, 0, "")
     assert end == len(lines)
     return dict(found)
@@ -42,27 +42,27 @@ def _children(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, A
             key, _, rest = line.partition(":")
             rest = f":{rest}"
         assert rest.startswith(": ")
-        said, at = rest[2:], at + 1
-        if re.fullmatch("[0-9]+ lines(, no line break at the end)?", said):
+        text, at = rest[2:], at + 1
+        if re.fullmatch("[0-9]+ lines(, no line break at the end)?", text):
             bar = f"{indent}  │ "
-            end_of_text = at + int(said.split()[0])
+            end_of_text = at + int(text.split()[0])
             assert all(line.startswith(bar) for line in lines[at:end_of_text])
-            found.append((key, text_of(said, [x[len(bar) :] for x in lines[at:end_of_text]])))
+            found.append((key, text_of(text, [x[len(bar) :] for x in lines[at:end_of_text]])))
             at = end_of_text
-        elif re.fullmatch("[0-9]+ (key|item)s?", said):
+        elif re.fullmatch("[0-9]+ (key|item)s?", text):
             below, at = _children(lines, at, f"{indent}  ")
-            assert len(below) == int(said.split()[0])
-            is_list = "item" in said
+            assert len(below) == int(text.split()[0])
+            is_list = "item" in text
             if is_list:
                 assert [name for name, _ in below] == [f"[{n}]" for n in range(len(below))]
             found.append((key, [x for _, x in below] if is_list else dict(below)))
         else:
-            found.append((key, json.loads(said)))
+            found.append((key, json.loads(text)))
     return found, at
 
 
 def blocks(shown: list[str]) -> dict[str, list[str]]:
-    """The lines behind the bars, by the line of ours above them."""
+    """Return the lines after bars, by the heading above them."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in shown:

@@ -1,6 +1,6 @@
-"""A `Host` without Jupyter: a notebook in memory, and a user whose answers a test decides.
+"""A `Host` without Jupyter: a notebook in memory, and a user with prepared answers.
 
-Of the package it needs `session/` alone, as any other front end would.
+It only needs `jp_nb/session/`, as any other front end would.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FakeStore:
 
 @dataclass
 class FakeHome:
-    """A notebook in `path`'s folder that holds `stored`, as its `jp` object."""
+    """A notebook in the folder of `path`, with the `jp` object `stored`."""
 
     path: Path | None = None
     headless: bool = False
@@ -101,7 +101,7 @@ class FakeOutput:
 
 
 class FakeFrontEnd:
-    """A front end whose user answers as `prompter` does.
+    """A front end with `prompter` as its user.
 
     Attributes:
         outputs: The output of each turn.
@@ -133,7 +133,7 @@ class FakeFrontEnd:
 
 @dataclass
 class FakeNotebook:
-    """A notebook of `listed` cells; code runs in `namespace`, and shows nothing."""
+    """A notebook with the cells `listed`. Code runs in `namespace` without output."""
 
     namespace: dict[str, Any]
     listed: tuple[NotebookCell, ...] = ()
@@ -147,15 +147,15 @@ class FakeNotebook:
 
 
 class FakeHost:
-    """Runs cells one after the other; `prompter` is their user.
+    """Runs cells one after the other, with `prompter` as the user.
 
     Attributes:
         person: The front end, with its outputs and prompts.
         cell: The running cell.
-        errors: The errors that left a cell.
-        shown: The texts that were displayed outside of turns.
+        errors: The errors that ended a cell.
+        shown: Texts that were displayed outside of turns.
         kept: The errors that tools raised.
-        failed: The last error that is not jp_nb's own.
+        failed: The last error that is not from `jp_nb`.
     """
 
     def __init__(self, prompter: FakePrompter | None = None, home: FakeHome | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Fake users, tool sources and cells, for tests that need no kernel."""
+"""Fake users, tool sources, and cells, for tests without a kernel."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FakePrompter:
         return end
 
     async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Answer all pages as one prompt, or each of them as it would be answered alone."""
+        """End the form with one prepared end, or with one for each page."""
         ends: list[Answered | NotAnswered] = []
         if self._ends and (isinstance(self._ends[0], FormEnd) or callable(self._ends[0])):
             end = await self._put(prompt)
@@ -128,10 +128,10 @@ CANCELLED = NotAnswered("cancelled", "form")
 
 
 class InlineCell:
-    """Runs functions at once, on the thread of the loop.
+    """Runs functions at once, in the thread of the event loop.
 
     Attributes:
-        released: Number of times that it was released after an interrupt.
+        released: Number of releases after an interrupt.
     """
 
     released = 0
@@ -144,7 +144,7 @@ class InlineCell:
 
 
 class GivenTools(SourceDefaults):
-    """A source of tools by name; other tools come from the source `beyond`, if any."""
+    """A source of given tools; other tools come from the source `beyond`, if it is set."""
 
     def __init__(
         self, name: str, tools: Mapping[str, Tool], beyond: ToolSource | None = None
@@ -178,7 +178,7 @@ def offer_now(
     *,
     unavailable_reason: str | None = None,
 ) -> ToolSet:
-    """Return the tools that a model is offered under `config`, with or without a running loop."""
+    """Return the tools that `config` offers to a model, with or without a running event loop."""
     offered = offer_tools(
         config, tool_sources(executors or {}), unavailable_reason=unavailable_reason
     )
@@ -204,9 +204,9 @@ def for_tool(name: str, **settings: Any) -> Partial:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until `condition` holds.
+    """Wait until `condition` is true.
 
-    On a busy machine the loop may have run many more steps by then.
+    On a busy machine, the event loop may need many steps.
     """
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - any condition, not one event

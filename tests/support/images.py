@@ -1,4 +1,4 @@
-"""Pictures, made with nothing but the standard library."""
+"""Create images with the standard library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jp_nb.images import Image
 
 
 def png(width: int = 4, height: int = 3, *, shade: int = 128, padding: int = 0) -> bytes:
-    """A grey picture; `padding` bytes in a chunk that every reader passes over."""
+    """Return a gray image, with `padding` bytes in a chunk that readers ignore."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress(b"".join(b"\0" + bytes([shade]) * width for _ in range(height)))
     chunks = [(b"IHDR", head), (b"puFF", b"\0" * padding), (b"IDAT", rows), (b"IEND", b"")]
@@ -22,5 +22,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def figure(name: str = "figure 1", **how: int) -> Image:
-    """A small image with a name."""
+    """Return a small image with a name."""
     return Image("image/png", png(**how), name)

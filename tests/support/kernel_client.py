@@ -1,4 +1,4 @@
-"""A front end without a page: it talks to a kernel as a notebook does, widgets included."""
+"""A front end without a page: it talks to a kernel as a notebook does, also to widgets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def label_pattern(label: str) -> re.Pattern[str]:
 
 
 class FrontEnd:
-    """Runs cells and answers as a user; `messages` are all messages of iopub."""
+    """Runs cells and answers as a user. `messages` contains all messages of iopub."""
 
     def __init__(self, client: BlockingKernelClient, manager: KernelManager) -> None:
         self.client = client
@@ -65,7 +65,7 @@ class FrontEnd:
         return str(message["header"]["msg_id"])
 
     def run(self, code: str, **options: Any) -> str:
-        """Run a cell to its end and return what it printed."""
+        """Run a cell to its end and return the printed text."""
         return self.finish(self.start(code, **options))
 
     def finish(self, request: str) -> str:
@@ -82,9 +82,9 @@ class FrontEnd:
         return self.printed(request)
 
     def interrupt(self, request: str) -> None:
-        """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame.
+        """Interrupt until `request` ends: pyzmq ignores an interrupt while it frees a frame.
 
-        A second one too soon would cut the first one's own handling, and the reply with it.
+        A second interrupt too early would stop the handling of the first one, and its reply.
         """
         for _ in range(5):
             self.manager.interrupt_kernel()
@@ -113,7 +113,7 @@ class FrontEnd:
         return list(shown.values())
 
     def outputs(self, request: str) -> list[Message]:
-        """Return the outputs of `request` from the top, as a page has them: updated in place."""
+        """Return the outputs of `request` in order, with updates applied, as on a page."""
         outputs: list[Message] = []
         shown: dict[str, Message] = {}
         for message in self.messages:
@@ -136,7 +136,7 @@ class FrontEnd:
         return outputs
 
     def wait(self, found: Callable[[Message], Any], patience: float = PATIENCE) -> Message:
-        """Return the first message for which `found` is true, past or to come."""
+        """Return the first message for which `found` is true; wait for it if necessary."""
         for message in self.messages:
             if found(message):
                 return message
@@ -156,7 +156,7 @@ class FrontEnd:
             self.models.clear()
 
     def receive(self, timeout: float) -> list[Message]:
-        """Return what has come on iopub, waiting for it if nothing has."""
+        """Return the messages of iopub; wait for one if there is none."""
         came: list[Message] = []
         try:
             came.append(self.client.get_iopub_msg(timeout=timeout))
@@ -174,7 +174,7 @@ class FrontEnd:
     # --- forms -------------------------------------------------------------------------------
 
     def form(self, text: str) -> str:
-        """Wait for a form that shows `text`, say that it is rendered; return its beacon's id."""
+        """Wait for a form that shows `text`, report that it is rendered; return the beacon's id."""
 
         def shown(message: Message) -> bool:
             data = message["content"].get("data", {})
@@ -196,11 +196,11 @@ class FrontEnd:
         raise LookupError(f"no {kind} with {state}")
 
     def send(self, model_id: str, content: Message) -> str:
-        """Send a widget's own message, such as a click."""
+        """Send a custom message of a widget, such as a click."""
         return self.comm(model_id, {"method": "custom", "content": content})
 
     def click(self, label: str) -> str:
-        """Click the newest button that `label` describes, as the stock button does."""
+        """Click the newest button with this `label`."""
         pattern = label_pattern(label)
         for model_id, known in reversed(self.models.items()):
             if known.get("_model_name") == "ButtonModel" and pattern.search(known["description"]):
@@ -208,7 +208,7 @@ class FrontEnd:
         raise LookupError(f"no button {label!r}")
 
     def set(self, model_id: str, **state: object) -> str:
-        """Change a widget's state in the page."""
+        """Change the state of a widget in the page."""
         return self.comm(model_id, {"method": "update", "state": state, "buffer_paths": []})
 
     def comm(self, model_id: str, data: Message) -> str:
@@ -219,7 +219,7 @@ class FrontEnd:
     # --- stdin -------------------------------------------------------------------------------
 
     def forget_input_requests(self) -> None:
-        """Drop the open input requests: a menu that was interrupted wants no input any more."""
+        """Drop the open input requests, such as those of an interrupted menu."""
         while True:
             try:
                 self.client.get_stdin_msg(timeout=0)
@@ -232,7 +232,7 @@ class FrontEnd:
         return dict(request["content"])
 
     def wants_input(self, within: float = 0.3) -> bool:
-        """Return whether the kernel asks for a line `within` so many seconds."""
+        """Return True if the kernel requests input within `within` seconds."""
         try:
             self.client.get_stdin_msg(timeout=within)
         except Empty:
@@ -254,12 +254,12 @@ def _is_status(message: Message, state: str) -> bool:
 
 
 def is_error(message: Message, request: str) -> bool:
-    """Return True if `message` is the error that `request` ended with."""
+    """Return True if `message` is the error of `request`."""
     return bool(message["header"]["msg_type"] == "error" and _parent(message) == request)
 
 
 def statuses(front_end: FrontEnd, request: str) -> list[str]:
-    """Return the states that the kernel published with `request` as their parent."""
+    """Return the states that the kernel published for `request`."""
     return [
         m["content"]["execution_state"]
         for m in front_end.messages

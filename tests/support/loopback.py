@@ -39,7 +39,7 @@ STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call in a reply; `arguments` may be a text, to be sent as it is."""
+    """A call in a reply. Arguments given as a text are sent unchanged."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -101,7 +101,7 @@ class RawResponse:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request. Names of headers are lower-case; `target` is the path with its query."""
+    """A request. Names of headers are in lower case; `target` is the path with the query."""
 
     target: str
     headers: Mapping[str, str]
@@ -339,7 +339,7 @@ def reply_events(reply: Reply, protocol: Protocol, request: Json, number: int) -
 
 
 def error_body(protocol: Protocol, status: int, message: str) -> bytes:
-    """Return the body of an error, as the protocol words it."""
+    """Return the body of an error response of the protocol."""
     kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
     kinds |= {500: "api_error", 529: "overloaded_error"}
     error: Json = {"type": kinds.get(status, "invalid_request_error"), "message": message}
@@ -470,14 +470,14 @@ def _call_deltas(call: ToolCall, index: int, number: int, size: int) -> list[Jso
 
 
 class InvalidRequestError(Exception):
-    """The request is not what the API documents."""
+    """The request does not match the documentation of the API."""
 
 
 def validate(request: Received) -> None:
-    """Check a request.
+    """Validate a request.
 
     Raises:
-        InvalidRequestError: At the first fault; the message names its path.
+        InvalidRequestError: At the first problem. The message has its path.
     """
     body = request.body
     _require(request.path in PATHS, f"no such path: {request.target}")

@@ -40,7 +40,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def outputs(path: Path) -> list[Any]:
     """Return the outputs of all cells: without execution counts, adjacent streams joined.
 
-    The time of a flush cuts a stream, and stock runners keep the pieces.
+    The time of a flush splits a stream, and runners keep the parts.
     """
     notebook = nbformat.read(path, as_version=4)
     join_streams(notebook)
@@ -82,7 +82,7 @@ text = "Seen."
 
 
 def write_scripted(folder: Path, *cells: str) -> Path:
-    """Write `notes/in.ipynb` with these cells, and the script of its model beside it."""
+    """Write `notes/in.ipynb` with these cells, and the script of its model next to it."""
     path = write_cells(folder / "notes" / "in.ipynb", *cells)
     (path.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
     return path
@@ -129,7 +129,7 @@ def weather(city: str, days: int = 1) -> str:
 
 
 def run_with(path: Path, mode: str, **settings: str) -> RunResult:
-    """Run the notebook with its cassette in `mode`; `settings` by path, `.` as `__`."""
+    """Run the notebook with its cassette in `mode`, and with `settings` (`__` for `.`)."""
     more = {key.replace("__", "."): value for key, value in settings.items()}
     return run_notebook(path, settings={"providers.cassette.mode": mode, **more})
 
@@ -144,7 +144,7 @@ def result_of(path: Path) -> Mapping[str, Any]:
 
 @pytest.fixture(scope="session")
 def tutorial_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Run a tutorial as `jp-nb run` does, once in all tests; return the written notebook."""
+    """Run a tutorial with `jp-nb run`, once for all tests, and return the written notebook."""
 
     @cache
     def run_once(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What tests do on a page: keys, clicks, pictures, and what they read there."""
+"""Actions of tests on a page: press keys, click, read, and take pictures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def busy_processor() -> Iterator[None]:
 
 
 def stop(page: NotebookPage) -> None:
-    """Press the page's own stop button, and see the menu."""
+    """Click the page's stop button, and wait for the menu."""
     page.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
     page.form().get_by_text("Interrupted: ").wait_for()
 
@@ -42,7 +42,7 @@ TAKES_KEYS = """() => {
 
 
 def keys(page: NotebookPage, *pressed: str) -> None:
-    """Press keys once the form has the focus and takes them."""
+    """Press keys once the form has the focus and handles them."""
     page.page.wait_for_function(TAKES_KEYS)
     for key in pressed:
         page.page.keyboard.press(key)
@@ -54,7 +54,7 @@ def click(page: NotebookPage, label: str) -> None:
 
 
 def picture(page: NotebookPage, name: str) -> None:
-    """Take a picture, for people, where `JP_NB_PICTURES` names a folder."""
+    """Take a picture in the folder that `JP_NB_PICTURES` names."""
     if folder := os.environ.get("JP_NB_PICTURES"):
         for theme in ("Dark", "Light"):
             page.page.evaluate(
@@ -69,13 +69,13 @@ LOAD = "%load_ext jp_nb"
 
 
 def question(**arguments: Any) -> str:
-    """One reply of a script that asks the user a question."""
+    """Return one reply of a script that asks the user a question."""
     fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
     return f'[[replies]]\ntool_calls = [{{ name = "ask_user", arguments = {{ {fields} }} }}]\n'
 
 
 def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
-    """The outputs of a cell in the saved file."""
+    """Return the outputs of a cell in the saved file."""
     return [dict(output) for output in page.saved().cells[cell].outputs]
 
 
@@ -120,7 +120,7 @@ MODEL = "window.jupyterapp.shell.currentWidget.context.model"
 
 
 def in_page(page: NotebookPage, key: str = "jp") -> Any:
-    """What the open notebook has under `key` of its metadata."""
+    """Return the value of `key` in the metadata of the open notebook."""
     return page.page.evaluate(f"{MODEL}.getMetadata({key!r})")
 
 

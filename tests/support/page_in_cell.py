@@ -1,4 +1,4 @@
-"""Loaded into a kernel by the tests: a conversation and its store, without magics."""
+"""Code that tests load into a kernel: a conversation and its store, without magics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ handshake = 0.0
 
 
 def begin(*, timeout: float = 30.0, **options: Any) -> None:
-    """What `%load_ext` does, with more patience for a page on a busy machine."""
+    """Load the extension as `%load_ext` does, with longer timeouts for a busy machine."""
     global home, opened, handshake
     started = time.perf_counter()
     home = locate.find_storage(get_ipython(), timeout=timeout)
@@ -34,7 +34,7 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
 
 
 def say(text: str, answer: str = "Yes.") -> None:
-    """One turn, appended by another thread as the agent's does."""
+    """Append one turn from another thread, as the agent does."""
 
     def turn() -> None:
         stream = opened.document.conversation
@@ -45,7 +45,7 @@ def say(text: str, answer: str = "Yes.") -> None:
 
 
 def use_tool(arguments: dict[str, Any]) -> None:
-    """A turn whose tool call has these arguments."""
+    """Append a turn with a tool call that has these arguments."""
     stream = opened.document.conversation
     stream.start_turn(ChatRequest(content="Use the tool."))
     stream.append(ToolCallRequest(id="call_1", name="tool", arguments=arguments))
@@ -53,14 +53,14 @@ def use_tool(arguments: dict[str, Any]) -> None:
 
 
 def in_thread(work: Any) -> None:
-    """Run `work` as the agent's thread would."""
+    """Run `work` in another thread, as the agent does."""
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
 
 
 def new() -> None:
-    """What `%jp new` does."""
+    """Start a conversation, as `%jp new` does."""
     document = opened.document
     taken, made = document.ids(), document.conversation.head["made"]
     document.archive_active()
@@ -74,5 +74,5 @@ def new() -> None:
 
 
 def flushed(timeout: float = 10.0) -> None:
-    """Wait until the home has everything, and say so."""
+    """Wait until the storage backend has all entries, and print the result."""
     print("flushed" if opened.store.flush(timeout) else f"not flushed: {opened.store.location}")

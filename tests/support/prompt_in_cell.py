@@ -1,4 +1,4 @@
-"""Loaded into a kernel by the tests: a prompter, and turns that use it from an agent's thread."""
+"""Code that tests load into a kernel: a prompter, and turns that use it from another thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PERMISSION = ActionPrompt(
 
 
 def as_prompt(question: Question) -> QuestionPrompt:
-    """Return the prompt of a question of ordinary code."""
+    """Return the prompt of a question from the user's code."""
     return QuestionPrompt(question)
 
 
@@ -63,12 +63,12 @@ def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
 
 
 def forget_pages() -> None:
-    """Let this kernel be one whose front end has never shown a form."""
+    """Make this kernel forget that its front end has shown a form."""
     Collaborators.of(get_ipython().kernel).has_page = False
 
 
 def permit_beside(seconds: float, **settings: Any) -> PromptEnd:
-    """Ask for a permission while a function keeps the cell's thread for `seconds`."""
+    """Ask for a permission while a function occupies the cell's thread for `seconds`."""
 
     async def batch() -> PromptEnd:
         asking = asyncio.ensure_future(prompter.ask(PERMISSION))
@@ -81,7 +81,7 @@ def permit_beside(seconds: float, **settings: Any) -> PromptEnd:
 
 
 def ask(*questions: Question, label: str | None = None, **settings: Any) -> list[PromptEnd]:
-    """Ask `questions` all at once, as a batch of tools does."""
+    """Ask `questions` at the same time, as a batch of tools does."""
     remember = [q.answer_type.type == "boolean" for q in questions]
     prompts = [
         QuestionPrompt(q, label=label, tool="some_tool", remember=r)

@@ -1,4 +1,4 @@
-"""One notebook for all tests of a module: its kernel starts once."""
+"""One notebook for all tests of a module, so that its kernel starts once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FIRST_CELL = "from in_cell import *"
 
 
 class SharedNotebook:
-    """A notebook whose first cell has run, for as many tests as leave its kernel idle.
+    """A notebook whose first cell has run, for all tests that leave its kernel idle.
 
     Args:
-        notebooks: Opens it.
-        first_cell: The source of its first cell.
+        notebooks: Opens the notebook.
+        first_cell: Source of the first cell.
     """
 
     def __init__(self, notebooks: Notebooks, first_cell: str) -> None:
@@ -32,7 +32,8 @@ class SharedNotebook:
     def open(self, *cells: str, alone: bool = False, classic: bool = False) -> NotebookPage:
         """Return a notebook with `cells` below the first one, which has run.
 
-        `alone`: another one, which no other test gets. `classic`: that one in Notebook 7.
+        With `alone`, it is a notebook for one test only. With `classic`, that one opens in Notebook
+        7.
         """
         alone = alone or classic
         if not alone and self._shared is not None and self._shared.is_quiet():
@@ -46,7 +47,7 @@ class SharedNotebook:
         return notebook
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open notebooks."""
         self._shared = None
         self._notebooks.close()
 
@@ -67,10 +68,10 @@ def shared_notebook(
 
 @pytest.fixture
 def opened(shared_notebook: SharedNotebook) -> Opened:
-    """A function that opens the module's notebook, as `SharedNotebook.open` does."""
+    """Return a function that opens the module's notebook: see `SharedNotebook.open`."""
     return shared_notebook.open
 
 
 def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
-    """Return the printed end of a prompt below `cell`, once it is there."""
+    """Return the printed answer of a prompt below `cell`, once it exists."""
     return notebook.output_text(cell, contains="nswered(")

@@ -23,7 +23,7 @@ event_ids = st.sampled_from(["e1", "e2", "e3"]) | json_values
 
 
 def entry(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A stored entry of `kind`, with ids and with unknown extra keys."""
+    """Generate a stored entry of `kind`, with ids and unknown keys."""
     known = st.fixed_dictionaries({"type": st.just(kind), "timestamp": st.just(STAMP), **fields})
     extra = st.fixed_dictionaries(
         {}, optional={"event_id": event_ids, "request_id": event_ids, "x": json_values, "ü": texts}

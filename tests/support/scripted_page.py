@@ -141,11 +141,11 @@ class PageFrontEnd(FrontEnd):
         return self.views[0]
 
     def run(self, code: str, *, cell_id: str | None = None, **options: Any) -> str:
-        """Run a cell to its end and return what it printed, and the traceback of its error."""
+        """Run a cell to its end; return the printed text and the traceback."""
         return super().run(code, cell_id=cell_id, **options)
 
     def run_in_notebook(self, code: str, cell_id: str = "cell-1") -> str:
-        """Run a cell as notebooks do, which name it, and return what it printed."""
+        """Run a cell with a cell id, as notebooks do, and return the printed text."""
         return self.run(code, cell_id=cell_id)
 
     def printed(self, request: str) -> str:
@@ -153,7 +153,7 @@ class PageFrontEnd(FrontEnd):
         return super().printed(request) + "".join("\n".join(e["traceback"]) for e in errors)
 
     def until(self, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
-        """Handle messages until `condition` holds."""
+        """Handle messages until `condition` is true."""
         ends = monotonic() + patience
         while not condition():
             assert monotonic() < ends, "the kernel did not do it in time"

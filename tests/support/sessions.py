@@ -57,7 +57,7 @@ def make_session(**user_ns: Any) -> Session:
 
 
 def shell_of(session: Session) -> FakeShell:
-    """Return the shell around `session`, which `make_session` made."""
+    """Return the shell of a session from `make_session`."""
     assert isinstance(session.host, NotebookHost)
     shell: FakeShell = session.host.shell
     return shell
@@ -125,10 +125,10 @@ class Notebook:
 
 
 class AskedNotebook(Notebook):
-    """A notebook in whose turns the user is asked: `ask_user` puts one question.
+    """A notebook with a user who answers: `ask_user` asks one question.
 
     Attributes:
-        ends: How the user ends the questions to come.
+        ends: The user's answers to the next questions.
     """
 
     _numbers = count()
@@ -158,35 +158,35 @@ class AskedNotebook(Notebook):
         return turn.tool_calls[-1]
 
     def ask_user(self, question: str, end: PromptEnd | str | None, **more: Any) -> ToolCall:
-        """Run a turn that asks `question`, which the user ends with `end`, if they are asked."""
+        """Run a turn that asks `question`; `end` is the user's answer."""
         if end is not None:
             self.ends.append(Answered(end, "form") if isinstance(end, str) else end)
         return self.call("ask_user", question=question, **more)
 
     def read(self, **arguments: Any) -> dict[str, Any]:
-        """Return the earlier questions as the model reads them."""
+        """Return the earlier questions as the model gets them."""
         call = self.call("ask_user_read", **({"action": "list"} | arguments))
         body: dict[str, Any] = json.loads(call.content or "")
         return body | {"is_error": call.is_error}
 
     def take_notices(self) -> list[str]:
-        """Take the notices since the last call, those of files included."""
+        """Take the notices since the last call, also those of files."""
         return [*super().take_notices(), *self.session.files.take_notices()]
 
     @property
     def log(self) -> Path:
-        """The file with the log of questions."""
+        """The file of the question log."""
         return self.folder / ".jp" / "context" / "qna.jsonl"
 
     def kept(self) -> list[dict[str, Any]]:
-        """Return the entries of the log; none if there is no log."""
+        """Return the entries of the question log."""
         if not self.log.exists():
             return []
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
     @property
     def stored(self) -> Any:
-        """The notebook's metadata, as another kernel would read it."""
+        """The notebook's metadata, as another kernel would read them."""
         return json.loads(json.dumps(self.session.document.to_json()))
 
 
@@ -203,7 +203,7 @@ def _toml(value: Any) -> str:
 
 @pytest.fixture
 def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A notebook's folder with no configuration, no key and no consent; the current one."""
+    """A notebook's folder without configuration, key, or trust; the current folder."""
     for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
@@ -242,7 +242,7 @@ def notebook(folder: Path) -> Iterator[Notebook]:
 
 
 def write(path: Path, text: str) -> Path:
-    """Write a file, and the folders above it."""
+    """Write a file, and create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -269,7 +269,7 @@ def open_session(bare_folder: Path) -> Iterator[Callable[..., Notebook]]:
 
 @pytest.fixture
 def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Give a path to another user: for real as root, otherwise as the file status says."""
+    """Give a path to another user: as root for real, otherwise in the file status only."""
     given: set[tuple[int, int]] = set()
 
     def ours(status: os.stat_result) -> bool:
