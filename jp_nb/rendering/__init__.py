@@ -1,1 +1,1 @@
-"""What a person reads: transcripts, Markdown, prompts in words, reports. No IPython."""
+"""Text for the user: transcripts, Markdown, prompts, reports. No IPython."""

@@ -50,44 +50,48 @@ OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you a
 
 
 def without_form(prompt: AnyPrompt) -> str:
-    """Return what a reader sees where the form is not, or no longer: questions and options."""
+    """Return the questions and options, for readers who do not see the form."""
     if isinstance(prompt, ActionPrompt):
         return f"{prompt_text.titled(prompt)} {OPEN_ONLY}"
     if isinstance(prompt, QuestionPrompt):
-        title, offered = prompt_text.titled(prompt), [*_offered(prompt)]
+        title, offered = prompt_text.titled(prompt), [*_option_lines(prompt)]
         return "\n".join([title, *offered, OPEN_ONLY]) if offered else f"{title} {OPEN_ONLY}"
     lines = []
     for number, page in enumerate(prompt.pages, start=1):
-        lines += [f"{number}. {prompt_text.question(page)}", *_offered(page)]
-    return "\n".join([*_by(prompt), *lines, OPEN_ONLY])
+        lines += [f"{number}. {prompt_text.question(page)}", *_option_lines(page)]
+    return "\n".join([*_head_lines(prompt), *lines, OPEN_ONLY])
 
 
 def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
-    """Return what remains of `prompt` after its `end`. A secret is never in it."""
+    """Return the record that replaces `prompt` after its `end`. It never contains a secret."""
     if isinstance(prompt, FormPrompt):
         records = [
-            _entry(prompt_text.question(page), page, one) for page, one in _ends(prompt, end)
+            _question_record(prompt_text.question(page), page, one)
+            for page, one in _pair_ends(prompt, end)
         ]
         return PromptSummary(
-            "\n".join([*_by(prompt), *(record.plain for record in records)]),
+            "\n".join([*_head_lines(prompt), *(record.plain for record in records)]),
             "\n\n".join(
-                [*map(escape_markdown, _by(prompt)), *(record.markdown for record in records)]
+                [
+                    *map(escape_markdown, _head_lines(prompt)),
+                    *(record.markdown for record in records),
+                ]
             ),
         )
     assert not isinstance(end, FormEnd)
     if isinstance(prompt, QuestionPrompt) and _has_card(prompt):
-        return _entry(prompt_text.titled(prompt), prompt, end)
+        return _question_record(prompt_text.titled(prompt), prompt, end)
     return static_record(prompt, end)
 
 
-def _by(prompt: FormPrompt) -> list[str]:
+def _head_lines(prompt: FormPrompt) -> list[str]:
     header, by = prompt_text.header(prompt.pages[0]), prompt_text.asked_by(prompt.pages[0])
     said = f"{header} ({by})" if header and by else header or by
     return [said] if said else []
 
 
 def _has_card(prompt: QuestionPrompt) -> bool:
-    """Return True if more belongs to its answer than one line holds well."""
+    # One line is too short for the answers to these questions.
     match prompt.question.answer_type:
         case SelectAnswer() as kind:
             bare = all(option.label is option.description is None for option in kind.options)
@@ -96,8 +100,8 @@ def _has_card(prompt: QuestionPrompt) -> bool:
             return isinstance(kind, FormAnswer)
 
 
-def _entry(asked: str, page: QuestionPrompt, end: PromptEnd) -> PromptSummary:
-    card, said = _card(page, end), _said(page, end)
+def _question_record(asked: str, page: QuestionPrompt, end: PromptEnd) -> PromptSummary:
+    card, said = _card(page, end), _format_outcome(page, end)
     below = (f"    {line}" for line in card_text(card))
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
     return PromptSummary(
@@ -113,11 +117,11 @@ def _card(page: QuestionPrompt, end: PromptEnd | None) -> QuestionCard:
     return question_card(kind.to_record(), kind.redacted(end.value), answered=True)
 
 
-def _offered(page: QuestionPrompt) -> Iterator[str]:
+def _option_lines(page: QuestionPrompt) -> Iterator[str]:
     return (f"    {line}" for line in card_text(_card(page, None)))
 
 
-def _said(page: QuestionPrompt, end: PromptEnd) -> str:
+def _format_outcome(page: QuestionPrompt, end: PromptEnd) -> str:
     match end:
         case Answered(remember=remember, marks=marks, by=by):
             for_turn = ", for this turn" if remember else ""
@@ -129,7 +133,7 @@ def _said(page: QuestionPrompt, end: PromptEnd) -> str:
             return f"not asked ({one_line(end.reason)})"
 
 
-def _ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd]]:
+def _pair_ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd]]:
     if isinstance(end, FormEnd):
         return [*zip(prompt.pages, end.ends, strict=True)]
     assert isinstance(end, NotAnswered | Unavailable)
@@ -171,18 +175,17 @@ def progress(draft: FormDraft) -> str | None:
 
 
 def page_header(page: QuestionPrompt) -> str | None:
-    """Return the word or two that name what the page is about; None if there are none."""
+    """Return the short topic of the page; None without one."""
     return prompt_text.one_name(page.question.header) if page.question.header else None
 
 
 class SummaryLine(NamedTuple):
-    """A question and what would be sent for it.
+    """A question and the answer that would be sent.
 
     Attributes:
-        answer: In words; what is wrong with it, or that there is none.
-        is_open: Whether nothing would be sent.
-        empty: The words by which the person confirms that nothing is the answer; None if that is
-            no answer.
+        answer: The answer as text; an error, or a note that there is none.
+        is_open: Whether no answer would be sent.
+        empty: Label of the button that confirms an empty answer; None if that is not valid.
     """
 
     asked: str
@@ -192,7 +195,7 @@ class SummaryLine(NamedTuple):
 
 
 def heading(draft: FormDraft) -> str:
-    """Return the line above the summary."""
+    """Return the heading of the summary."""
     if len(draft.pages) == 1:
         return ONE_NOT_ANSWERED if draft.open_pages else ONE_ANSWERED
     return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
@@ -211,16 +214,16 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
 def _summary_line(page: QuestionPrompt, held: PageDraft) -> SummaryLine:
     asked = prompt_text.question(page)
     if held.answer is not None:
-        return SummaryLine(asked, prompt_text.given(page, held.answer), is_open=False)
+        return SummaryLine(asked, prompt_text.format_answer(page, held.answer), is_open=False)
     return SummaryLine(
         asked,
         held.problem or NOT_ANSWERED,
         is_open=True,
-        empty=_empty(page) if held.empty else None,
+        empty=_empty_label(page) if held.empty else None,
     )
 
 
-def _empty(page: QuestionPrompt) -> str:
+def _empty_label(page: QuestionPrompt) -> str:
     kind = page.question.answer_type
     if isinstance(kind, SelectAnswer) and kind.multi:
         return NONE_OF_THESE.capitalize()
@@ -233,31 +236,32 @@ _BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
 
 
 def change_table(changes: Iterable[ProposedChange]) -> str:
-    """Return a table with a row for each of `changes`, whole and exact.
+    """Return a table with a row for each of `changes`, complete and exact.
 
-    Short values stand beside each other; of long ones the row shows what differs, and all of
-    either when it is unfolded.
+    Short values are next to each other. A long value shows its differences, and both full values
+    when
+    the user unfolds them.
     """
     found = [(change, difference(change)) for change in changes]
-    body = "".join(_long(c, d) if d is not None else _short(c) for c, d in found)
+    body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)
     head = "".join(f'<th scope="col">{column}</th>' for column in prompt_text.COLUMNS)
     if all(d is not None for _, d in found):
         head = ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _short(change: ProposedChange) -> str:
+def _short_row(change: ProposedChange) -> str:
     shown = prompt_text.exactly(change)
     cells = (_path(change), _text(UNSET if shown.now is None else shown.now))
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*cells, _text(shown.becomes)))}</tr>"
 
 
-def _long(change: ProposedChange, found: Difference) -> str:
+def _long_row(change: ProposedChange, found: Difference) -> str:
     title = f"{_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
     lines = "".join(map(_change_line, found.lines))
     whole = ""
     if found.is_folded:
-        whole = _whole(prompt_text.NOW_WHOLE, found.now) + _whole(
+        whole = _full_value(prompt_text.NOW_WHOLE, found.now) + _full_value(
             prompt_text.PROPOSED_WHOLE, found.proposed
         )
     return (
@@ -274,7 +278,7 @@ def _change_line(line: Line) -> str:
     return f"<{tag}>{sign}<bdi>{text}</bdi></{tag}>"
 
 
-def _whole(title: str, lines: tuple[str, ...]) -> str:
+def _full_value(title: str, lines: tuple[str, ...]) -> str:
     if not lines:
         return ""
     text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in lines)
@@ -286,7 +290,6 @@ def _whole(title: str, lines: tuple[str, ...]) -> str:
 
 
 def _path(change: ProposedChange) -> str:
-    """Return the path, which breaks where its parts do."""
     shown = escape(prompt_text.exactly(change).path)
     return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"
 

@@ -44,7 +44,7 @@ _UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
 _MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
 _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
-"""Mathematics and addresses: some readers find them before they look for code."""
+"""Addresses, which some readers find before they look for code."""
 _PICTURE = (
     r"!\[(?P<alt>[^][<>&`\\!]*+)\]"
     r"\((?P<url>https?://(?:[^][\s()<>\"'`\\]|\([^][\s()<>\"'`\\]*+\))++)"
@@ -53,34 +53,37 @@ _PICTURE = (
 _IMAGE = re.compile(
     rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
 )
-"""An image that every reader finds, the text of a link or not; or what may begin another one."""
+"""An image that every reader finds, also as the text of a link; or the start of another one."""
 _HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
 MAX_CHARS = 1_000_000
 
 
 def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
-    """`text` with its Markdown, and without anything in it that a front end would run or load.
+    """Return `text` as Markdown that neither runs nor loads anything in a front end.
 
-    An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`):
-    to load it tells that host whatever the address holds, and nobody clicked.
+    An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`).
+    Loading an
+    image would send its address to the host without a click of the user.
     """
     lines = plain(text, limit=MAX_CHARS).split("\n")
     shown = ["" if _is_blank(line) else line for line in lines]
-    return "\n".join(_Neutraliser(shown, image_hosts).lines())
+    return "\n".join(_Sanitizer(shown, image_hosts).lines())
 
 
 def _is_blank(line: str) -> bool:
-    """Return True if some reader sees nothing in `line`; for others, that is spaces and tabs."""
+    # Some readers treat a byte order mark as blank.
     return not line.strip().strip("\ufeff")
 
 
-class _Neutraliser:
-    """Goes through the lines of one text.
+class _Sanitizer:
+    """Makes the lines of one text safe.
 
-    A fence at the left margin begins code for every reader, unless another one may be open there
-    already. A fence in a list or a quotation ends with that; one that is indented by up to three
-    spaces may or may not be in a list. If that stays unclear, `doubtful` is set: from there on
-    everything is text, and at the end whatever may be open is closed.
+    A fence at the left margin starts code for every reader, unless another fence may be open there.
+    A
+    fence in a list or a quotation ends with it. A fence indented by up to three spaces may or may
+    not
+    be in a list. If that stays unclear, `doubtful` is set: all later lines are text, and all fences
+    that may be open are closed at the end.
     """
 
     def __init__(self, lines: list[str], image_hosts: Collection[str]) -> None:
@@ -90,19 +93,18 @@ class _Neutraliser:
         self._doubtful = False
 
     def lines(self) -> Iterator[str]:
-        """The lines made safe."""
         paragraph: list[tuple[str, bool]] = []
         at = 0
         while at < len(self._lines):
             line = self._lines[at]
             inside = self._follow_inner_fence(line)
-            fence = _fence_of(line)
+            fence = _match_fence(line)
             end = self._end_of_code(at, fence) if fence else None
             if end is not None or not line.strip():
-                yield from _text(paragraph, self._image_hosts)
+                yield from _sanitize_block(paragraph, self._image_hosts)
                 paragraph = []
             if end is not None:
-                yield _no_diagram(line)
+                yield _disable_diagrams(line)
                 yield from self._lines[at + 1 : end]
                 yield self._lines[end] if end < len(self._lines) else fence
                 at = end
@@ -111,24 +113,23 @@ class _Neutraliser:
             else:
                 yield line
             at += 1
-        yield from _text(paragraph, self._image_hosts)
+        yield from _sanitize_block(paragraph, self._image_hosts)
         if self._doubtful or (self._inner and self._inner.unclear):
-            yield from _close_whatever_is_open(self._lines)
+            yield from _close_open_fences(self._lines)
 
     def _end_of_code(self, start: int, fence: str) -> int | None:
-        """The line that closes `fence`, of line `start`; None if readers may disagree."""
+        # None if readers may disagree about the closing line.
         if self._doubtful:
-            return None  # nothing makes it certain again
+            return None  # doubt never ends
         end = start + 1
         while end < len(self._lines) and not _may_close(self._lines[end], fence):
             end += 1
-        agreed = end == len(self._lines) or _closes(self._lines[end], fence)
+        agreed = end == len(self._lines) or _certainly_closes(self._lines[end], fence)
         if not agreed or "|" in self._lines[start]:  # a table may take that line
             self._doubtful = True
         return None if self._doubtful else end
 
     def _follow_inner_fence(self, line: str) -> bool:
-        """Return True if `line` belongs to a fence that is not at the left margin."""
         if not line.strip():
             return self._inner is not None
         begins = _INNER_FENCE.fullmatch(line)
@@ -150,7 +151,7 @@ class _Neutraliser:
 
 @dataclass(frozen=True, slots=True)
 class _InnerFence:
-    """A fence behind `prefix`; `unclear` says that it may be at the left margin after all."""
+    """A fence after `prefix`. `unclear`: it may be at the left margin for some readers."""
 
     prefix: str
     fence: str
@@ -159,36 +160,30 @@ class _InnerFence:
 
     @classmethod
     def of(cls, before: str, fence: str) -> _InnerFence:
-        """The fence that stands behind `before`."""
         prefix = _MARKER.sub(lambda found: " " * len(found[0]), before)
         return cls(prefix, fence, ">" in prefix, _is_margin(before))
 
     def is_closed_by(self, line: str) -> bool:
-        """Return True if `line` ends the code."""
         return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
 
     def is_left_by(self, line: str) -> bool:
-        """Return True if `line` is outside what holds the fence."""
         if self.quoted:
             return not line.lstrip(" ").startswith(">")
         indentation = len(line) - len(line.lstrip(" \t"))
         return indentation < len(self.prefix)
 
 
-def _fence_of(line: str) -> str:
-    """The fence that `line` is at the left margin; "" if it is none."""
+def _match_fence(line: str) -> str:
     found = _FENCE.fullmatch(line)
     return (found["ticks"] or found["tildes"]) if found else ""
 
 
 def _may_close(line: str, fence: str) -> bool:
-    """Return True if some reader may take `line` for the end of what `fence` began."""
     text = line.lstrip()
     return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
 
 
-def _closes(line: str, fence: str) -> bool:
-    """Return True if every reader takes `line` for that end."""
+def _certainly_closes(line: str, fence: str) -> bool:
     text = line.lstrip(" ")
     return len(line) - len(text) <= 3 and _is_closing(text, fence)
 
@@ -201,11 +196,8 @@ def _is_closing(text: str, fence: str) -> bool:
     return text.startswith(fence) and not text.strip(" ").strip(fence[0])
 
 
-def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
-    """Fences after which none is open, whether or not one was.
-
-    The first of a pair opens one if there is none, and is a line of code otherwise.
-    """
+def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
+    # The first fence of a pair opens a block if none is open; otherwise it is a line of code.
     runs = [run for line in lines for run in _RUNS.findall(line)]
     for sign in "`~":
         longest = max((len(run) for run in runs if run[0] == sign), default=0)
@@ -214,11 +206,8 @@ def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
             yield sign * longest
 
 
-def _no_diagram(text: str) -> str:
-    """`text` in which no fence begins a diagram.
-
-    Front ends draw it, and load what it names; nbconvert copies it into its page as HTML.
-    """
+def _disable_diagrams(text: str) -> str:
+    # Front ends draw diagrams and load their links; nbconvert copies them to its page as HTML.
     return _INFO.sub(_as_text_code, text)
 
 
@@ -227,8 +216,8 @@ def _as_text_code(found: re.Match[str]) -> str:
     return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
 
 
-def _text(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
-    """The lines of one block of text; each comes with whether code in it counts as code."""
+def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
+    # Each line comes with the information whether code in it counts as code.
     certain = all(certain for _, certain in lines)
     bracket = False
     for line in _without_open_math([line for line, _ in lines], certain):
@@ -247,18 +236,15 @@ def _text(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterat
 
 
 def _is_read_before_code(line: str) -> bool:
-    """Return True if some reader may find something in `line` before it looks for code."""
+    # Some readers look for mathematics and addresses before they look for code.
     if _READ_BEFORE_CODE.search(line):
         return True
     return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
 
 
 def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
-    """`lines` of one block in which every displayed formula that begins also ends.
-
-    One that did not would take in whatever follows, code of later blocks included. Where it is
-    not `certain` that the lines are text, no formula is left.
-    """
+    # An open formula would include all that follows, even code of later blocks. If the lines may
+    # be code, no formula is kept.
     formulas = _Formulas(lines) if certain else None
     at = 0
     while at < len(lines):
@@ -274,10 +260,11 @@ def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
 
 
 class _Formulas:
-    """The ends of the displayed formulas of one block.
+    """Ends of the displayed formulas of one block.
 
-    What its lines hold is looked up once, when a formula of several lines is first met: a block
-    may be of formulas that all begin and never end.
+    The lines are searched once, when the first formula of several lines appears. Otherwise a block
+    of
+    formulas without an end would take quadratic time.
     """
 
     def __init__(self, lines: list[str]) -> None:
@@ -287,11 +274,8 @@ class _Formulas:
         self._outside: list[int] = []
 
     def end(self, start: int) -> int | None:
-        """The line in which the formula of line `start` ends; None if something else is the case.
-
-        Either every formula of the line ends in it, or the line begins with one that goes on at
-        the same indentation.
-        """
+        # Either every formula of the line ends in it, or the line starts with one that continues
+        # at the same indentation. None in all other cases.
         line = self._lines[start]
         if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
             return start
@@ -302,12 +286,12 @@ class _Formulas:
         ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
         rest = text[begins.end() :]
         if ends in rest:
-            return start if _last_math(rest) == ends else None
+            return start if _find_last_delimiter(rest) == ends else None
         return self._later_end(start, ends)
 
     def _later_end(self, start: int, ends: str) -> int | None:
         if self._ends is None:
-            self._ends = self._look()
+            self._ends = self._index_ends()
             self._outside = _ends_of_indentation(self._lines)
         places = self._ends.get(ends, [])
         found = bisect_right(places, start)
@@ -316,19 +300,18 @@ class _Formulas:
         at = places[found]
         return at if self._last[at] == ends else None
 
-    def _look(self) -> dict[str, list[int]]:
+    def _index_ends(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for at, line in enumerate(self._lines):
             found = set(_END_OF_MATH.findall(line))
             if found:
-                self._last[at] = _last_math(line)
+                self._last[at] = _find_last_delimiter(line)
             for ends in found:
                 places.setdefault(ends, []).append(at)
         return places
 
 
 def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
-    """For each of `lines`, the first one after it that does not begin with its indentation."""
     indented = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     outside = [len(lines)] * len(lines)
     for at in range(len(lines) - 1, -1, -1):
@@ -339,8 +322,7 @@ def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
     return outside
 
 
-def _last_math(text: str) -> str | None:
-    """Return what ends the formula at the end of `text`; None if nothing does, or more is in it."""
+def _find_last_delimiter(text: str) -> str | None:
     text = text.rstrip(" \t.,;")
     if text.endswith("$$"):
         ends = "$$"
@@ -354,10 +336,8 @@ def _last_math(text: str) -> str | None:
 
 
 def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
-    """Return where `line` holds code for certain, and whether the lines after it may.
-
-    `after_bracket` says whether the text of a link may have begun above.
-    """
+    # Returns the spans that are certainly code, and whether later lines may have code.
+    # `after_bracket`: the text of a link may have started above.
     runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
     at = text = 0
@@ -377,7 +357,7 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
 
 
 def _may_end_inside(code: str, after_bracket: bool) -> bool:
-    """Return True if for some reader a cell of a table or a link's text may end inside `code`."""
+    # For some readers, a table cell or the text of a link may end inside `code`.
     return "|" in code or (after_bracket and "]" in code)
 
 
@@ -394,12 +374,11 @@ def _escape(text: str, image_hosts: Collection[str]) -> str:
 
 
 def _without_markup(text: str) -> str:
-    text = _TEX.sub(r"\\\\", _no_diagram(text).replace("<", "&lt;"))
+    text = _TEX.sub(r"\\\\", _disable_diagrams(text).replace("<", "&lt;"))
     return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
 
 
 def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
-    """An image as a link, or as it is if its host is allowed."""
     url = found["url"]
     if url is None:
         return "! ["  # a bracket behind a space begins no image
@@ -410,18 +389,18 @@ def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
 
 
 def _host(url: str) -> str:
-    """`name` or `name:port` that a browser asks for `url`; "" if that is not plain to see."""
+    # Empty if browsers may disagree about the host.
     found = _HOST.match(url)
     return found[1].lower() if found else ""
 
 
 def break_math(text: str) -> str:
-    """`text` in which no displayed formula begins or ends."""
+    """Return `text` without the start or end of a displayed formula."""
     return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
 def code_span(text: str) -> str:
-    """`text` as inline code, whatever it holds."""
+    """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * (longest + 1)
@@ -430,7 +409,7 @@ def code_span(text: str) -> str:
 
 
 def code_block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> str:
-    """`text` as a block of code in `language`, whatever it holds."""
+    """Return any `text` as a block of code in `language`."""
     text = plain(text, limit=limit).rstrip("\n")
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -443,16 +422,16 @@ _LANGUAGE: Final = re.compile(r"\{?\.?([A-Za-z0-9_+#.-]*)")
 PYTHON: Final = frozenset(
     ("", "python", "py", "python3", "ipython", "ipython3", "pycon", "jupyter", "sage")
 )
-"""Languages whose blocks a cell runs, as they are called behind a fence."""
+"""Languages of blocks that a cell can run."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """One block.
+    """A fenced block of code.
 
     Attributes:
-        language: The first word behind its fence, in small letters; "" if there is none.
-        text: What is in it, without the line break at its end.
+        language: The first word after its fence, in lower case; "" without one.
+        text: Its content, without the line break at the end.
     """
 
     language: str
@@ -460,7 +439,7 @@ class CodeBlock:
 
     @property
     def is_python(self) -> bool:
-        """True if it says that it is Python, or nothing."""
+        """True if its language is Python, or it has none."""
         return self.language in PYTHON
 
     @property
@@ -470,10 +449,11 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    """Return the fenced blocks of the Markdown `text`, in order; one that never ends counts, too.
+    """Return the fenced blocks of the Markdown `text`, in order, including an unclosed one.
 
-    A fence may stand in a list or in a quotation, or be indented: what stands before it is taken
-    off the lines of its block.
+    A fence may be indented, or be in a list or a quotation. Its prefix is removed from the lines of
+    the
+    block.
     """
     return list(_blocks(text.replace("\r\n", "\n").split("\n")))
 
@@ -488,7 +468,7 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
         if found is None:
             continue
         fence, info = (found[1], found[2]) if found[1] else (found[3], found[4])
-        inside = _Inside(before, fence)
+        inside = _BlockLines(before, fence)
         block: list[str] = []
         while at < len(lines) and not inside.is_left_by(lines[at]):
             line = inside.without_marks(lines[at])
@@ -500,8 +480,8 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
         yield CodeBlock(language[1].lower() if language else "", "\n".join(block))
 
 
-class _Inside:
-    """What belongs to the block of a `fence` that stands behind `before`."""
+class _BlockLines:
+    """Lines of a block whose `fence` follows the text `before`."""
 
     def __init__(self, before: str, fence: str) -> None:
         self._fence = fence
@@ -510,13 +490,11 @@ class _Inside:
         self._columns = len(before.rpartition(">")[2].expandtabs(4))
 
     def is_left_by(self, line: str) -> bool:
-        """Return True if `line` is outside of the list or the quotation that holds the block."""
         if self._quotes:
             return not line.lstrip(" \t").startswith(">")
         return self._in_list and bool(line.strip()) and _indentation(line) < self._columns
 
     def without_marks(self, line: str) -> str:
-        """Return `line` without what belongs to the list or the quotation, or indents the fence."""
         for _ in range(self._quotes):
             stripped = line.lstrip(" \t")
             if not stripped.startswith(">"):
@@ -529,7 +507,6 @@ class _Inside:
         return " " * (_indentation(line) - taken) + text if "\t" in line[:taken] else line[taken:]
 
     def is_closed_by(self, line: str) -> bool:
-        """Return True if `line` ends the block."""
         text = line.strip(" \t")
         return text.startswith(self._fence) and not text.strip(self._fence[0])
 

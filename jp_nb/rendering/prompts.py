@@ -1,13 +1,13 @@
 r"""Text of permission, configuration and interrupt prompts.
 
-A text is compared line by line, anything else as indented JSON; lines that took the place of each
-other are compared word by word. What is the same is folded, what differs is whole and exact: in a
-text a backslash, and whatever nobody would see, is its JSON escape (`\`, `\t`, `\u200b`; a space
-at the end of a line is `\u0020`), in JSON its own escapes stand. Folds are in `⟨…⟩`, and a `⟨` of
-a value is `\u27e8`: no value looks as if something were folded.
+Text values are compared line by line, other values as indented JSON. Replaced lines are compared
+word by word. Equal parts are folded, and different parts are complete and exact. In a text, a
+backslash or invisible character is shown as its JSON escape (`\`, `\t`, `\u200b`; a space at the
+end of a line is `\u0020`). In JSON, its own escapes are shown. Folds are in `⟨…⟩`, and a `⟨` of a
+value is `\u27e8`, so that no value looks like a fold.
 
-The work is linear in the size of the values, up to a logarithm, whatever they hold: parts are
-paired by what occurs once in both, in a bounded number of passes.
+The work is linear in the size of the values, up to a logarithm: parts that occur once in both
+values are paired, in a bounded number of passes.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -58,10 +58,10 @@ from jp_nb.text import (
 from jp_nb.tools.answer_types import AnswerType, SelectAnswer
 
 SHORT = 100
-"""Values of up to so many characters are shown beside each other, as JSON."""
+"""Up to this length, values are shown next to each other as JSON."""
 CONTEXT_LINES = 3
 CONTEXT_CHARS = 60
-"""On either side of what differs."""
+"""Context on either side of a difference."""
 PASSES = 12
 
 Sign = Literal["-", "+", " ", "…"]
@@ -69,7 +69,7 @@ _WORDS = re.compile(r"\w+|\W")
 
 
 class Piece(NamedTuple):
-    """A part of a line; `kind` says whether it is another on the other side, or a fold."""
+    """A part of a line; `kind` tells if it differs from the other side, or is a fold."""
 
     text: str
     kind: Literal["same", "differs", "fold"] = "same"
@@ -77,13 +77,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a difference: gone, new, the same, or (`…`) a fold of lines that are the same."""
+    """A line of a difference: removed, added, equal, or (`…`) a fold of equal lines."""
 
     sign: Sign
     pieces: tuple[Piece, ...]
 
     def __str__(self) -> str:
-        """`- text`; a fold without its sign."""
+        """Return `- text`; a fold without its sign."""
         text = "".join(piece.text for piece in self.pieces)
         return text if self.sign == "…" else f"{self.sign} {text}".rstrip(" ")
 
@@ -94,9 +94,9 @@ class Difference:
 
     Attributes:
         sizes: `text, 30 lines → text, 31 lines`.
-        lines: What differs, with some lines of context.
-        now: All of what it is, line by line; empty if it is not set.
-        proposed: All of what it becomes, likewise.
+        lines: The differences, with some lines of context.
+        now: All lines of the current value; empty if it is not set.
+        proposed: All lines of the proposed value; empty if it is removed.
     """
 
     sizes: str
@@ -106,7 +106,7 @@ class Difference:
 
     @property
     def is_folded(self) -> bool:
-        """True if `lines` leave out something that is the same."""
+        """True if `lines` omit equal parts."""
         return any(piece.kind == "fold" for line in self.lines for piece in line.pieces)
 
 
@@ -118,7 +118,7 @@ class _Value:
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return tuple(_line(line, self.escaped) for line in self.lines)
+        return tuple(_escape_line(line, self.escaped) for line in self.lines)
 
     def __str__(self) -> str:
         count = len(self.lines)
@@ -129,10 +129,10 @@ _NOTHING = _Value(UNSET, (), escape_invisible)
 
 
 def difference(change: ProposedChange) -> Difference | None:
-    """Return what `change` changes, line by line; None if its values are short enough as they are.
+    """Return the differences of `change` line by line; None if its values are short.
 
-    One more item of a list is all new. What a file says once a value is unset is compared as if
-    it were proposed.
+    A new item of a list is entirely new. If a value is unset, the inherited value counts as
+    proposed.
     """
     after = change.then if change.proposed is None else change.proposed
     before = None if change.added else change.now
@@ -144,39 +144,38 @@ def difference(change: ProposedChange) -> Difference | None:
         sizes = f"+ {proposed}"
     elif change.proposed is None and change.then is not None:
         sizes = f"{now} → {UNSET}, then {proposed}"
-    return Difference(sizes, tuple(_lines(now, proposed)), now.whole, proposed.whole)
+    return Difference(sizes, tuple(_diff_lines(now, proposed)), now.whole, proposed.whole)
 
 
 def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, ...]:
-    """Return how lines differ, each of them exact; empty if none does."""
-    now, then = (_Value("lines", tuple(lines), _of_json) for lines in (before, after))
-    return () if now.lines == then.lines else tuple(_lines(now, then))
+    """Return the exact differences between lines; empty if there are none."""
+    now, then = (_Value("lines", tuple(lines), _escape_json) for lines in (before, after))
+    return () if now.lines == then.lines else tuple(_diff_lines(now, then))
 
 
 def _value(text: str | None) -> _Value:
-    """Return the lines of what is written as JSON in `text`."""
     if text is None:
         return _NOTHING
     try:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
-        return _Value("JSON", (text,), _of_json)
+        return _Value("JSON", (text,), _escape_json)
     if isinstance(value, str):
-        return _Value("text", tuple(value.split("\n")), _of_text)
+        return _Value("text", tuple(value.split("\n")), _escape_text)
     if not is_deeper(value, MAX_INDENTED_LEVELS):
         text = indented_json(value)
-    return _Value("JSON", tuple(text.split("\n")), _of_json)
+    return _Value("JSON", tuple(text.split("\n")), _escape_json)
 
 
-def _of_json(text: str) -> str:
+def _escape_json(text: str) -> str:
     return escape_invisible(text).replace("⟨", r"\u27e8")
 
 
-def _of_text(text: str) -> str:
-    return _of_json(text.replace("\\", r"\\"))
+def _escape_text(text: str) -> str:
+    return _escape_json(text.replace("\\", r"\\"))
 
 
-def _line(text: str, escaped: Callable[[str], str]) -> str:
+def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
     kept = text.rstrip(" ")
     return escaped(kept) + r"\u0020" * (len(text) - len(kept))
 
@@ -184,36 +183,37 @@ def _line(text: str, escaped: Callable[[str], str]) -> str:
 # --- lines -----------------------------------------------------------------------------------
 
 
-def _lines(now: _Value, proposed: _Value) -> Iterator[Line]:
+def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     at = there = 0
-    if now.kind != proposed.kind:  # a line of text is no line of JSON, even if it looks like one
+    if now.kind != proposed.kind:  # a line of text never equals a line of JSON
         runs = [SameRun(len(now.lines), len(proposed.lines), 0)]
     else:
         runs = same_runs(now.lines, proposed.lines)
     for run in runs:
-        yield from _changed(now, proposed, range(at, run.at), range(there, run.there))
+        yield from _changed_lines(now, proposed, range(at, run.at), range(there, run.there))
         at, there = run.at + run.length, run.there + run.length
-        same = [_line(line, now.escaped) for line in now.lines[run.at : at]]
+        same = [_escape_line(line, now.escaped) for line in now.lines[run.at : at]]
         last = at == len(now.lines) and there == len(proposed.lines)
-        yield from _context(same, first=run.at == run.there == 0, last=last)
+        yield from _context_lines(same, first=run.at == run.there == 0, last=last)
 
 
-def _changed(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
-    """Yield the lines that went, and those that came; as many of either are compared one by one."""
+def _changed_lines(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
+    # Equal numbers of removed and added lines are compared word by word.
     if now.kind == proposed.kind and len(gone) == len(new):
-        pairs = [_pieces(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
+        pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
         yield from (Line("-", before) for before, _ in pairs)
         yield from (Line("+", after) for _, after in pairs)
     else:
-        yield from (Line("-", (Piece(_line(now.lines[i], now.escaped)),)) for i in gone)
-        yield from (Line("+", (Piece(_line(proposed.lines[j], proposed.escaped)),)) for j in new)
+        yield from (Line("-", (Piece(_escape_line(now.lines[i], now.escaped)),)) for i in gone)
+        yield from (
+            Line("+", (Piece(_escape_line(proposed.lines[j], proposed.escaped)),)) for j in new
+        )
 
 
-def _context(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
-    """Yield the lines next to what differs, and a fold for the others."""
+def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
     head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
     left = len(same) - head - tail
-    if left <= 1:  # a fold would take as much room
+    if left <= 1:  # a fold would be as long
         head, left = len(same), 0
     yield from (Line(" ", (Piece(line),)) for line in same[:head])
     if left:
@@ -224,10 +224,9 @@ def _context(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
 # --- within a line -----------------------------------------------------------------------------
 
 
-def _pieces(
+def _diff_words(
     now: _Value, proposed: _Value, i: int, j: int
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Return two lines in pieces, each of which is the same in both or differs."""
     before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     at = there = 0
@@ -237,31 +236,26 @@ def _pieces(
         same = "".join(before[run.at : at])
         for side in sides:
             side.append(Piece(same))
-    return _shown(sides[0], now.escaped), _shown(sides[1], proposed.escaped)
+    return _join_pieces(sides[0], now.escaped), _join_pieces(sides[1], proposed.escaped)
 
 
 def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
-    """Add what stands in place of each other, without what both begin and end with.
-
-    Where one side has nothing, an empty piece says where: what is around it is not folded.
-    """
+    # If one side has no text, an empty piece marks the place, so that its context is not folded.
     if not gone and not new:
         return
-    head = _alike(gone, new)
-    tail = _alike(gone[head:][::-1], new[head:][::-1])
+    head = _count_equal(gone, new)
+    tail = _count_equal(gone[head:][::-1], new[head:][::-1])
     for side, text in zip(sides, (gone, new), strict=True):
         end = len(text) - tail
         side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
 
 
-def _alike(one: str, other: str) -> int:
-    """Return the number of characters that both begin with."""
+def _count_equal(one: str, other: str) -> int:
     unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(unlike, min(len(one), len(other)))
 
 
-def _shown(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
-    """Return `pieces` joined where they are alike, and long ones that are the same folded."""
+def _join_pieces(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].kind == piece.kind:
@@ -271,16 +265,16 @@ def _shown(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, .
     last = len(joined) - 1
     return tuple(
         chain.from_iterable(
-            _folded(piece, escaped, first=at == 0, last=at == last)
+            _fold_piece(piece, escaped, first=at == 0, last=at == last)
             for at, piece in enumerate(joined)
         )
     )
 
 
-def _folded(
+def _fold_piece(
     piece: Piece, escaped: Callable[[str], str], *, first: bool, last: bool
 ) -> Iterator[Piece]:
-    show = partial(_line, escaped=escaped) if last else escaped
+    show = partial(_escape_line, escaped=escaped) if last else escaped
     head, tail = (0 if first else CONTEXT_CHARS), (0 if last else CONTEXT_CHARS)
     left = len(piece.text) - head - tail
     if piece.kind == "differs" or left <= CONTEXT_CHARS:
@@ -297,7 +291,7 @@ def _folded(
 
 
 class SameRun(NamedTuple):
-    """A number of parts that are the same, from `at` on one side and from `there` on the other."""
+    """A run of equal parts, from `at` on one side and from `there` on the other."""
 
     at: int
     there: int
@@ -305,11 +299,11 @@ class SameRun(NamedTuple):
 
 
 def same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
-    """Return the runs that are the same on both sides, in order, and an empty one at the ends."""
-    same = [0] * (len(before) + 1)  # of each part before: which one it is afterwards, plus one
+    """Return the runs of equal parts, in order, and an empty run at the end."""
+    same = [0] * (len(before) + 1)  # by index in `before`: index in `after`, plus one
     gaps = [(0, len(before), 0, len(after))]
     for _ in range(PASSES):
-        gaps = list(chain.from_iterable(_narrowed(before, after, same, gap) for gap in gaps))
+        gaps = list(chain.from_iterable(_split_gap(before, after, same, gap) for gap in gaps))
     runs: list[SameRun] = []
     for at, mark in enumerate(same):
         if not mark:
@@ -324,10 +318,10 @@ def same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
 _Gap = tuple[int, int, int, int]
 
 
-def _narrowed(
+def _split_gap(
     before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
 ) -> Iterator[_Gap]:
-    """Mark what begins and ends `gap` and is the same; yield the gaps between what occurs once."""
+    # Marks the equal start and end of `gap`; yields the gaps between parts that occur once.
     low, high, there, beyond = gap
     while low < high and there < beyond and before[low] == after[there]:
         same[low] = there + 1
@@ -337,7 +331,7 @@ def _narrowed(
         same[high] = beyond + 1
     if low == high or there == beyond:
         return
-    anchors = _rising(_once_in_both(before, after, (low, high, there, beyond)))
+    anchors = _longest_increasing(_once_in_both(before, after, (low, high, there, beyond)))
     for (i, j), (k, m) in pairwise([(low - 1, there - 1), *anchors, (high, beyond)]):
         if k < high:
             same[k] = m + 1
@@ -356,9 +350,9 @@ def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> lis
     ]
 
 
-def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the most of `pairs` whose second numbers rise with the first."""
-    ends: list[int] = []  # the least second number that ends a row of each length, and its place
+def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    # Longest increasing subsequence.
+    ends: list[int] = []  # by length: the least second number that ends such a sequence
     places: list[int] = []
     before: list[int] = []
     for place, (_, there) in enumerate(pairs):
@@ -380,16 +374,16 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 SUBMIT = "Submit"
 CANCEL = "Cancel"
 SUGGESTED = "suggested"
-"""Marks what a tool would choose. It is never chosen for the person."""
+"""Mark of the tool's suggestion. It is never chosen for the user."""
 COLUMNS = ("path", "now", "proposed")
 NOW_WHOLE = "The whole current value"
 PROPOSED_WHOLE = "The whole proposed value"
 MAX_VALUE_CHARS = 200
-"""Of a path or a value of a changed configuration, once that is decided."""
+"""Limit of a path or value in the record of a decided change."""
 MAX_CHANGES = 50
 SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
 MAX_DIFFERENCE_LINES = 100
-"""Of all changed values together, once they are decided."""
+"""Limit of all changed values together in the record of a decision."""
 NOTHING_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
 NOTHING_CHANGED = "You changed nothing. To send the proposed value, press Submit."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
@@ -398,17 +392,17 @@ STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
 
 
 def unseen(*, stdin: bool) -> str:
-    """Return the notice about a form that no page has shown in time.
+    """Return the notice for a form that no page has shown in time.
 
     Args:
-        stdin: Whether an interrupt turns it into a prompt on stdin.
+        stdin: Whether an interrupt changes it to a prompt on stdin.
     """
     return f"{UNSEEN} {STDIN_INSTEAD}" if stdin else UNSEEN
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few answers: its label on a form, its key on stdin and what the key means."""
+    """One of a few answers: label on a form, key on stdin, and meaning of the key."""
 
     label: str
     key: str
@@ -433,24 +427,24 @@ def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
 
 
 def suggested(prompt: QuestionPrompt) -> Choice | None:
-    """Return the answer that the tool of a boolean question would choose, None if it names none."""
+    """Return the tool's suggested answer to a boolean question; None without one."""
     preset = preselected(prompt)
     return next((c for c in choices(prompt) if c.value is preset and not c.remember), None)
 
 
 def header(prompt: Prompt) -> str | None:
-    """Return the header's text, None without a label."""
+    """Return the header's text; None without a label."""
     return one_name(prompt.label) if prompt.label else None
 
 
 def asked_by(prompt: Prompt) -> str | None:
-    """Return the words that name the tool which really asks; None if none does, or a hidden one."""
+    """Return the name of the asking tool as text; None for a hidden tool or none."""
     tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
     return f"asked by tool {one_name(tool)}" if tool else None
 
 
 def one_name(text: str) -> str:
-    """Return a name as it is shown: in one line, with nothing unseen in it."""
+    """Return a name in one line, without invisible characters."""
     return plain(spell_invisible(text), limit=200)
 
 
@@ -461,14 +455,14 @@ def context(prompt: Prompt) -> str | None:
 
 
 class CaptionedLines(NamedTuple):
-    """A caption of ours, and below it lines that are not."""
+    """A caption, and lines of untrusted text below it."""
 
     caption: str
     lines: list[str]
 
 
 def exhibits(prompt: Prompt) -> list[CaptionedLines]:
-    """Return what is decided about, whole, however long: nobody may allow what is cut off."""
+    """Return the details of the decision, complete, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
@@ -481,13 +475,13 @@ def exhibits(prompt: Prompt) -> list[CaptionedLines]:
 
 
 def question(prompt: Prompt) -> str:
-    """Return the question, in one line."""
+    """Return the question in one line."""
     text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
     return plain(re.sub(r"[\n\t]+", " ", spell_prose(text)).strip(), limit=2000)
 
 
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
-    """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
+    """Return `change` without invisible characters, with its path and values cut to `limit`."""
 
     def shown(text: str | None) -> str | None:
         return None if text is None else plain(escape_invisible(text), limit=limit)
@@ -498,14 +492,14 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
 
 
 class Decided(NamedTuple):
-    """A decided change as it stays: a line, and what differs if its values are long."""
+    """Summary of a decided change: a line, and the differences of long values."""
 
     line: str
     difference: tuple[str, ...] = ()
 
 
 def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
-    """Return what remains of `changes`, bounded."""
+    """Return a bounded summary of `changes`."""
     shown: list[Decided] = []
     room = MAX_DIFFERENCE_LINES
     for change in changes[:MAX_CHANGES]:
@@ -513,7 +507,7 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
         if (found := difference(change)) is None:
             shown.append(Decided(str(bounded)))
         else:
-            kept = _bounded(found, room)
+            kept = _limit_lines(found, room)
             room -= min(room, len(kept))
             shown.append(Decided(f"{bounded.path}: {found.sizes}", kept))
     left = len(changes) - len(shown)
@@ -521,7 +515,7 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
     return [*shown, Decided(more)] if left else shown
 
 
-def _bounded(found: Difference, room: int) -> tuple[str, ...]:
+def _limit_lines(found: Difference, room: int) -> tuple[str, ...]:
     lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
     left = len(found.lines) - len(lines)
     more = f"… {left} more line{'' if left == 1 else 's'} that differ{'s' if left == 1 else ''}"
@@ -529,7 +523,7 @@ def _bounded(found: Difference, room: int) -> tuple[str, ...]:
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
-    """Return a distinct label for each of `options`, with the code of those that look alike."""
+    """Return a distinct label for each of `options`. Labels that look alike get their code."""
     labels: dict[str, None] = {}  # in order, and quick to look up
     twins: dict[str, int] = {}
     alike = Counter(map(lookalike_key, dict.fromkeys(options)))
@@ -544,13 +538,13 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     return list(labels)
 
 
-def wanted(kind: AnswerType) -> str:
-    """Return what is to be entered: `a text of at most 5 characters`."""
+def describe_expected(kind: AnswerType) -> str:
+    """Return the expected input as text: `a text of at most 5 characters`."""
     return kind.expects.replace("a string", "a text", 1)
 
 
 def picks_wanted(kind: SelectAnswer) -> str:
-    """Return how many options are to be picked, in words; "" if any number may be."""
+    """Return the expected number of options as text; "" if any number is valid."""
     least, most = kind.min_picks, kind.max_picks
     if most is None:
         return f"Please pick at least {least}." if least else ""
@@ -560,22 +554,22 @@ def picks_wanted(kind: SelectAnswer) -> str:
 
 
 class PromptSummary(NamedTuple):
-    """The line that stays where a prompt was, of either kind."""
+    """The record that replaces a prompt, as text and as Markdown."""
 
     plain: str
     markdown: str
 
 
 def static_record(prompt: Prompt, end: PromptEnd) -> PromptSummary:
-    """Return what remains of `prompt` after its `end`. A secret is never in it."""
-    asked, answer = titled(prompt), _answer(prompt, end)
+    """Return the record that replaces `prompt` after its `end`. It never contains a secret."""
+    asked, answer = titled(prompt), _format_end(prompt, end)
     return PromptSummary(
         f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
     )
 
 
 def titled(prompt: Prompt) -> str:
-    """Return the question behind its header, with what would change and who asks, in one line."""
+    """Return header, question, proposed changes and asking tool in one line."""
     title = header(prompt)
     asked = f"{title}: {question(prompt)}" if title else question(prompt)
     if isinstance(prompt, ActionPrompt) and prompt.changes:
@@ -583,10 +577,10 @@ def titled(prompt: Prompt) -> str:
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
 
 
-def _answer(prompt: Prompt, end: PromptEnd) -> str:
+def _format_end(prompt: Prompt, end: PromptEnd) -> str:
     match end:
         case Answered(by=by):
-            return f"{given(prompt, end)}{by_in_words(by)}"
+            return f"{format_answer(prompt, end)}{by_in_words(by)}"
         case NotAnswered(by=by):
             return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
         case Unavailable():
@@ -596,12 +590,12 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
 
 
 def by_in_words(name: str | None) -> str:
-    """Return ` (by Ada)`, to stand at the end of what a person did; "" if nobody is named."""
+    """Return ` (by Ada)`, the sender of an answer; "" without a name."""
     return f" (by {format_user_name(name)})" if name is not None else ""
 
 
-def given(prompt: Prompt, end: Answered) -> str:
-    """Return the words of an answer."""
+def format_answer(prompt: Prompt, end: Answered) -> str:
+    """Return the text of an answer."""
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
         return spell_invisible(labels.get(str(end.value), str(end.value)))
@@ -610,30 +604,30 @@ def given(prompt: Prompt, end: Answered) -> str:
 
 
 def preselected(prompt: QuestionPrompt) -> JsonValue:
-    """Return the default if it is an answer to the question, else None."""
+    """Return the default if it is a valid answer, else None."""
     question = prompt.question
     return question.default if question.fits_default else None  # never a hint for a secret
 
 
 @dataclass(frozen=True, slots=True)
 class EditableText:
-    """The text that somebody may edit, as the box holds it.
+    """A text as the user edits it in a box.
 
     Attributes:
-        shown: The default, with what nobody would see in it spelled out.
-        hint: What that looks like; None if there is nothing of the kind.
+        shown: The default, with invisible characters spelled out.
+        hint: Explanation of the spelling; None if there are no such characters.
     """
 
     shown: str
     hint: str | None
 
-    def meant(self, text: str) -> str:
-        """Return what `text` says, which was edited from `shown`."""
+    def unspell_edited(self, text: str) -> str:
+        """Return the text that the user meant by the edited `text`."""
         return text if self.hint is None else unspell(text)
 
 
 def draft(prompt: QuestionPrompt) -> EditableText:
-    """Return what stands in the box of a question for a text."""
+    """Return the initial content of the text box of a question."""
     preset = preselected(prompt)
     text = preset if isinstance(preset, str) else ""
     shown = spell_editable(text)

@@ -29,14 +29,14 @@ from jp_nb.rendering.tool_calls import bounded, no_markup
 from jp_nb.text import BAR, escape_markdown, one_line, plain, spell_invisible
 
 MAX_UNCHOSEN: Final = 20
-"""Options that are listed although nobody chose them; beyond it they are counted."""
+"""Limit of listed options that were not chosen. Further ones are counted."""
 MAX_OWN_LINES: Final = 50
 MAX_LABEL_CHARS: Final = 200
 MAX_ANSWER_CHARS: Final = 2000
 UNREADABLE: Final = "(nested too deeply to be shown)"
 OWN_SIGN: Final = "✎ "
 _SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
-"""By whether several may be chosen, and whether this one was."""
+"""Keys: whether several options may be chosen, and whether this one was."""
 _PICKS: Final = {"selected", "custom"}
 
 
@@ -49,16 +49,16 @@ class CardOption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionCard:
-    """What is shown of a question and its answer.
+    """The display of a question and its answer.
 
     Attributes:
-        words: The answer in one line: labels in the order of the picks, and the own text. "" if
-            there is none.
-        options: What was offered and is listed, in its order; then what was chosen without having
-            been offered.
-        left: How many options are not listed; none of them was chosen.
-        several: Whether several could be chosen.
-        own: The person's own text; None if there is none.
+        words: The answer in one line: labels in the order of the picks, and the own text. ""
+            without an
+            answer.
+        options: The listed options in their order, then answers that were not offered.
+        left: Number of options that are not listed; none of them was chosen.
+        several: Whether several options could be chosen.
+        own: The user's own text; None without one.
         fields: For each field of a form, its name and its card.
         answered: Whether there is an answer.
     """
@@ -73,12 +73,12 @@ class QuestionCard:
 
     @property
     def of_field(self) -> str:
-        """The words of a field of a form that was answered."""
+        """Text for an answered field of a form."""
         return self.words if self.answered else NOT_ANSWERED
 
 
-class _Picked(NamedTuple):
-    """A recorded answer taken apart: values in the order of the picks, and an own text."""
+class _Picks(NamedTuple):
+    """A recorded answer: values in the order of the picks, and the user's own text."""
 
     values: Sequence[JsonValue]
     own: str | None
@@ -87,9 +87,9 @@ class _Picked(NamedTuple):
 def question_card(
     answer_type: JsonValue, answer: JsonValue = None, *, answered: bool
 ) -> QuestionCard:
-    """Return the card of a question whose kind a record has as `answer_type`.
+    """Return the card of a question whose recorded kind is `answer_type`.
 
-    Never raises: what is no kind of question has the words of its answer alone.
+    It never raises: for an unknown kind, the card has only the text of the answer.
     """
     kind = as_object(answer_type)
     if is_deeper(answer, MAX_SHOWN_LEVELS):
@@ -101,12 +101,12 @@ def question_card(
     if not answered:
         return QuestionCard()
     if isinstance(answer, str) and len(_own_lines(answer)) > 1:
-        return QuestionCard(_beginning(answer), own=answer, answered=True)
+        return QuestionCard(_first_line(answer), own=answer, answered=True)
     return QuestionCard(value_in_words(answer), answered=True)
 
 
 def value_in_words(value: JsonValue) -> str:
-    """Return the answer to a question that offers no options, in one line."""
+    """Return the answer to a question without options, in one line."""
     if isinstance(value, bool):
         return "Yes" if value else "No"
     if is_deeper(value, MAX_SHOWN_LEVELS):
@@ -119,16 +119,18 @@ def _text(value: JsonValue) -> str:
 
 
 def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
-    labels = _labels(kind.get("options"))
-    picked = _picked(answer) if answered else _Picked((), None)
+    labels = _option_labels(kind.get("options"))
+    picked = _parse_picks(answer) if answered else _Picks((), None)
     chosen = {sorted_json(value): value for value in picked.values}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
-    foreign = [CardOption(_label(x), chosen=True) for key, x in chosen.items() if key not in labels]
-    listed = list(_listed(options))
-    words = [labels.get(key) or _label(value) for key, value in chosen.items()]
+    foreign = [
+        CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
+    ]
+    listed = list(_limit_options(options))
+    words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
     if picked.own is not None:
         several = len(_own_lines(picked.own)) > 1
-        words.append(f'"{_beginning(picked.own) if several else spell_invisible(picked.own)}"')
+        words.append(f'"{_first_line(picked.own) if several else spell_invisible(picked.own)}"')
     said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
@@ -140,12 +142,11 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     )
 
 
-def _beginning(text: str) -> str:
-    """Return the first line of an own text, all of which is shown below."""
+def _first_line(text: str) -> str:
     return f"{one_line(_own_lines(text)[0], limit=MAX_LABEL_CHARS)} …"
 
 
-def _listed(options: Sequence[CardOption]) -> Iterator[CardOption]:
+def _limit_options(options: Sequence[CardOption]) -> Iterator[CardOption]:
     room = MAX_UNCHOSEN
     for option in options:
         room -= not option.chosen
@@ -153,8 +154,8 @@ def _listed(options: Sequence[CardOption]) -> Iterator[CardOption]:
             yield option
 
 
-def _labels(options: JsonValue) -> dict[str, str]:
-    """Return what a person reads of each option, by its value as JSON: there `true` is not 1."""
+def _option_labels(options: JsonValue) -> dict[str, str]:
+    # The keys are JSON, because 1 equals true in Python.
     found: dict[str, str] = {}
     for option in options if isinstance(options, list) else ():
         shape = as_object(option)
@@ -169,16 +170,16 @@ def _labels(options: JsonValue) -> dict[str, str]:
     }
 
 
-def _label(value: JsonValue) -> str:
+def _format_label(value: JsonValue) -> str:
     return one_line(spell_invisible(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
 
 
-def _picked(answer: JsonValue) -> _Picked:
+def _parse_picks(answer: JsonValue) -> _Picks:
     if isinstance(answer, dict) and answer.keys() <= _PICKS and answer:
         selected, own = answer.get("selected", []), answer.get("custom")
         values = selected if isinstance(selected, list) else [selected]
-        return _Picked(values, own if isinstance(own, str) else None)
-    return _Picked(answer if isinstance(answer, list) else [answer], None)
+        return _Picks(values, own if isinstance(own, str) else None)
+    return _Picks(answer if isinstance(answer, list) else [answer], None)
 
 
 def _form_card(fields: JsonValue, answer: JsonValue, *, answered: bool) -> QuestionCard:
@@ -188,32 +189,32 @@ def _form_card(fields: JsonValue, answer: JsonValue, *, answered: bool) -> Quest
         key = field.get("id")
         if isinstance(key, str):
             has_one = answered and key in given
-            kind = _flat(field.get("answer_type"))
+            kind = _field_kind(field.get("answer_type"))
             card = question_card(kind, given.get(key), answered=has_one)
-            cards.append((_name(field, key), card))
+            cards.append((_field_name(field, key), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
     words = one_line(filled, limit=MAX_ANSWER_CHARS) or EMPTY
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
 
 
-def _flat(answer_type: JsonValue) -> JsonValue:
-    """Return the kind of a field; none for a form, which is in no other one."""
+def _field_kind(answer_type: JsonValue) -> JsonValue:
+    # Forms are not nested.
     return {} if as_object(answer_type).get("type") == "form" else answer_type
 
 
-def _name(field: dict[str, JsonValue], key: str) -> str:
+def _field_name(field: dict[str, JsonValue], key: str) -> str:
     text = field.get("text")
-    return _label(text if isinstance(text, str) and text.strip() else key)
+    return _format_label(text if isinstance(text, str) and text.strip() else key)
 
 
 def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
-    """Return `answer` as JSON in one line, with labels instead of values and an own text named.
+    """Return `answer` as JSON in one line, with labels instead of values, and own texts marked.
 
-    Where nothing has a label it is the JSON of the answer.
+    Without labels it is the JSON of the answer.
     """
     kind = as_object(answer_type)
     if kind.get("type") == "select" and not is_deeper(answer, MAX_SHOWN_LEVELS):
-        return _picks_as_json(_picked(answer), kind, several=isinstance(answer, list))
+        return _picks_as_json(_parse_picks(answer), kind, several=isinstance(answer, list))
     fields = kind.get("fields")
     if (
         kind.get("type") == "form"
@@ -223,14 +224,14 @@ def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
     ):
         found = {str(field.get("id")): field for field in map(as_object, fields)}
         return ", ".join(
-            f"{_name(found.get(key, {}), key)}: "
-            f"{answer_as_json(_flat(found.get(key, {}).get('answer_type')), value)}"
+            f"{_field_name(found.get(key, {}), key)}: "
+            f"{answer_as_json(_field_kind(found.get(key, {}).get('answer_type')), value)}"
             for key, value in answer.items()
         )
     return _json(answer)
 
 
-def _picks_as_json(picked: _Picked, kind: dict[str, JsonValue], *, several: bool) -> str:
+def _picks_as_json(picked: _Picks, kind: dict[str, JsonValue], *, several: bool) -> str:
     labels = _own_labels(kind.get("options"))
     named = [labels.get(sorted_json(value), value) for value in picked.values]
     if picked.own is None:
@@ -242,7 +243,6 @@ def _picks_as_json(picked: _Picked, kind: dict[str, JsonValue], *, several: bool
 
 
 def _own_labels(options: JsonValue) -> dict[str, JsonValue]:
-    """Return the labels of the options that have one, by their values as JSON."""
     shapes = map(as_object, options if isinstance(options, list) else ())
     return {
         sorted_json(shape["value"]): shape["label"]
@@ -261,7 +261,7 @@ def _json(value: JsonValue) -> str:
 
 
 def marks_in_words(marks: Collection[str]) -> str:
-    """Return ` (chosen automatically)` and its like: what is remarkable about an answer."""
+    """Return ` (chosen automatically)` and similar notes about an answer."""
     timed_out = "timed_out" in marks
     said = []
     if "auto" in marks:
@@ -273,11 +273,11 @@ def marks_in_words(marks: Collection[str]) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-# --- below the line that says it ---------------------------------------------------------------
+# --- lines below the answer ---------------------------------------------------------------
 
 
 def card_text(card: QuestionCard) -> list[str]:
-    """Return the lines that stand below a question's own, as text; indented by nobody yet."""
+    """Return the lines below a question as text, without indentation."""
     lines = _option_lines(card)
     if card.own is not None:
         own = _own_lines(card.own)
@@ -289,7 +289,7 @@ def card_text(card: QuestionCard) -> list[str]:
 
 
 def card_markdown(card: QuestionCard) -> str:
-    """Return the same as Markdown; "" if there is nothing to say."""
+    """Return the lines below a question as Markdown; "" without any."""
     blocks = ["\n".join(f"- {no_markup(line)}" for line in _option_lines(card))]
     if card.own is not None:
         own = _own_lines(card.own)
@@ -303,10 +303,10 @@ def _field_markdown(form: QuestionCard, name: str, field: QuestionCard) -> str:
     said = f": **{no_markup(field.of_field)}**" if form.answered else ""
     head = f"- {no_markup(name)}{said}"
     below = card_markdown(field)
-    return "\n".join([head, *([""] if below else []), *_indented(below)])
+    return "\n".join([head, *([""] if below else []), *_indent_lines(below)])
 
 
-def _indented(text: str) -> list[str]:
+def _indent_lines(text: str) -> list[str]:
     return [f"  {line}" if line else "" for line in text.split("\n")] if text else []
 
 
@@ -333,7 +333,7 @@ HEAD: Final = ("id", "question", "answer", "answered by")
 
 
 def question_table(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return `answers` as a table; what is long is cut."""
+    """Return `answers` as a table with shortened texts."""
     rows = [
         (
             str(answer.id),
@@ -347,8 +347,8 @@ def question_table(answers: Sequence[LoggedAnswer]) -> Report:
 
 
 def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return each of `answers` whole, with what is known about it."""
-    return joined([_sheet(answer) for answer in answers], between="\n\n")
+    """Return each of `answers` completely, with its details."""
+    return joined([_answer_sheet(answer) for answer in answers], between="\n\n")
 
 
 def with_note(shown: Report, note: str) -> Report:
@@ -356,7 +356,7 @@ def with_note(shown: Report, note: str) -> Report:
     return Report(f"{shown.markdown}\n\n{in_one_line(note)}", f"{shown.text}\n{note}")
 
 
-def _sheet(answer: LoggedAnswer) -> Report:
+def _answer_sheet(answer: LoggedAnswer) -> Report:
     about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
     about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
     about += [f"in {answer.notebook}"] if answer.notebook else []

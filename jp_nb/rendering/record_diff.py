@@ -1,7 +1,7 @@
-"""Two records by turn: what was asked, called, decided, changed and said in one and not the other.
+"""Compare two records turn by turn: requests, calls, decisions, configuration and responses.
 
-Ids and times are not compared: a run again has others and says the same. All else is whole and
-exact, as in `prompts.py`; the work is linear in the size of the records.
+Ids and times are not compared, because they differ in each run. Everything else is complete and
+exact, as in `prompts.py`. The work is linear in the size of the records.
 
 Source: `docs/guide.md`, `docs/decisions.md` D121.
 """
@@ -41,16 +41,16 @@ from jp_nb.text import escape_invisible, format_user_name, one_line
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
-_UNLIKE: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
+_IGNORED_KEYS: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRecord:
-    """What is compared of a notebook's record.
+    """The compared parts of a notebook's record.
 
     Attributes:
         beginning: Title and configuration of the active conversation, as lines.
-        requests: What was asked, turn by turn.
+        requests: The request of each turn.
         turns: The turns, as lines.
         others: The other conversations, without ids and times.
     """
@@ -67,9 +67,10 @@ class ComparedRecord:
         found = list(stream.turns())
         turns = [read_turn(t.number, t.entries, status="", images=stream.images) for t in found]
         lines = [
-            [*_turn(turn), *_besides(each.entries)] for turn, each in zip(turns, found, strict=True)
+            [*_turn_lines(turn), *_entry_lines(each.entries)]
+            for turn, each in zip(turns, found, strict=True)
         ]
-        beginning = list(_beginning(stream))
+        beginning = list(_beginning_lines(stream))
         for placed in find_compactions(stream.entries):
             end = " (undone)" if placed.is_reverted else ""
             where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
@@ -78,24 +79,24 @@ class ComparedRecord:
             tuple(beginning),
             tuple(turn.request for turn in turns),
             tuple(map(tuple, lines)),
-            tuple(map(_essence, document.others)),
+            tuple(map(_normalize_conversation, document.others)),
         )
 
 
 def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
-    """Return the lines that show what differs; none if nothing does."""
+    """Return the lines of all differences; empty without any."""
     found: list[str] = []
     if lines := line_difference(before.beginning, after.beginning):
-        found += _shown("at the beginning", lines)
-    for at, there in _paired(before.requests, after.requests):
+        found += _format_section("at the beginning", lines)
+    for at, there in _pair_turns(before.requests, after.requests):
         then = after.turns[there] if there is not None else None
         now = before.turns[at] if at is not None else None
         if now == then:
             continue
         lines = line_difference(now or (), then or ())
         request = after.requests[there] if there is not None else before.requests[at or 0]
-        found += _shown(f"{_numbers(at, there)}: {_title(request)}", lines)
-    if gone_or_new := _others(before.others, after.others):
+        found += _format_section(f"{_format_numbers(at, there)}: {_title(request)}", lines)
+    if gone_or_new := _count_unmatched(before.others, after.others):
         found += ["other conversations", *gone_or_new, ""]
     return found
 
@@ -104,11 +105,11 @@ def _title(request: str) -> str:
     return escape_invisible(one_line(request, limit=_TITLE_CHARS))
 
 
-def _shown(heading: str, lines: Sequence[Line]) -> list[str]:
+def _format_section(heading: str, lines: Sequence[Line]) -> list[str]:
     return [heading, *map(str, lines), ""]
 
 
-def _numbers(at: int | None, there: int | None) -> str:
+def _format_numbers(at: int | None, there: int | None) -> str:
     if at is None:
         return f"+ turn {there}"
     if there is None:
@@ -116,14 +117,16 @@ def _numbers(at: int | None, there: int | None) -> str:
     return f"turn {at}" if at == there else f"turn {at} → {there}"
 
 
-def _others(before: Sequence[str], after: Sequence[str]) -> list[str]:
+def _count_unmatched(before: Sequence[str], after: Sequence[str]) -> list[str]:
     now, then = Counter(before), Counter(after)
     counts = ((now - then).total(), "-"), ((then - now).total(), "+")
     return [f"{sign} {count} without a counterpart" for count, sign in counts if count]
 
 
-def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield which turns belong together: those that ask the same, and as many between them."""
+def _pair_turns(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[int | None, int | None]]:
+    # Turns with equal requests belong together, and as many turns between them.
     at = there = 0
     for run in same_runs(before, after):
         gone, new = range(at, run.at), range(there, run.there)
@@ -136,8 +139,7 @@ def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int |
         at, there = run.at + run.length, run.there + run.length
 
 
-def _beginning(stream: ConversationStream) -> Iterator[str]:
-    """Yield what is said of a conversation before its turns."""
+def _beginning_lines(stream: ConversationStream) -> Iterator[str]:
     if stream.title:
         yield f"title: {stream.title}"
     yield from _json_lines("configuration", mask_secrets(stream.base_config))
@@ -147,21 +149,21 @@ def _beginning(stream: ConversationStream) -> Iterator[str]:
 # --- a turn in lines -------------------------------------------------------------------------
 
 
-def _turn(turn: Turn) -> Iterator[str]:
+def _turn_lines(turn: Turn) -> Iterator[str]:
     for part in turn.parts:
-        yield from _part(part)
+        yield from _part_lines(part)
     yield from (f"image of the request: {image.words}, {image.digest}" for image in turn.images)
     if turn.uncalled:
         yield uncalled_words(turn.uncalled)
     if turn.left_out:
         end = f" ({turn.status})" if turn.status else ""
         yield f"no answer{end}: this turn is not sent to models"
-    if tokens := _tokens(turn.usage):
+    if tokens := _format_tokens(turn.usage):
         yield f"tokens: {tokens}"
 
 
-def _besides(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield what only the entries of a turn say: who asked, what was thought, whose tokens."""
+def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    # Facts that only the entries of a turn have: author, reasoning, and models.
     models: dict[str, None] = {}
     for entry in entries:
         models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
@@ -177,41 +179,41 @@ def _besides(entries: Iterable[Entry]) -> Iterator[str]:
         yield f"tokens of: {', '.join(models)}"
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part_lines(part: Part) -> Iterator[str]:
     match part:
         case Text(content=content, by_person=by_person):
             yield from _text_lines("you" if by_person else "assistant", content)
         case StructuredData(data=data):
             yield from _json_lines("answer", data)
         case ToolCall():
-            yield from _call(part)
+            yield from _call_lines(part)
         case Inquiry():
-            yield from _inquiry(part)
+            yield from _inquiry_lines(part)
         case ConfigChange():
-            yield from _change(part)
+            yield from _change_lines(part)
         case _:
             assert_never(part)
 
 
-def _call(call: ToolCall) -> Iterator[str]:
+def _call_lines(call: ToolCall) -> Iterator[str]:
     yield f"call {call.name}"
     for name, value in sorted(call.arguments.items()):
-        yield from _farther_in(_json_lines(name, value))
+        yield from _indent(_json_lines(name, value))
     if call.requested_arguments is not None:
         yield f"{INDENT}arguments edited by you"
-        yield from _farther_in(_json_lines("model's arguments", dict(call.requested_arguments)))
+        yield from _indent(_json_lines("model's arguments", dict(call.requested_arguments)))
     if call.content is None:
         yield f"{INDENT}no result"
     else:
-        yield from _farther_in(_text_lines("error" if call.is_error else "result", call.content))
+        yield from _indent(_text_lines("error" if call.is_error else "result", call.content))
     yield from (f"{INDENT}image: {image.words}, {image.digest}" for image in call.images)
 
 
-def _inquiry(inquiry: Inquiry) -> Iterator[str]:
+def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
     yield from _text_lines("question", inquiry.question)
-    yield from _farther_in(_json_lines("kind", dict(inquiry.answer_type)))
+    yield from _indent(_json_lines("kind", dict(inquiry.answer_type)))
     by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
-    said = [inquiry.channel, *inquiry.marks, _other_end(inquiry), by]
+    said = [inquiry.channel, *inquiry.marks, _describe_other_end(inquiry), by]
     about = ", ".join(filter(None, said))
     shown = f" ({about})" if about else ""
     match inquiry.outcome:
@@ -225,23 +227,23 @@ def _inquiry(inquiry: Inquiry) -> Iterator[str]:
             yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
 
 
-def _other_end(inquiry: Inquiry) -> str | None:
-    """Return how a question ended that has an answer; None if that says it."""
+def _describe_other_end(inquiry: Inquiry) -> str | None:
+    # An answered question may have another end, such as a timeout.
     has_answer = inquiry.outcome in ("answered", "redacted")
     return f"end: {inquiry.end}" if has_answer and inquiry.end not in (None, "answered") else None
 
 
-def _change(change: ConfigChange) -> Iterator[str]:
+def _change_lines(change: ConfigChange) -> Iterator[str]:
     if not (change.delta or change.unsets or change.begins_again):
-        return  # it changed only whose a value is
+        return  # only the source of a value changed
     yield "configuration reset" if change.begins_again else "configuration"
     if change.delta:
-        yield from _farther_in(_json_lines("set", mask_secrets(dict(change.delta))))
+        yield from _indent(_json_lines("set", mask_secrets(dict(change.delta))))
     yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
     yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
 
 
-def _tokens(usage: Usage) -> str:
+def _format_tokens(usage: Usage) -> str:
     counts = (
         (usage.input_tokens, "in"),
         (usage.cache_read_tokens, "from cache"),
@@ -254,26 +256,24 @@ def _tokens(usage: Usage) -> str:
 
 def _text_lines(name: str, text: str) -> Iterator[str]:
     yield f"{name}:"
-    yield from _farther_in(text.split("\n"))
+    yield from _indent(text.split("\n"))
 
 
 def _json_lines(name: str, value: JsonValue) -> Iterator[str]:
-    """Yield `name: JSON`, or the JSON below the name if it takes several lines."""
-    # Who saves a notebook may sort the keys: their order says nothing.
+    # Front ends may sort the keys when they save a notebook.
     first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
     yield f"{name}: {first}"
     yield from more
 
 
-def _farther_in(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"{INDENT}{line}" if line else "" for line in lines)
 
 
 # --- other conversations ---------------------------------------------------------------------
 
 
-def _essence(entry: JsonValue) -> str:
-    """Return a stored conversation as text, without what a run again would change."""
+def _normalize_conversation(entry: JsonValue) -> str:
     said: JsonObject = {
         "title": head_of(entry).get("title"),
         "base_config": as_object(entry).get("base_config"),
@@ -285,4 +285,4 @@ def _essence(entry: JsonValue) -> str:
 def _without_ids(event: JsonValue) -> JsonValue:
     if not isinstance(event, dict):
         return event
-    return {key: value for key, value in event.items() if key not in _UNLIKE}
+    return {key: value for key, value in event.items() if key not in _IGNORED_KEYS}

@@ -18,22 +18,22 @@ _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The same content twice."""
+    """The same content as Markdown and as text."""
 
     markdown: str
     text: str
 
 
 def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
-    """Return `parts` below one another; as plain text with `between` them."""
+    """Return `parts` one below another; as text, with `between` them."""
     return Report(
         "\n\n".join(part.markdown for part in parts), between.join(part.text for part in parts)
     )
 
 
 def in_one_line(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
-    """Return `note` as emphasised Markdown, in which a command such as `%jp undo` is code."""
-    # A formula could reach over a command: then all of it is text.
+    """Return `note` as emphasized Markdown. A command such as `%jp undo` becomes code."""
+    # A formula could include a command, so a note with mathematics has no code.
     parts = [note] if "$" in note or "\\" in note else _COMMAND.split(note)
     marked = [f"`{part}`" if place % 2 else escape(part) for place, part in enumerate(parts)]
     return f"*{''.join(marked)}*"
@@ -42,7 +42,7 @@ def in_one_line(note: str, escape: Callable[[str], str] = escape_markdown) -> st
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
 ) -> Report:
-    """`rows` under `head`; cells are cut after `limit` characters."""
+    """Return `rows` under `head`; cells are cut after `limit` characters."""
     cells = [[one_line(cell, limit=limit) for cell in row] for row in rows]
     if not cells:
         return Report("*nothing*", "nothing")
@@ -53,7 +53,7 @@ def table(
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
 
-    # A table is cut at its bars before anything else is read, also inside code.
+    # Markdown splits a table at its bars first, even inside code.
     marked = [[escape_markdown(cell).replace("|", "\\|") for cell in row] for row in cells]
     markdown = [
         f"| {' | '.join(head)} |",

@@ -42,13 +42,13 @@ from jp_nb.rendering.requests import (
 from jp_nb.text import escape_invisible
 
 MAX_MESSAGES: Final = 10
-"""Of either request, from the first that differs."""
+"""Limit of messages of either request, from the first difference."""
 MAX_DIFF_LINES: Final = 400
 """Of one part."""
 
 
 def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
-    """Show what differs between two requests, and what both begin with."""
+    """Show the differences between two requests, and their common beginning."""
     parts = [
         line_report(f"request {before.name} → request {after.name}", strong=True),
         *_values(before, after),
@@ -69,7 +69,6 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    """Yield what differs of model, address, parameters, tool choice and schema."""
     now, then = _plain_values(before), _plain_values(after)
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
@@ -90,7 +89,6 @@ def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
 
 
 def _changed_rows(what: str, now: JsonValue, then: JsonValue) -> Iterator[Report]:
-    """Yield how `what` differs: beside each other if short, else line by line."""
     found = difference(ProposedChange(what, _json(now), _json(then)))
     if found is None:
         sides = (UNSET if value is None else as_json(value) for value in (now, then))
@@ -116,12 +114,12 @@ def _system(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
 def _attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     yield from _members(
         "attachment",
-        {each.source: _attached(each) for each in before.shown.attachments},
-        {each.source: _attached(each) for each in after.shown.attachments},
+        {each.source: _describe_attachment(each) for each in before.shown.attachments},
+        {each.source: _describe_attachment(each) for each in after.shown.attachments},
     )
 
 
-def _attached(attachment: Attachment) -> JsonValue:
+def _describe_attachment(attachment: Attachment) -> JsonValue:
     content = attachment.content
     if isinstance(content, str):
         return content
@@ -154,7 +152,7 @@ def _members(
 
 def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     now, then = before.messages, after.messages
-    same = _alike(now, then)
+    same = _count_equal(now, then)
     if same == len(now) == len(then):
         return
     yield line_report(
@@ -173,21 +171,20 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         yield from _changed_rows(f"message {same + 1}", now[same].text, then[same].text)
 
 
-def _alike(now: list[Message], then: list[Message]) -> int:
-    """Return how many messages both begin with."""
+def _count_equal(now: list[Message], then: list[Message]) -> int:
     same = 0
     while same < min(len(now), len(then)) and now[same] == then[same]:
         same += 1
     return same
 
 
-# --- what a cache may share ------------------------------------------------------------------
+# --- common beginning ------------------------------------------------------------------
 
 
 def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
-    """Return up to where both begin alike: a provider's cache serves no more than that.
+    """Return the common beginning of two requests, the most that a provider's cache can serve.
 
-    Tools are read first, then system texts, attachments and messages.
+    Tools come first, then system texts, attachments and messages.
     """
     begins = "shared prefix for a prompt cache:"
     if before.model != after.model:
@@ -204,20 +201,20 @@ def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
         ),
     ):
         if not alike:
-            return _shared(begins, shared, tokens, f"then {part} differ")
+            return _describe_shared(begins, shared, tokens, f"then {part} differ")
         tokens += count
         if count:
             shared.append(part)
-    same = _alike(before.messages, after.messages)
+    same = _count_equal(before.messages, after.messages)
     tokens += sum(message.tokens for message in before.messages[:same])
     if same:
         shared.append(f"{same:,} message{'' if same == 1 else 's'}")
     whole = same == len(before.messages)
     end = "all of the first request" if whole else "then they differ"
-    return _shared(begins, shared, tokens, end)
+    return _describe_shared(begins, shared, tokens, end)
 
 
-def _shared(begins: str, shared: list[str], tokens: int, end: str) -> str:
+def _describe_shared(begins: str, shared: list[str], tokens: int, end: str) -> str:
     if not shared:
         return f"{begins} none; {end.removeprefix('then ')}"
     return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {end}"
@@ -232,9 +229,9 @@ MAX_CHARS: Final = 4_000
 
 
 def missed_lines(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
-    """Return the lines that say what differs: settings, system, attachments, tools, messages."""
+    """Return the differences as lines: settings, system, attachments, tools, messages."""
     found: list[list[str]] = []
-    for what, now, then in _differing(recorded, asked):
+    for what, now, then in _diff_requests(recorded, asked):
         if len(found) == MAX_PARTS:
             found.append(["… and more"])
             break
@@ -245,44 +242,43 @@ def missed_lines(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[
 Change = tuple[str, JsonValue, JsonValue]
 
 
-def _differing(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[Change]:
-    yield from _settings(recorded.settings, asked.settings)
+def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[Change]:
+    yield from _diff_settings(recorded.settings, asked.settings)
     for number, (one, other) in enumerate(zip_longest(recorded.system, asked.system), 1):
-        if _id(one) != _id(other):
-            yield f"system text {number}", _said(one, "text"), _said(other, "text")
-    yield from _named("attachment", "source", recorded.attachments, asked.attachments)
-    yield from _named("tool", "name", recorded.tools, asked.tools)
-    yield from _message_parts(recorded.messages, asked.messages)
+        if _get_id(one) != _get_id(other):
+            yield f"system text {number}", _get_value(one, "text"), _get_value(other, "text")
+    yield from _diff_named_parts("attachment", "source", recorded.attachments, asked.attachments)
+    yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
+    yield from _diff_messages(recorded.messages, asked.messages)
 
 
-def _settings(recorded: JsonObject, asked: JsonObject) -> Iterator[Change]:
+def _diff_settings(recorded: JsonObject, asked: JsonObject) -> Iterator[Change]:
     for key in dict.fromkeys([*recorded, *asked]):
         now, then = recorded.get(key), asked.get(key)
         if key == "parameters":
             before, after = as_object(now), as_object(then)
             for name in dict.fromkeys([*before, *after]):
-                if not _same(before.get(name), after.get(name)):
+                if not _is_equal(before.get(name), after.get(name)):
                     yield f"parameter {name}", before.get(name), after.get(name)
-        elif not _same(now, then):
+        elif not _is_equal(now, then):
             yield key.replace("_", " "), now, then
 
 
-def _named(
+def _diff_named_parts(
     kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[Change]:
-    """Yield what differs of parts that have names: what is gone, new, another, elsewhere."""
     now = {str(part.value.get(key)): part for part in recorded}
     then = {str(part.value.get(key)): part for part in asked}
     for name in dict.fromkeys([*now, *then]):
         one, other = now.get(name), then.get(name)
-        if _id(one) == _id(other):
+        if _get_id(one) == _get_id(other):
             continue
         before, after = (dict(each.value) if each else {} for each in (one, other))
         if one is None or other is None:
             yield f"{kind} {name}", before or None, after or None
             continue
         for field in dict.fromkeys([*before, *after]):
-            if not _same(before.get(field), after.get(field)):
+            if not _is_equal(before.get(field), after.get(field)):
                 yield f"{kind} {name}, {field}", before.get(field), after.get(field)
     order = [str(part.value.get(key)) for part in recorded]
     new_order = [str(part.value.get(key)) for part in asked]
@@ -290,32 +286,32 @@ def _named(
         yield f"the order of the {kind}s", ", ".join(order), ", ".join(new_order)
 
 
-def _message_parts(
+def _diff_messages(
     recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[Change]:
     for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
-        if _id(one) == _id(other):
+        if _get_id(one) == _get_id(other):
             continue
         before, after = (dict(each.value) if each else {} for each in (one, other))
         if before.get("role") != after.get("role"):
             yield f"message {number}", before or None, after or None
             continue
         for field in dict.fromkeys([*before, *after]):
-            if not _same(before.get(field), after.get(field)):
+            if not _is_equal(before.get(field), after.get(field)):
                 role, more = before["role"], "" if field == "text" else f", {field}"
                 yield f"message {number} ({role}){more}", before.get(field), after.get(field)
 
 
-def _id(part: RequestPart | None) -> str:
+def _get_id(part: RequestPart | None) -> str:
     return part.id if part is not None else ""
 
 
-def _said(part: RequestPart | None, key: str) -> JsonValue:
+def _get_value(part: RequestPart | None, key: str) -> JsonValue:
     return part.value.get(key) if part is not None else None
 
 
-def _same(now: JsonValue, then: JsonValue) -> bool:
-    return _part_json(now) == _part_json(then)  # 1 is not 1.0, nor True
+def _is_equal(now: JsonValue, then: JsonValue) -> bool:
+    return _part_json(now) == _part_json(then)  # 1, 1.0 and True differ
 
 
 def _part_json(value: JsonValue) -> str | None:
@@ -324,12 +320,12 @@ def _part_json(value: JsonValue) -> str | None:
 
 def _changed_parts(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     now, then = (
-        _hidden(now),
-        _hidden(then),
-    )  # a fold may leave a part of a key, which looks like none
+        _hide_keys(now),
+        _hide_keys(then),
+    )  # before folding, which could leave an unrecognizable part of a key
     found = difference(ProposedChange(what, _part_json(now), _part_json(then)))
     name = escape_invisible(what)
-    if _same(now, then):
+    if _is_equal(now, then):
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
     if found is None:
@@ -346,20 +342,19 @@ def _changed_parts(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     yield from (f"    {line}" for line in lines)
 
 
-def _hidden(value: JsonValue) -> JsonValue:
-    """Return `value` without what looks like a key in its texts."""
+def _hide_keys(value: JsonValue) -> JsonValue:
     match value:
         case str():
             return hide_secrets(value)
         case list():
-            return [_hidden(each) for each in value]
+            return [_hide_keys(each) for each in value]
         case dict():
-            return {key: _hidden(each) for key, each in value.items()}
+            return {key: _hide_keys(each) for key, each in value.items()}
     return value
 
 
 def _hint(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
-    """Yield what helps where nothing but times differs, or a tool is gone."""
+    # For differences with a known cause: times, or a tool that needs a user.
     before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
     if before and before == after:
         yield (

@@ -37,7 +37,7 @@ from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.text import escape_invisible, escape_markdown, one_line, plain
 
-_SHOWN_ELSEWHERE: Final = frozenset(
+_CONTENT_KEYS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
     | {"response_format", "output_config"}
 )
@@ -48,10 +48,10 @@ class Message:
     """A message of a request.
 
     Attributes:
-        role: Who says it, in words.
-        text: What, images in words.
-        tokens: About how many it takes.
-        images: The digests of its images.
+        role: The role as text.
+        text: The content, with images described.
+        tokens: Estimated number of tokens.
+        images: Digests of its images.
     """
 
     role: str
@@ -62,15 +62,15 @@ class Message:
 
 @dataclass(frozen=True)
 class TracedRequest:
-    """A request, and how much of it is known.
+    """A request and its known details.
 
     Attributes:
         name: `3.1` or `next`.
         provider: Name of the provider.
-        request: What was asked.
-        sent: The same as it goes out.
-        remarks: Whether it was sent like this, and what is not as it was.
-        answer: The metadata of the entries that answered it.
+        request: The model request.
+        sent: The HTTP request for it.
+        remarks: Whether it was sent in this form, and any differences.
+        answer: Metadata of the entries of the response.
     """
 
     name: str
@@ -87,17 +87,17 @@ class TracedRequest:
 
     @cached_property
     def body(self) -> dict[str, JsonValue]:
-        """What is posted, without what may be secret in its parameters."""
+        """The request body, with secret parameters masked."""
         body: dict[str, JsonValue] = json.loads(self.sent.body)
         return {
-            key: value if key in _SHOWN_ELSEWHERE else mask_secrets(value, (key,))
+            key: value if key in _CONTENT_KEYS else mask_secrets(value, (key,))
             for key, value in body.items()
         }
 
     @cached_property
     def parameters(self) -> dict[str, JsonValue]:
-        """The members of the body that are neither words, nor tools, nor a schema."""
-        found = {key: value for key, value in self.body.items() if key not in _SHOWN_ELSEWHERE}
+        """Members of the body other than messages, tools and schemas."""
+        found = {key: value for key, value in self.body.items() if key not in _CONTENT_KEYS}
         output = self.body.get("output_config")
         if isinstance(output, dict) and "effort" in output:
             found["effort"] = output["effort"]
@@ -105,7 +105,7 @@ class TracedRequest:
 
     @cached_property
     def shown(self) -> ModelRequest:
-        """The request without the key, should that be in it; `messages` has the thread."""
+        """The request without keys. Its messages are in `messages`."""
         request, hide = self.request, self.sent.hide
         if hide is str:
             return request
@@ -126,7 +126,7 @@ class TracedRequest:
 
     @cached_property
     def messages(self) -> list[Message]:
-        """The messages, oldest first: each entry of the thread is one."""
+        """The messages, oldest first: one for each entry of the context."""
         names: dict[str, str] = {}
         return [self._message(item, names) for item in self.request.thread]
 
@@ -144,7 +144,7 @@ class TracedRequest:
                 )
                 text = entry.content
             case ChatResponse():
-                role, text = _said(entry)
+                role, text = _describe_response(entry)
         text = hide(text)
         tokens = estimate_text_tokens(text) + sum(
             estimate_image_tokens(image.size) for image in item.images
@@ -154,10 +154,10 @@ class TracedRequest:
         return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
 
     @cached_property
-    def measured(self) -> int | None:
-        """The tokens that the provider counted in it; None if the record does not say.
+    def reported_tokens(self) -> int | None:
+        """Input tokens counted by the provider; None if the record has no count.
 
-        One that failed before the answer came is counted with it.
+        Failed attempts before the response are included.
         """
         counts = [
             used.tokens.input_tokens
@@ -170,8 +170,8 @@ class TracedRequest:
     # --- tokens ------------------------------------------------------------------------------
 
     @cached_property
-    def estimated(self) -> dict[str, int]:
-        """About how many tokens each part takes."""
+    def estimated_tokens(self) -> dict[str, int]:
+        """Estimated number of tokens of each part."""
         shown, schema = self.shown, self.shown.schema
         return {
             "tools": sum(map(estimate_tool_tokens, shown.tools)),
@@ -195,7 +195,7 @@ def _hidden_json(
     return hidden
 
 
-def _said(response: ChatResponse) -> tuple[str, str]:
+def _describe_response(response: ChatResponse) -> tuple[str, str]:
     if response.reasoning is not None:
         return "assistant (reasoning)", response.reasoning
     if response.message is not None:
@@ -214,17 +214,17 @@ def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 MAX_TEXT: Final = 160
-"""Characters of a text, unless all of it is wanted."""
+"""Limit of characters of a text in the short report."""
 MAX_ROWS: Final = 40
-"""Of system texts, attachments and tools, likewise."""
+"""Limit of system texts, attachments and tools in the short report."""
 MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
 FIRST: Final = 3
 LAST: Final = 12
-"""So many messages are shown at either end, likewise."""
+"""Numbers of first and last messages in the short report."""
 
 
 def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
-    """Show `traced`; `full`: every message, every text whole."""
+    """Show `traced`; `full`: with all messages and full texts."""
     parts = [
         line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
         table(("item", "value"), list(_facts(traced)), limit=2_000),
@@ -241,16 +241,18 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
 
 
 def tokens_in_words(traced: TracedRequest) -> str:
-    """Return how many tokens a model reads in `traced`, and in each part of it."""
-    total = sum(traced.estimated.values())
-    parts = ", ".join(f"{part} {count:,}" for part, count in traced.estimated.items() if count)
+    """Return the number of tokens of `traced` and of each of its parts."""
+    total = sum(traced.estimated_tokens.values())
+    parts = ", ".join(
+        f"{part} {count:,}" for part, count in traced.estimated_tokens.items() if count
+    )
     words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
-    if traced.measured is None:
+    if traced.reported_tokens is None:
         return words
-    return f"{words}; the provider counted {traced.measured:,}"
+    return f"{words}; the provider counted {traced.reported_tokens:,}"
 
 
-# --- where it goes ---------------------------------------------------------------------------
+# --- destination ---------------------------------------------------------------------------
 
 
 def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
@@ -275,7 +277,7 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
 
 
 def key_in_words(sent: SentRequest) -> str:
-    """Return where the key of `sent` goes, and where it comes from."""
+    """Return the header and the source of the key of `sent`."""
     key = sent.key
     if key is None:
         return "none"
@@ -284,20 +286,20 @@ def key_in_words(sent: SentRequest) -> str:
 
 
 def as_json(value: JsonValue) -> str:
-    """Return `value` as JSON in which every character is seen."""
+    """Return `value` as JSON with invisible characters escaped."""
     return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
-# --- what is in it ---------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------
 
 
 def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     texts = traced.shown.system
     if not texts:
         return
-    yield _heading("system", len(texts), "text", traced.estimated["system"])
+    yield _heading("system", len(texts), "text", traced.estimated_tokens["system"])
     if full:
-        yield from (_whole(str(number), text) for number, text in enumerate(texts, start=1))
+        yield from (_full_text(str(number), text) for number, text in enumerate(texts, start=1))
         return
     rows = [
         (str(n), bounded(text), f"{estimate_text_tokens(text):,}")
@@ -310,11 +312,11 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     attachments = traced.shown.attachments
     if not attachments:
         return
-    yield _heading("attachments", len(attachments), "file", traced.estimated["attachments"])
+    yield _heading("attachments", len(attachments), "file", traced.estimated_tokens["attachments"])
     if full:
         for each in attachments:
             text = each.content if isinstance(each.content, str) else attachment_in_words(each)
-            yield _whole(each.source, text)
+            yield _full_text(each.source, text)
         return
     rows = [
         (each.source, attachment_in_words(each), _count(estimate_attachment_tokens(each)))
@@ -324,7 +326,7 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
 
 
 def attachment_in_words(attachment: Attachment) -> str:
-    """Return what `attachment` is: its text, or its kind and size, never its bytes."""
+    """Return the text of `attachment`, or its kind and size."""
     if isinstance(attachment.content, str):
         return bounded(attachment.content)
     if attachment.media_type in MEDIA_TYPES:
@@ -340,11 +342,11 @@ def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     tools = traced.shown.tools
     if not tools:
         return
-    yield _heading("tools", len(tools), "tool", traced.estimated["tools"])
+    yield _heading("tools", len(tools), "tool", traced.estimated_tokens["tools"])
     if full:
         for tool in tools:
             schema = as_json(dict(tool.parameters))
-            yield _whole(tool.name, f"{tool.description}\n\n{schema}")
+            yield _full_text(tool.name, f"{tool.description}\n\n{schema}")
         return
     rows = [
         (
@@ -363,15 +365,15 @@ def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     if not messages:
         yield line_report("no messages yet")
         return
-    yield _heading("messages", len(messages), "message", traced.estimated["messages"])
+    yield _heading("messages", len(messages), "message", traced.estimated_tokens["messages"])
     if full:
         for number, message in enumerate(messages, start=1):
-            yield _whole(f"{number} · {message.role}", message.text)
+            yield _full_text(f"{number} · {message.role}", message.text)
         return
-    yield _rows(MESSAGE_COLUMNS, list(_ends(messages)), limit=None)
+    yield _rows(MESSAGE_COLUMNS, list(_first_and_last_rows(messages)), limit=None)
 
 
-def _ends(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
+def _first_and_last_rows(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
     left = len(messages) - FIRST - LAST
     for number, message in enumerate(messages, start=1):
         if left > 1 and FIRST < number <= FIRST + left:
@@ -383,12 +385,11 @@ def _ends(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def message_row(number: int, message: Message) -> tuple[str, str, str, str]:
-    """Return `message` as a row: its number, who, what, and its tokens."""
+    """Return `message` as a row: number, role, content, tokens."""
     return str(number), message.role, bounded(message.text) or "(empty)", f"{message.tokens:,}"
 
 
 def _is_cut(traced: TracedRequest) -> bool:
-    """Return True if something is left out unless all is wanted."""
     request = traced.shown
     texts = [*request.system, *(each.text for each in traced.messages)]
     texts += [each.content for each in request.attachments if isinstance(each.content, str)]
@@ -399,11 +400,11 @@ def _is_cut(traced: TracedRequest) -> bool:
     )
 
 
-# --- how it looks ----------------------------------------------------------------------------
+# --- layout ----------------------------------------------------------------------------
 
 
 def bounded(text: str, limit: int = MAX_TEXT) -> str:
-    """Return the beginning of `text`, and how much is missing."""
+    """Return the beginning of `text`, and the number of omitted characters."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
@@ -430,14 +431,14 @@ def line_report(text: str, *, strong: bool = False) -> Report:
     return Report(f"**{shown}**" if strong else f"*{shown}*", line)
 
 
-def _whole(title: str, text: str) -> Report:
-    """Show `text` with all its lines, under `title`; no line of it passes for one of ours."""
+def _full_text(title: str, text: str) -> Report:
+    # The indentation distinguishes the text from lines of the report.
     heading = line_report(title)
     return Report(f"{heading.markdown}\n\n{code_block(text)}", f"{heading.text}\n{inset(text)}")
 
 
 def inset(text: str) -> str:
-    """Return `text` made plain, farther in than anything of ours."""
+    """Return `text` as plain text with indentation."""
     return "\n".join(f"    {line}" for line in plain(text).splitlines())
 
 
@@ -454,7 +455,7 @@ _HEADER_CHARS: Final = 2_000
 
 
 def body_text(traced: TracedRequest) -> str:
-    """Return the body as JSON in one line, in which every character is seen; the value is exact."""
+    """Return the exact body as JSON in one line, with invisible characters escaped."""
     return escape_invisible(compact_json(traced.body))
 
 
@@ -462,7 +463,7 @@ def curl_command(traced: TracedRequest) -> str:
     """Return the command line that sends `traced` again.
 
     Raises:
-        UsageError: If it does not go over HTTP.
+        UsageError: The request is not sent over HTTP.
     """
     sent = traced.sent
     if not sent.method:
@@ -470,18 +471,18 @@ def curl_command(traced: TracedRequest) -> str:
             f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
             "`%jp request --json` shows its content"
         )
-    lines = [NOT_EXACT] if not sent.is_exact or _hides(traced) else []
-    lines.append(" \\\n  ".join(_words(sent)))
-    # A line break in JSON is escaped: no line of the body can end it.
+    lines = [NOT_EXACT] if not sent.is_exact or _has_masked_values(traced) else []
+    lines.append(" \\\n  ".join(_curl_arguments(sent)))
+    # JSON escapes line breaks, so the body cannot contain the end marker.
     return "\n".join([*lines, body_text(traced), END_OF_BODY])
 
 
-def _hides(traced: TracedRequest) -> bool:
+def _has_masked_values(traced: TracedRequest) -> bool:
     return compact_json(traced.body).encode("utf-8", "replace") != traced.sent.body
 
 
-def _words(sent: SentRequest) -> Iterator[str]:
-    # -g: brackets in the address mean themselves.
+def _curl_arguments(sent: SentRequest) -> Iterator[str]:
+    # -g: curl must not expand brackets in the address.
     yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
     for name, value in sent.headers.items():
         header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)
@@ -492,7 +493,7 @@ def _words(sent: SentRequest) -> Iterator[str]:
 
 
 def _key_header(key: KeyReference) -> str:
-    """Return the header with the name of the variable; a shell puts the key there."""
+    # The shell replaces the name of the variable with the key.
     if not _VARIABLE.fullmatch(key.variable):
         raise UsageError(
             f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which holds "

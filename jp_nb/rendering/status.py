@@ -1,4 +1,4 @@
-"""Status of a turn: the line of a running one, the notice of an interrupted one.
+"""Status of a turn: the line of a running turn, and the notice of an interrupted one.
 
 Source: `docs/guide.md`.
 """
@@ -30,10 +30,10 @@ from jp_nb.record.turns import InterruptedTurn
 from jp_nb.rendering.prompts import one_name
 
 QUIET = 1.0
-"""Seconds without a word of a model that has begun to speak, after which it is waited for again."""
+"""Seconds without text after which the line says again that the model is awaited."""
 
 MAX_NAMED = 3
-"""So many of those that are waited for are named."""
+"""Limit of named waits."""
 
 _AFTER: Mapping[str, str] = {
     "menu": "a menu asks how to continue",
@@ -53,22 +53,22 @@ class _Wait:
 
 
 class Waiting:
-    """Knows what is waited for, and since when. Times are those of one monotonic clock."""
+    """Tracks the current waits and their start times, from one monotonic clock."""
 
     def __init__(self, now: float) -> None:
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
         self._function: FunctionBegins | None = None
         self._interrupt: InterruptReceived | None = None
-        self._spoke: float | None = None
-        self._reasons = False
+        self._last_text_at: float | None = None
+        self._is_reasoning = False
         self._tokens = ""
 
     def apply(self, event: DisplayEvent, now: float) -> None:
-        """Fold `event` in, which happened at `now`."""
+        """Process `event`, which happened at `now`."""
         match event:
             case ShowText(kind=kind):
-                self._spoke, self._reasons = now, kind == "reasoning"
-                self._go_on()
+                self._last_text_at, self._is_reasoning = now, kind == "reasoning"
+                self._clear_interrupt()
             case Waits():
                 self._wait(event, now)
             case TokensSoFar(sent=sent, received=received):
@@ -76,7 +76,7 @@ class Waiting:
             case ToolEnds(call_id=key) | QuestionEnds(call_id=key) | ChangeEnds(call_id=key):
                 self._waits.pop(key, None)
             case ToolBegins() | UserMessage():
-                self._go_on()
+                self._clear_interrupt()
             case FunctionBegins():
                 self._function = event
             case FunctionEnds():
@@ -85,83 +85,85 @@ class Waiting:
                 self._interrupt = event
 
     def _wait(self, event: Waits, now: float) -> None:
-        self._go_on()
+        self._clear_interrupt()
         if event.key == MODEL_WAITS:
-            self._spoke, self._reasons = None, False
+            self._last_text_at, self._is_reasoning = None, False
         before = self._waits.pop(event.key, None)
         if event.text:
             same = before is not None and before.what.text == event.text
             self._waits[event.key] = before if before and same else _Wait(event, now)
 
-    def _go_on(self) -> None:
-        """Forget an interrupt after which something goes on."""
+    def _clear_interrupt(self) -> None:
+        # The interrupt is over once the turn continues.
         if self._interrupt is not None and self._interrupt.then in _DECIDED:
             self._interrupt = None
 
     def line(self, now: float) -> str:
-        """Return what to show at `now`; "" if nothing is waited for, or text comes anyway."""
+        """Return the status line at `now`; "" if nothing is pending or text is arriving."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
-        waits = [wait for wait in self._waits.values() if not self._speaks(wait, now)]
+        waits = [wait for wait in self._waits.values() if not self._is_streaming(wait, now)]
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
         sentences = [again_words(wait.what, now) for wait in waits if wait.what.until is not None]
-        behind = self.in_line
+        behind = self.pending_decisions
         if not others and not sentences:
             others, behind = waits, 0
         if behind:
             sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
         if others:
-            sentences.insert(0, f"Waiting for {_listed([self._named(wait) for wait in others])}")
+            sentences.insert(
+                0, f"Waiting for {_join_names([self._describe_wait(wait) for wait in others])}"
+            )
             seconds = int(now - min(wait.since for wait in others))
             return f"{'; '.join(sentences)} · {seconds} s"
         return "; ".join(sentences)
 
     def status(self, now: float) -> str:
-        """Return `line`, and how many tokens the turn has taken so far, as far as that is known."""
+        """Return `line` and the number of tokens of the turn so far, if known."""
         return " · ".join(filter(None, (self.line(now), self._tokens)))
 
     @property
-    def in_line(self) -> int:
-        """The number of decisions that the person still has to make."""
+    def pending_decisions(self) -> int:
+        """Number of pending decisions by the user."""
         return sum(wait.what.person for wait in self._waits.values())
 
-    def _speaks(self, wait: _Wait, now: float) -> bool:
-        """Return whether the model's text comes: nobody wonders then. Reasoning may be hidden."""
-        of_model = wait.what.key == MODEL_WAITS and self._spoke is not None
-        return of_model and not self._reasons and now - (self._spoke or now) < QUIET
+    def _is_streaming(self, wait: _Wait, now: float) -> bool:
+        # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
+        of_model = wait.what.key == MODEL_WAITS and self._last_text_at is not None
+        return of_model and not self._is_reasoning and now - (self._last_text_at or now) < QUIET
 
-    def _named(self, wait: _Wait) -> str:
-        reasons = wait.what.key == MODEL_WAITS and self._reasons
+    def _describe_wait(self, wait: _Wait) -> str:
+        reasons = wait.what.key == MODEL_WAITS and self._is_reasoning
         return f"{wait.what.text} (reasoning)" if reasons else wait.what.text
 
 
 def tokens_line(sent: int | None, received: int | None) -> str:
-    """Return how many tokens a turn has taken so far, "" if nobody knows."""
+    """Return the number of tokens of a turn so far; "" if it is unknown."""
     parts = [] if sent is None else [f"{sent:,} tokens in"]
     parts += [] if received is None else [f"{received:,} {'out' if parts else 'tokens out'}"]
     return ", ".join(parts)
 
 
 def interrupt_words(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
-    """Return that an interrupt was heard, and what comes of it; `function` is what it cuts."""
+    """Return the notice of an interrupt and its effect; `function` is the tool that it stops."""
     after = [_AFTER[heard.then]] if heard.then is not None else []
     held = [f"stopping {function.name}"] if function is not None else []
     return ": ".join(filter(None, ["Interrupt received", "; ".join([*held, *after])]))
 
 
 def again_words(wait: Waits, now: float) -> str:
-    """Return why something is tried again, and in how many seconds."""
+    """Return the reason of a retry, and the seconds until then."""
     left = ceil((wait.until or now) - now)
     return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 MAX_NAMED_TOOLS: Final = 5
-"""Tools that are named in one sentence."""
+"""Limit of tools named in one sentence."""
 
 
 def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:

@@ -38,7 +38,7 @@ from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 UNKNOWN: Final = "-"
 ALL: Final = "all"
 MAX_USAGE_ROWS: Final = 50
-"""So many have a row: whoever wrote the record may have named any number."""
+"""Limit of rows, because an untrusted record may name any number of models."""
 _REQUEST_CHARS: Final = 40
 _COUNTS: Final = ("in", "from cache", "out", "reasoning")
 _BY_TURN: Final = ("turn", "request", "model", *_COUNTS)
@@ -57,8 +57,8 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 
 
 @dataclass(slots=True)
-class _Sum:
-    """What one model took in several responses."""
+class _ModelTotal:
+    """Tokens of one model in several responses."""
 
     responses: int = 0
     tokens: Usage = field(default_factory=Usage)
@@ -69,10 +69,10 @@ class _Sum:
 
 
 def usage_report(document: Document, last: int) -> Report:
-    """Return what the conversation of `document` took: its `last` turns, each model, and all."""
+    """Return the token usage of `document`: its `last` turns, each model, and the total."""
     stream = document.conversation
-    sums = _by_model(_used_in(stream.raw))
-    elsewhere = _elsewhere(document)
+    sums = _sum_by_model(_iter_usage(stream.raw))
+    elsewhere = _total_of_all(document)
     if not sums and elsewhere is None:
         return Report(f"*{NOTHING}*", NOTHING)
     turns = list(stream.turns())
@@ -86,17 +86,17 @@ def usage_report(document: Document, last: int) -> Report:
     return shown
 
 
-def _used_in(raw: Iterable[JsonValue]) -> Iterator[ModelUsage]:
+def _iter_usage(raw: Iterable[JsonValue]) -> Iterator[ModelUsage]:
     for entry in raw:
         metadata = as_object(entry).get("metadata")
         if isinstance(metadata, dict) and USAGE in metadata:
             yield from read_usage(metadata)
 
 
-def _by_model(used: Iterable[ModelUsage]) -> dict[str, _Sum]:
-    sums: dict[str, _Sum] = {}
+def _sum_by_model(used: Iterable[ModelUsage]) -> dict[str, _ModelTotal]:
+    sums: dict[str, _ModelTotal] = {}
     for one in used:
-        sums.setdefault(one.model, _Sum()).add(one.tokens)
+        sums.setdefault(one.model, _ModelTotal()).add(one.tokens)
     return sums
 
 
@@ -107,20 +107,20 @@ def _turn_rows(turn: TurnEntries) -> list[tuple[str, ...]]:
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
     request = one_line(asked, limit=_REQUEST_CHARS)
     used = (one for entry in turn.entries for one in read_usage(entry.metadata))
-    sums = _by_model(used) or {UNKNOWN: _Sum()}
+    sums = _sum_by_model(used) or {UNKNOWN: _ModelTotal()}
     return [
-        (str(turn.number), "" if row else request, model or UNKNOWN, *_counts(each.tokens))
+        (str(turn.number), "" if row else request, model or UNKNOWN, *_format_counts(each.tokens))
         for row, (model, each) in enumerate(list(sums.items())[:MAX_USAGE_ROWS])
     ]
 
 
-def _counts(tokens: Usage) -> tuple[str, ...]:
+def _format_counts(tokens: Usage) -> tuple[str, ...]:
     counts = tokens.input_tokens, tokens.cache_read_tokens, tokens.output_tokens
-    return tuple(map(_number, (*counts, tokens.reasoning_tokens)))
+    return tuple(map(_format_number, (*counts, tokens.reasoning_tokens)))
 
 
-def _model_rows(sums: dict[str, _Sum]) -> Iterator[tuple[str, ...]]:
-    everything = _Sum(sum(each.responses for each in sums.values()))
+def _model_rows(sums: dict[str, _ModelTotal]) -> Iterator[tuple[str, ...]]:
+    everything = _ModelTotal(sum(each.responses for each in sums.values()))
     for each in sums.values():
         everything.tokens += each.tokens
     most = sorted(sums.items(), key=lambda item: -(item[1].tokens.input_tokens or 0))
@@ -132,32 +132,31 @@ def _model_rows(sums: dict[str, _Sum]) -> Iterator[tuple[str, ...]]:
         yield _model_row(ALL, everything)
 
 
-def _model_row(model: str, each: _Sum) -> tuple[str, ...]:
+def _model_row(model: str, each: _ModelTotal) -> tuple[str, ...]:
     took = each.tokens
     return (
         model,
         f"{each.responses:,}",
-        _number(took.input_tokens),
-        _number(took.cache_read_tokens),
-        _share(took),
-        _number(took.cache_write_tokens),
-        _number(took.output_tokens),
-        _number(took.reasoning_tokens),
+        _format_number(took.input_tokens),
+        _format_number(took.cache_read_tokens),
+        _format_cache_share(took),
+        _format_number(took.cache_write_tokens),
+        _format_number(took.output_tokens),
+        _format_number(took.reasoning_tokens),
     )
 
 
-def _share(took: Usage) -> str:
-    """Return how much of what was sent came from the provider's cache."""
+def _format_cache_share(took: Usage) -> str:
     if took.cache_read_tokens is None or not took.input_tokens:
         return UNKNOWN
     return f"{took.cache_read_tokens / took.input_tokens:.0%}"
 
 
-def _number(count: int | None) -> str:
+def _format_number(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count:,}"
 
 
-# --- what is below the tables ------------------------------------------------------------------
+# --- notes below the tables ------------------------------------------------------------------
 
 
 def _notes(
@@ -171,7 +170,7 @@ def _notes(
         copied = "Turn 0 was" if turn == 0 else f"Turns 0 to {turn} were"
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
-    took = _for_summaries(stream)
+    took = _sum_summaries(stream)
     if took != Usage():
         told = tokens_line(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
@@ -180,8 +179,7 @@ def _notes(
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
 
 
-def _for_summaries(stream: ConversationStream) -> Usage:
-    """Return what it took to sum up turns, as far as that was not counted with a turn."""
+def _sum_summaries(stream: ConversationStream) -> Usage:
     total = Usage()
     for entry in stream.entries:
         if isinstance(entry, Compaction):
@@ -190,19 +188,19 @@ def _for_summaries(stream: ConversationStream) -> Usage:
     return total
 
 
-def _elsewhere(document: Document) -> Usage | None:
-    """Return what all conversations took together; None if the others took nothing more."""
+def _total_of_all(document: Document) -> Usage | None:
+    # None if the other conversations used no more tokens.
     seen: set[str] = set()
-    own = _once(document.conversation.raw, seen)
+    own = _sum_unseen(document.conversation.raw, seen)
     here = len(seen)
     total = own
     for other in document.others:
-        total += _once(events_of(other), seen)
+        total += _sum_unseen(events_of(other), seen)
     return total if len(seen) > here else None
 
 
-def _once(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
-    """Return what entries took that were not `seen`: a branch copies them as they are."""
+def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
+    # A branch copies entries unchanged, so they are counted once.
     total = Usage()
     for entry in map(as_object, raw):
         metadata = entry.get("metadata")
@@ -218,23 +216,23 @@ def _once(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
 
 
 MAX_MODELS: Final = 50
-NOT_TOLD: Final = ""
+NOT_KNOWN: Final = ""
 IN_FORCE: Final = "current"
 _GIGA: Final = 1e9
 
 _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "name": lambda model: model.name if model.name != model.id else "",
-    "context": lambda model: _count(model.context_window),
-    "output": lambda model: _count(model.max_output),
+    "context": lambda model: _format_count(model.context_window),
+    "output": lambda model: _format_count(model.max_output),
     "reads": lambda model: ", ".join(model.inputs),
-    "tools": lambda model: _flag(model.tools),
-    "reasoning": lambda model: _flag(model.reasoning),
-    "$/M in": lambda model: _price(model.input_price),
-    "$/M out": lambda model: _price(model.output_price),
-    "size": lambda model: _size(model),
+    "tools": lambda model: _format_flag(model.tools),
+    "reasoning": lambda model: _format_flag(model.reasoning),
+    "$/M in": lambda model: _format_price(model.input_price),
+    "$/M out": lambda model: _format_price(model.output_price),
+    "size": lambda model: _format_size(model),
     "ends": lambda model: model.ends or model.state,
 }
-"""What may be known of a model. A column that is empty is left out."""
+"""Columns for known facts of a model. Empty columns are omitted."""
 
 
 def model_table(
@@ -245,24 +243,24 @@ def model_table(
     aliases: Mapping[str, Sequence[str]] | None = None,
     words: Sequence[str] = (),
 ) -> Report:
-    """Return the models of `provider` in which all `words` occur, those in use first.
+    """Return the models of `provider` that contain all `words`, starting with models in use.
 
     Args:
-        listed: What it offers.
+        listed: The provider's list of models.
         provider: Its name.
-        in_force: The name of the model in force, if it is one of this provider.
-        aliases: Aliases by the name of the model that they stand for.
-        words: What to look for in names, in lower or upper case.
+        in_force: Name of the current model, if it belongs to this provider.
+        aliases: Aliases by model name.
+        words: Words to find in names, in any case.
     """
     named = aliases or {}
-    found = [model for model in listed.models if _fits(model, words)]
+    found = [model for model in listed.models if _matches(model, words)]
     if not found:
-        return _nothing(listed, provider, words)
+        return _no_models_report(listed, provider, words)
     found.sort(key=lambda model: _rank(model, in_force, named))
     shown = found[:MAX_MODELS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
-    uses = [_use(model.id, in_force, named) for model in shown]
+    uses = [_format_uses(model.id, in_force, named) for model in shown]
     if any(uses):
         columns["used as"] = uses
     ids = [f"{provider}/{model.id}" for model in shown]
@@ -271,7 +269,7 @@ def model_table(
     return with_note(report, _note(found, listed, provider))
 
 
-def _fits(model: ModelInfo, words: Sequence[str]) -> bool:
+def _matches(model: ModelInfo, words: Sequence[str]) -> bool:
     text = f"{model.id} {model.name}".lower()
     return all(word.lower() in text for word in words)
 
@@ -279,16 +277,16 @@ def _fits(model: ModelInfo, words: Sequence[str]) -> bool:
 def _rank(
     model: ModelInfo, in_force: str, aliases: Mapping[str, Sequence[str]]
 ) -> tuple[bool, bool, bool, float, str]:
-    """Return where a model stands: used, then still there, then new, then by name."""
+    # Models in use first, then available ones, then the newest, then by name.
     used = model.id == in_force, model.id in aliases
     return not used[0], not used[1], model.state == "retired", -(model.created or 0.0), model.id
 
 
-def _use(name: str, in_force: str, aliases: Mapping[str, Sequence[str]]) -> str:
+def _format_uses(name: str, in_force: str, aliases: Mapping[str, Sequence[str]]) -> str:
     return ", ".join([*([IN_FORCE] if name == in_force else []), *aliases.get(name, ())])
 
 
-def _nothing(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
+def _no_models_report(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
     if words and listed.models:
         text = f"None of the {len(listed.models)} models of {provider} matches {' '.join(words)!r}."
     else:
@@ -306,19 +304,19 @@ def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
     return f"{total}{more}{cut}. Use one: `%%jp -m {provider}/NAME`"
 
 
-def _count(number: int | None) -> str:
-    return NOT_TOLD if number is None else f"{number:,}"
+def _format_count(number: int | None) -> str:
+    return NOT_KNOWN if number is None else f"{number:,}"
 
 
-def _flag(value: bool | None) -> str:
-    return NOT_TOLD if value is None else "yes" if value else "no"
+def _format_flag(value: bool | None) -> str:
+    return NOT_KNOWN if value is None else "yes" if value else "no"
 
 
-def _price(price: float | None) -> str:
-    return NOT_TOLD if price is None else "free" if price == 0 else f"{price:,.4g}"
+def _format_price(price: float | None) -> str:
+    return NOT_KNOWN if price is None else "free" if price == 0 else f"{price:,.4g}"
 
 
-def _size(model: ModelInfo) -> str:
+def _format_size(model: ModelInfo) -> str:
     size = "" if model.size_bytes is None else f"{model.size_bytes / _GIGA:,.1f} GB"
     return ", ".join(part for part in (model.parameters, model.quantization, size) if part)
 
@@ -327,7 +325,7 @@ PENDING_HEAD: Final = ("path", "value", "file")
 
 
 def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
-    """Return what would count if the user agreed to it: path, value, and the file."""
+    """Return the settings that wait for consent: path, value, and file."""
     return [
         (
             spell_invisible(path),
@@ -346,33 +344,33 @@ FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
 
 def kept_notices(change: Change) -> list[str]:
-    """Return the line about settings that a conversation took over; none if there are none."""
-    return [f"Kept from the previous conversation: {_listed(change)}"] if change else []
+    """Return the line about settings that a conversation inherited; empty without any."""
+    return [f"Kept from the previous conversation: {_join_settings(change)}"] if change else []
 
 
 def left_behind(change: Change, *, asks: bool) -> str:
-    """One line: what the conversation before had set, and how to have it in the new one.
+    """Return a line about the previous conversation's settings, and how to keep them.
 
     Args:
-        change: What would carry it over; not empty.
-        asks: Whether the new conversation begins with a request, and not by `%jp new`.
+        change: The change that would keep them; not empty.
+        asks: Whether the new conversation starts with a request, and not with `%jp new`.
     """
     how = "Keep them: `%jp new --keep-config`"
     if asks:
         how = "Set a value again: `%jp config PATH=VALUE`, or `-c PATH=VALUE` together with `-n`"
     return (
         "these settings of the previous conversation do not apply to the new one: "
-        f"{_listed(change)}. {how}. {FOR_ALL}"
+        f"{_join_settings(change)}. {how}. {FOR_ALL}"
     )
 
 
-def _listed(change: Change) -> str:
-    found = [*_values(change.delta), *(f"{path} unset" for path in change.unsets)]
+def _join_settings(change: Change) -> str:
+    found = [*_format_settings(change.delta), *(f"{path} unset" for path in change.unsets)]
     more = len(found) - MAX_LISTED
     return ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _values(delta: Partial) -> Iterator[str]:
+def _format_settings(delta: Partial) -> Iterator[str]:
     shown: dict[Keys, None] = {}
     for keys, _ in iter_leaves(delta):
         above = node_at(keys[:-1])
@@ -396,27 +394,29 @@ def exchanges(count: int) -> str:
 
 
 def exchange_in_words(cassette: CassetteContent, exchange: StoredExchange) -> str:
-    """Return where `exchange` is and what was asked: `line 7, anthropic/opus: "Hello"`."""
+    """Return the place and the request of `exchange`: `line 7, anthropic/opus: "Hello"`."""
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
     last = cassette.parts.get(("message", exchange.last_message))
     said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
-    hidden = hide_secrets(plain(said, limit=sys.maxsize))  # the beginning of a key is none
+    hidden = hide_secrets(
+        plain(said, limit=sys.maxsize)
+    )  # before it is cut, because a part of a key is not recognized
     return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_CHARS)}"
 
 
 MAX_COMPACTIONS = 50
-"""So many are listed: a record that somebody else wrote may alternate at every turn."""
+"""Limit of rows, because an untrusted record may change the treatment at every turn."""
 
 
 def how_turns_are_sent(stream: ConversationStream) -> Report:
-    """Return how the turns of `stream` are sent to a model, neighbours that are alike together."""
-    rows = list(_rows(stream))
+    """Return how the turns of `stream` are sent to a model, with equal neighbors grouped."""
+    rows = list(_treatment_rows(stream))
     if len(rows) > MAX_COMPACTIONS:
         rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
     return table(("turns", "sent"), rows)
 
 
-def _rows(stream: ConversationStream) -> Iterator[tuple[str, str]]:
+def _treatment_rows(stream: ConversationStream) -> Iterator[tuple[str, str]]:
     words = [format_treatment(each) for each in turn_treatments(stream)] or [
         WHOLE
     ] * stream.turn_count
@@ -429,13 +429,13 @@ def _rows(stream: ConversationStream) -> Iterator[tuple[str, str]]:
 def compaction_report(
     plan: CompactionPlan, stream: ConversationStream, entries: Sequence[Compaction], *, now: int
 ) -> Report:
-    """Return what was made shorter: how turns are sent, the new summaries, and what it frees.
+    """Return the result of a compaction: treatment of turns, new summaries, and saved tokens.
 
     Args:
-        plan: What was planned.
-        stream: The conversation, with what was recorded.
-        entries: That.
-        now: About how many tokens of messages a model is sent now.
+        plan: The plan.
+        stream: The conversation after the compaction.
+        entries: The recorded compactions.
+        now: Estimated number of message tokens that are sent now.
     """
     parts = [how_turns_are_sent(stream)]
     for entry in entries:
@@ -452,7 +452,7 @@ def compaction_report(
 
 
 def preview_report(plan: CompactionPlan) -> Report:
-    """Return what `plan` would make shorter."""
+    """Return the expected result of `plan`."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(cut.rule.summary is not None for cut in plan.steps):
         note += ", plus the summary, which is not written yet"

@@ -1,4 +1,4 @@
-"""A tool call as its cell shows it: one line, and below it what its style asks for.
+"""A tool call in its cell: one line, and the details that its style shows below it.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -32,41 +32,40 @@ EDITED = " (arguments edited by you)"
 MAX_CALL_CHARS = 120
 MAX_REASON_CHARS = 300
 MAX_LINE_CHARS = 1000
-"""Of one line of arguments or of a result."""
+"""Limit of one line of arguments or of a result."""
 MAX_BLOCK_CHARS = 100_000
 MAX_OPEN_LINES = 40
-"""Of code among the arguments; longer code is folded."""
+"""Limit of lines of code in the arguments. Longer code is folded."""
 _CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
 _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 
 
 def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> str:
-    """The call in Markdown; `live` also says how long it took. `ends` is None while it runs."""
-    mark, tail = _state(ends, live=live)
-    parts = [f"{mark} {code_span(_head(begins))}{_edited(begins)}{no_markup(tail)}"]
-    parts += [block.markdown for block in _below(begins, ends)]
+    """Return the call as Markdown. `live` adds the duration. `ends` is None while it runs."""
+    mark, tail = _format_state(ends, live=live)
+    parts = [f"{mark} {code_span(_format_head(begins))}{_format_edited(begins)}{no_markup(tail)}"]
+    parts += [block.markdown for block in _blocks_below(begins, ends)]
     if ends is not None and ends.traceback:
         parts.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
     return "\n\n".join(parts)
 
 
 def call_plain(begins: ToolBegins, ends: ToolEnds | None) -> str:
-    """The call as text. What is below its line is indented: nothing there looks like a call."""
-    mark, tail = _state(ends, live=False)
-    below = [line for block in _below(begins, ends) for line in block.text.split("\n")]
-    head = f"{mark} {_head(begins)}{_edited(begins)}{tail}"
+    """Return the call as text. Details are indented, so that they do not look like a call."""
+    mark, tail = _format_state(ends, live=False)
+    below = [line for block in _blocks_below(begins, ends) for line in block.text.split("\n")]
+    head = f"{mark} {_format_head(begins)}{_format_edited(begins)}{tail}"
     return "\n".join([head, *(f"    {line}".rstrip() for line in below)])
 
 
-def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
-    """The mark before a call, and what follows it in its line."""
+def _format_state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
     if ends is None:
         return "⚙", " …"
     mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
     time = f" {ends.seconds:.1f} s" if live else ""
-    time += "".join(f" · {words}" for words in _images(ends))
-    told = (ends.skipped or ends.is_error) and not _result(ends)
-    # What follows a blank line, such as advice for the model, is in the record.
+    time += "".join(f" · {words}" for words in _format_images(ends))
+    told = (ends.skipped or ends.is_error) and not _format_result(ends)
+    # Text after a blank line, such as advice for the model, is only in the record.
     first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
     reason = one_line(first, limit=MAX_REASON_CHARS) if told else ""
     return mark, f"{time} — {reason}" if reason else time
@@ -75,7 +74,8 @@ def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
 def for_user(tool: str, content: str) -> str:
     """Return the response of a call as the user reads it.
 
-    The model's words for a run without a user name a terminal, which a notebook does not have.
+    The model's message about a run without a user mentions a terminal, which a notebook does not
+    have.
     """
     if content == no_user_error(tool):
         return (
@@ -85,8 +85,8 @@ def for_user(tool: str, content: str) -> str:
     return content
 
 
-def _images(ends: ToolEnds) -> list[str]:
-    """Return what the line says of images, of which the model may have seen a part."""
+def _format_images(ends: ToolEnds) -> list[str]:
+    # The model may have seen only some of the images.
     said = [format_image_count(ends.images)] if ends.images else []
     told = [
         one_line(text, limit=MAX_REASON_CHARS)
@@ -96,33 +96,32 @@ def _images(ends: ToolEnds) -> list[str]:
     return [*said, *told, *([f"{more} more omitted"] if more else [])]
 
 
-def _edited(begins: ToolBegins) -> str:
+def _format_edited(begins: ToolBegins) -> str:
     return EDITED if begins.edited else ""
 
 
-def _head(begins: ToolBegins) -> str:
-    """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
+def _format_head(begins: ToolBegins) -> str:
+    # Only the name if arguments are shown below, or hidden.
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
     below = {each.name for each in begins.texts}
     given = [
-        (spell_invisible(key), _size(value) if key in below else spaced_json(value))
-        for key, value in _said(begins.arguments).items()
+        (spell_invisible(key), _format_line_count(value) if key in below else spaced_json(value))
+        for key, value in _drop_empty(begins.arguments).items()
     ]
-    # Cut before it is escaped: an argument of a megabyte is drawn again and again.
+    # Cut first: the line is drawn repeatedly, and an argument may have a megabyte.
     text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
     cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
     return truncate(f"{spell_invisible(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
 
 
-def _size(text: JsonValue) -> str:
-    """Return how long a text is that stands below the line."""
+def _format_line_count(text: JsonValue) -> str:
     count = str(text).removesuffix("\n").count("\n") + 1
     return f"…{count} line{'' if count == 1 else 's'}"
 
 
 class _BlockBelow(NamedTuple):
-    """What stands below the line of a call; one that `folds` is folded where it is long."""
+    """A block below the line of a call. With `folds`, a long one is folded."""
 
     text: str
     language: str
@@ -136,24 +135,22 @@ class _BlockBelow(NamedTuple):
         return details_block(f"{lines} lines of {self.language}", block)
 
 
-def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
-    """The blocks below the line of a call, bounded."""
+def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
     blocks = []
     if begins.formatted is not None:
         blocks.append(_BlockBelow(bounded(begins.formatted), "text"))
     elif begins.parameters != "off":
-        blocks += _arguments(begins, asked=begins.asked and ends is None)
+        blocks += _argument_blocks(begins, asked=begins.asked and ends is None)
     if ends is not None:
-        blocks.append(_BlockBelow(_result(ends), "text"))
+        blocks.append(_BlockBelow(_format_result(ends), "text"))
     return [block for block in blocks if block.text]
 
 
-def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
-    """Yield the texts of their own as they are, and the other arguments where they are shown."""
+def _argument_blocks(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
     if begins.parameters != "json" and not begins.texts:
         return
     below = {each.name for each in begins.texts}
-    others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
+    others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:
         yield _BlockBelow(bounded(format_visible_json(others)), "json")
     for each in () if asked else begins.texts:
@@ -161,13 +158,11 @@ def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
         yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
 
 
-def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """`arguments` without those that say nothing."""
+def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
 
 
-def _result(ends: ToolEnds) -> str:
-    """Return what is shown of a result below its line; "" if the line says it all."""
+def _format_result(ends: ToolEnds) -> str:
     if ends.skipped or ends.result_lines == 0:
         return ""
     text = for_user(ends.name, ends.content).strip("\n")
@@ -177,8 +172,8 @@ def _result(ends: ToolEnds) -> str:
 
 
 def bounded(text: str, *, lines: int | None = None) -> str:
-    """`text` made plain, of at most so many `lines`, and one that says how many are left out."""
-    # No limit yet: characters that are named grow, and would push out what comes after them.
+    """Return `text` as plain text of at most `lines` lines, with the number of omitted lines."""
+    # Without a limit here: spelled characters are longer and would displace later text.
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
@@ -188,15 +183,15 @@ def bounded(text: str, *, lines: int | None = None) -> str:
 
 
 def stable_traceback(text: str) -> str:
-    """`text` without the parts that differ from one run to the next."""
+    """Return `text` without the parts that differ in each run."""
     return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
 
 
 def details_block(title: str, markdown: str) -> str:
-    """Our own tags around text in which no tag is left."""
+    """Return a folded block. `markdown` must not contain HTML tags."""
     return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
 
 
 def no_markup(line: str) -> str:
-    """One line of text in which no Markdown reader sees more than text."""
+    """Return one line of text without any Markdown."""
     return escape_markdown(break_math(line))

@@ -48,11 +48,11 @@ from jp_nb.tools.process import ProcessRun
 from jp_nb.tools.python import PythonTool
 
 MAX_VALUE_CHARS = 2000
-"""Of one value of one tool."""
+"""Limit of one value of one tool."""
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
 MakeOffer = Callable[[AppConfig], ToolSet]
-_LOCKS: Mapping[str, str] = {
+_SWITCH_TEXTS: Mapping[str, str] = {
     "any": "-t and -T can switch it",
     "if_named": "-t and -T can switch it only by its name",
     "if_named_or_group": "-t and -T can switch it by its name or its toolset",
@@ -60,9 +60,9 @@ _LOCKS: Mapping[str, str] = {
 
 
 def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
-    """Every configured tool: whether the model is offered it, where it comes from, how it runs.
+    """Return all configured tools with their state, source and settings.
 
-    With `toolset` those of that one alone.
+    With `toolset`, only the tools of that one.
     """
     offered, possible = offer(config), offer(with_all_tools_enabled(config))
     rows = []
@@ -74,14 +74,13 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
         source = tool.source or ""
         if name in offered.clashes:
             source = f"{source}: {offered.clashes[name]}"
-        state = _offered(name, config, offered)
+        state = _describe_state(name, config, offered)
         how = (run or "", result or "", grants(tool.access))
         rows.append((name, state, source, tool.toolset or "-", *how))
     return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
 
 
-def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
-    """Return whether the model is offered the tool: `on`, `off`, `missing: why`."""
+def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
     if name in offered.missing:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
@@ -94,10 +93,10 @@ def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
 
 
 def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
-    """All about one tool; of a toolset, its tools.
+    """Return all details of one tool; for a toolset, its tools.
 
     Raises:
-        UsageError: If there is no such tool; the message offers the nearest.
+        UsageError: There is no such tool; the message suggests the nearest one.
     """
     configured = config.conversation.tools.get(name)
     if configured is None and config.conversation.list_toolset_tools(name):
@@ -111,7 +110,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     found = possible.tools.get(name)
     facts = [
         ("tool", name),
-        ("state", _state(name, config, offered)),
+        ("state", _describe_switch(name, config, offered)),
         ("source", configured.source or "not set"),
         *([("toolset", configured.toolset)] if configured.toolset else []),
         *([("name", offered.clashes[name])] if name in offered.clashes else []),
@@ -123,7 +122,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     ]
     parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
     if configured.questions:
-        rows = [_question(name, *entry) for entry in configured.questions.items()]
+        rows = [_question_row(name, *entry) for entry in configured.questions.items()]
         head = ("question", "answered by", "configured answer", "label")
         parts.append(table(head, rows, limit=MAX_VALUE_CHARS))
     if configured.options:
@@ -149,14 +148,14 @@ def _advice(found: OfferedTool | None) -> tuple[str, ...]:
 # --- one tool --------------------------------------------------------------------------------
 
 
-def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
+def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
     state, rule = config.conversation.get_tool_state(name)
     word = "on" if state else "off"
     if rule == "never":
         return f"locked-{word}: -t and -T cannot switch it"
     if name in offered.tools and not state:
-        return f"{_offered(name, config, offered)}; otherwise off: {_LOCKS[rule]}"
-    return f"{word}: {_LOCKS[rule]}"
+        return f"{_describe_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
+    return f"{word}: {_SWITCH_TEXTS[rule]}"
 
 
 def _command(command: Command) -> str:
@@ -175,24 +174,23 @@ def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
     yield "format", tool.format
     yield "result", tool.result
     yield "cancellation_response", tool.cancellation_response
-    yield "shown", _shown(tool)
+    yield "shown", _describe_display(tool)
 
 
-def _shown(tool: OfferedTool) -> str:
-    """Return how a call looks in the cell."""
+def _describe_display(tool: OfferedTool) -> str:
     if tool.hidden:
         return "hidden"
     arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
     results = tool.inline_results or "off"
-    errors = "" if tool.inline_errors is None else f", errors: {_lines(tool.inline_errors)}"
-    return f"arguments: {arguments}, results: {_lines(results)}{errors}"
+    errors = "" if tool.inline_errors is None else f", errors: {_format_lines(tool.inline_errors)}"
+    return f"arguments: {arguments}, results: {_format_lines(results)}{errors}"
 
 
-def _lines(shown: str | int) -> str:
+def _format_lines(shown: str | int) -> str:
     return f"{shown} lines" if isinstance(shown, int) else shown
 
 
-def _question(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
+def _question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
     above = ("conversation", "tools", tool, "questions", key)
     who: str = "assistant" if question.is_answered_by_model else "user"
     if not isinstance(question.target, str):
@@ -209,7 +207,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
             ".".join(found.path),
             found.type or "any",
             "yes" if found.required else "no",
-            ", ".join(_values(found)).replace("`", "") or "-",
+            ", ".join(_parameter_values(found)).replace("`", "") or "-",
             " ".join(found.texts) or "-",
         )
         for found in shown
@@ -219,7 +217,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
     return [table(head, rows, limit=MAX_VALUE_CHARS)] if rows else []
 
 
-def _values(parameter: Parameter) -> Iterator[str]:
+def _parameter_values(parameter: Parameter) -> Iterator[str]:
     for text in parameter.values:
         word = text.partition(" ")[0]
         known = word in ("default", "always") and is_secret_path(parameter.path)
@@ -237,14 +235,14 @@ def _description(text: str) -> Report:
 
 
 def grants(access: Access | None) -> str:
-    """Return what `access` lets a tool touch, in words; "-" if nothing is said."""
+    """Return the grants of `access` as text; "-" without any."""
     if access is None:
         return "-"
     rules: list[_Rule] = [*access.config, *access.fs, *access.net, *access.env]
-    return "; ".join(map(_rule, rules)) or "-"
+    return "; ".join(map(_format_rule, rules)) or "-"
 
 
-def _rule(rule: _Rule) -> str:
+def _format_rule(rule: _Rule) -> str:
     match rule:
         case ConfigRule():
             return f"config {rule.path}: {_config_verbs(rule)}"
@@ -284,37 +282,37 @@ NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway
 
 
 def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
-    """Return what the model would read of a call, and what processes got and printed.
+    """Return the result of a call for the model, and the input and output of processes.
 
-    `timed` says how long it took: that is another each time.
+    `timed` adds the duration, which differs in each run.
     """
     parts = [*_processes(outcome), *_result(outcome, timed=timed)]
     return joined(parts)
 
 
-def said(text: str) -> Report:
-    """Return a sentence of our own."""
+def sentence_report(text: str) -> Report:
+    """Return a sentence as a report."""
     line = one_line(text, limit=2000)
     return Report(no_markup(line), line)
 
 
 def block(text: str, language: str = "text") -> Report:
-    """Return `text` as it is, marked as a text of somebody else."""
+    """Return `text` unchanged, marked as foreign text."""
     shown = plain(text, limit=MAX_BLOCK_CHARS).rstrip("\n")
     lines = (f"    {line}".rstrip() for line in shown.split("\n"))
     return Report(code_block(shown, language), "\n".join(lines))
 
 
 def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
-    yield said(f"{_heading(outcome, timed=timed)}:")
-    yield block(outcome.content) if outcome.content.strip() else said("(nothing)")
+    yield sentence_report(f"{_heading(outcome, timed=timed)}:")
+    yield block(outcome.content) if outcome.content.strip() else sentence_report("(nothing)")
     if outcome.structured is not None:
-        yield said("The record would also keep:")
+        yield sentence_report("The record would also keep:")
         yield block(indented_json(outcome.structured), "json")
     for image in outcome.images:
-        yield said(f"The model also sees {image.words_with_size}")
+        yield sentence_report(f"The model also sees {image.words_with_size}")
     if outcome.exception is not None:
-        yield said(DEBUG)
+        yield sentence_report(DEBUG)
 
 
 def _heading(outcome: CallOutcome, *, timed: bool) -> str:
@@ -338,28 +336,28 @@ def _processes(outcome: CallOutcome) -> Iterator[Report]:
 
 
 def _process(about: str, run: ProcessRun) -> Iterator[Report]:
-    yield said(f"{about} got on stdin:")
+    yield sentence_report(f"{about} got on stdin:")
     yield block(run.stdin, "json")
     for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
         if text.strip():
-            yield said(f"printed on {name}:")
+            yield sentence_report(f"printed on {name}:")
             yield block(text)
     nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
     ended = f"exit status {run.exit_code}" if run.exit_code >= 0 else f"signal {-run.exit_code}"
-    yield said(f"{nothing}ended with {ended}")
+    yield sentence_report(f"{nothing}ended with {ended}")
 
 
 MAX_RESULT_CHARS = 80
-"""Of one result in the table."""
+"""Limit of one result in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One result of a turn, then and now; None where there is none.
+    """One result of a turn, recorded and now; None if it is missing.
 
     Attributes:
-        name: The tool; `configuration` of what all calls of a batch changed.
-        note: Why it cannot be the same.
+        name: The tool, or `configuration` for the changes of all calls of a batch.
+        note: Reason why the results cannot be equal.
     """
 
     name: str
@@ -369,14 +367,14 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """True if it is what it was."""
+        """True if both results are equal."""
         return not self.note and self.then == self.now
 
 
 def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
-    """Return what differs, one result after the other, a table of all of them, and `note`."""
+    """Return the differences, a table of all results, and `note`."""
     same = sum(each.same for each in results)
-    head = said(
+    head = sentence_report(
         f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
         "The conversation is unchanged."
     )
@@ -385,7 +383,9 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         for place, each in enumerate(results, 1)
     ]
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
-    return joined([*_differences(results), head, listed, *([said(note)] if note else [])])
+    return joined(
+        [*_differences(results), head, listed, *([sentence_report(note)] if note else [])]
+    )
 
 
 def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
@@ -410,54 +410,61 @@ def _short(text: str | None) -> str:
 
 
 MAX_COLUMNS: Final = 88
-"""Of a call in one line."""
+"""Limit of a call in one line."""
 MAX_ERROR_CHARS: Final = 200
 
 
 def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
-    """Return source that makes `call` once more, with the arguments it ran with.
+    """Return Python code that repeats `call` with the arguments of its run.
 
-    A function of the notebook is called itself if it takes what JSON has; else `jp.call` runs the
-    tool, which makes dates, models and the like of its arguments first.
+    A function of the notebook is called directly if its arguments are JSON values. Otherwise
+    `jp.call`
+    runs the tool and converts the arguments, for example to dates and models.
 
     Args:
-        call: As it is recorded.
-        tool: The Python tool of that name; None if there is none.
-        namespace: Of the notebook.
+        call: The recorded call.
+        tool: The Python tool of that name; None without one.
+        namespace: The namespace of the notebook.
     """
-    source = _of_function(call, tool, namespace) if tool is not None else None
-    lines = [source or _of_tool(call, namespace)]
+    source = _function_call_source(call, tool, namespace) if tool is not None else None
+    lines = [source or _tool_call_source(call, namespace)]
     if call.is_error and call.content:
-        said = escape_invisible(one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS))
-        lines.insert(0, f"# failed: {said}")
+        sentence_report = escape_invisible(
+            one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS)
+        )
+        lines.insert(0, f"# failed: {sentence_report}")
     return "\n".join(lines)
 
 
-def _of_function(call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]) -> str | None:
-    """Return a call of the function; None if no name has it or its arguments are no literals."""
-    name = _name_of((tool, tool.function), tool.__name__, namespace)
+def _function_call_source(
+    call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]
+) -> str | None:
+    # None if the namespace has no name for it, or an argument is no literal.
+    name = _find_name((tool, tool.function), tool.__name__, namespace)
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
     given = [f"{key}={value!r}" for key, value in values.items()]
     if tool.context_name is not None:
-        given.append(f"{tool.context_name}={_jp(namespace)}.ToolContext({call.name!r})")
-    called = _written(f"{'await ' if tool.is_async else ''}{name}", given)
-    return f"{_import(namespace)}{called}" if tool.context_name is not None else called
+        given.append(f"{tool.context_name}={_module_name(namespace)}.ToolContext({call.name!r})")
+    called = _format_call(f"{'await ' if tool.is_async else ''}{name}", given)
+    return f"{_import_line(namespace)}{called}" if tool.context_name is not None else called
 
 
-def _of_tool(call: ToolCall, namespace: Mapping[str, Any]) -> str:
+def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
     given = [repr(call.name)]
     if all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments):
         clash = "tool" in call.arguments or "arguments" in call.arguments
         if not clash:
             given += [f"{key}={value!r}" for key, value in call.arguments.items()]
-            return f"{_import(namespace)}{_written(f'{_jp(namespace)}.call', given)}"
+            return (
+                f"{_import_line(namespace)}{_format_call(f'{_module_name(namespace)}.call', given)}"
+            )
     given.append(repr(dict(call.arguments)))
-    return f"{_import(namespace)}{_written(f'{_jp(namespace)}.call', given)}"
+    return f"{_import_line(namespace)}{_format_call(f'{_module_name(namespace)}.call', given)}"
 
 
-def _written(called: str, given: list[str]) -> str:
+def _format_call(called: str, given: list[str]) -> str:
     line = f"{called}({', '.join(given)})"
     if len(line) <= MAX_COLUMNS:
         return line
@@ -465,7 +472,7 @@ def _written(called: str, given: list[str]) -> str:
 
 
 def _is_literal(value: JsonValue) -> bool:
-    """Return True if `repr` writes `value` such that Python reads the same."""
+    # `repr` must give Python code for an equal value.
     match value:
         case float():
             return math.isfinite(value)
@@ -479,8 +486,7 @@ def _is_literal(value: JsonValue) -> bool:
             return type(value) in (str, int, bool, type(None))
 
 
-def _name_of(sought: Iterable[object], first: str, namespace: Mapping[str, Any]) -> str | None:
-    """Return a name of one of the `sought` objects, `first` if it is one."""
+def _find_name(sought: Iterable[object], first: str, namespace: Mapping[str, Any]) -> str | None:
     wanted = set(map(id, sought))
     if id(namespace.get(first)) in wanted:
         return first
@@ -489,10 +495,10 @@ def _name_of(sought: Iterable[object], first: str, namespace: Mapping[str, Any])
     )
 
 
-def _jp(namespace: Mapping[str, Any]) -> str:
-    return _name_of([sys.modules["jp_nb"]], "jp", namespace) or "jp"
+def _module_name(namespace: Mapping[str, Any]) -> str:
+    return _find_name([sys.modules["jp_nb"]], "jp", namespace) or "jp"
 
 
-def _import(namespace: Mapping[str, Any]) -> str:
-    known = _name_of([sys.modules["jp_nb"]], "jp", namespace)
+def _import_line(namespace: Mapping[str, Any]) -> str:
+    known = _find_name([sys.modules["jp_nb"]], "jp", namespace)
     return "" if known is not None else "import jp_nb as jp\n\n"

@@ -97,7 +97,7 @@ from jp_nb.text import (
 
 @dataclass(slots=True)
 class TextPiece:
-    """Assistant text, reasoning or structured data, as it came."""
+    """Assistant text, reasoning or structured data as received."""
 
     kind: Literal["message", "reasoning", "structured"]
     chunks: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class TextPiece:
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """The whole text so far."""
         if len(self.chunks) > 1:
             self.chunks[:] = ["".join(self.chunks)]
         return self.chunks[0] if self.chunks else ""
@@ -139,9 +139,9 @@ class PieceStyle:
 
 
 def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
-    """Return a piece as Markdown in which model and tool text is neutralised.
+    """Return a piece as safe Markdown.
 
-    With `live`, a tool call also says how long it took, which a saved cell never does.
+    With `live`, a tool call has its duration, which a saved cell never has.
     """
     match piece:
         case TextPiece():
@@ -165,26 +165,26 @@ def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
 def _text_markdown(piece: TextPiece, style: PieceStyle) -> str:
     match piece.kind:
         case "structured":
-            return code_block(_pretty(piece.text))
+            return code_block(_indent_json(piece.text))
         case "reasoning":
             if not style.show_reasoning or not piece.text.strip():
                 return ""
-            return details_block("Reasoning", _safe(piece.text, style))
+            return details_block("Reasoning", _sanitize(piece.text, style))
         case "message":
-            return _safe(piece.text, style).strip("\n")
+            return _sanitize(piece.text, style).strip("\n")
 
 
-def _safe(text: str, style: PieceStyle) -> str:
+def _sanitize(text: str, style: PieceStyle) -> str:
     return safe_markdown(text, image_hosts=style.image_hosts)
 
 
 def piece_plain(piece: Piece) -> str:
-    """A piece as text; "" for what is not for terminals, such as reasoning."""
+    """Return a piece as text; "" for pieces that terminals do not show, such as reasoning."""
     match piece:
         case TextPiece(kind="reasoning"):
             return ""
         case TextPiece(kind="structured"):
-            return plain(_pretty(piece.text))
+            return plain(_indent_json(piece.text))
         case TextPiece():
             return plain(piece.text).strip("\n")
         case ToolPiece():
@@ -206,28 +206,28 @@ def piece_plain(piece: Piece) -> str:
 
 
 def question_text(ends: QuestionEnds) -> str:
-    """Return the question with its answer or why there is none, and below it what was offered."""
+    """Return the question with its outcome, and the offered options below it."""
     label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
-    card = _card(ends)
-    asked = f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends, card)}"
+    card = _question_card(ends)
+    asked = f"? {label}{one_line(ends.question.text, limit=500)} {_format_outcome(ends, card)}"
     return "\n".join([asked, *(f"    {line}" for line in card_text(card))])
 
 
 def _question_markdown(ends: QuestionEnds) -> str:
     label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
-    question, card = no_markup(one_line(ends.question.text, limit=500)), _card(ends)
-    asked = f"❓ {label}{question} **{no_markup(_outcome(ends, card))}**"
+    question, card = no_markup(one_line(ends.question.text, limit=500)), _question_card(ends)
+    asked = f"❓ {label}{question} **{no_markup(_format_outcome(ends, card))}**"
     asked = quoted("\n\n".join(filter(None, [asked, card_markdown(card)])))
     if not ends.question.context:
         return asked
-    # Made safe as a quotation: that decides what is code in it.
+    # Sanitized as a quotation, because the quotation determines its code blocks.
     context = plain(ends.question.context, limit=2000).split("\n")
     lines = (f"> {line}" if line else ">" for line in context)
     return "\n\n".join([safe_markdown("\n".join(lines)), asked])
 
 
-def _card(ends: QuestionEnds) -> QuestionCard:
-    """Return what was offered and chosen; of what nobody saw, nothing was offered."""
+def _question_card(ends: QuestionEnds) -> QuestionCard:
+    # A question that was never shown has no options.
     answered = ends.outcome == "answered"
     if not answered and ends.end not in UNANSWERED_LABELS:
         return QuestionCard()
@@ -235,37 +235,39 @@ def _card(ends: QuestionEnds) -> QuestionCard:
 
 
 def change_text(ends: ChangeEnds) -> str:
-    """Return what was decided about a configuration change: a line, and one for each of several."""
-    about, several = _changes(ends)
-    lines = [f"⟳ {about.line} — {_verdict(ends)}", *(f"    {line}" for line in about.difference)]
+    """Return the decision about configuration changes, with one line for each of several."""
+    about, several = _summarize_changes(ends)
+    lines = [
+        f"⟳ {about.line} — {_format_decision(ends)}",
+        *(f"    {line}" for line in about.difference),
+    ]
     for one in several:
         lines += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
     return "\n".join(lines)
 
 
 def _change_markdown(ends: ChangeEnds) -> str:
-    about, several = _changes(ends)
-    head = f"⟳ {code_span(about.line)} — {no_markup(_verdict(ends))}"
-    items = "\n".join(_with_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
-    return "\n\n".join(filter(None, (_with_difference(head, about, ""), items)))
+    about, several = _summarize_changes(ends)
+    head = f"⟳ {code_span(about.line)} — {no_markup(_format_decision(ends))}"
+    items = "\n".join(_add_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
+    return "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
 
 
-def _with_difference(line: str, about: prompt_text.Decided, indentation: str) -> str:
+def _add_difference(line: str, about: prompt_text.Decided, indentation: str) -> str:
     if not about.difference:
         return line
     block = code_block("\n".join(about.difference), "diff").split("\n")
     return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
 
 
-def _changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prompt_text.Decided]]:
-    """Return what it was about, and what goes below that if it was not just one change."""
+def _summarize_changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prompt_text.Decided]]:
     tool, lines = one_line(ends.tool, limit=80), prompt_text.decided(ends.changes)
     if len(lines) == 1:
         return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []
     return prompt_text.Decided(f"{tool}: {len(ends.changes)} configuration changes"), lines
 
 
-def _verdict(ends: ChangeEnds) -> str:
+def _format_decision(ends: ChangeEnds) -> str:
     applied, beside = (
         ("applied", "") if ends.counts else ("approved", "; not applied outside a turn")
     )
@@ -293,7 +295,7 @@ def _notice_text(text: str) -> str:
 
 
 def _notice_markdown(text: str) -> str:
-    """A notice line by line, with its indentation, which Markdown would drop."""
+    # Markdown would drop the indentation.
     lines = []
     for line in _notice_text(text).split("\n"):
         if said := one_line(line, limit=2000):
@@ -306,7 +308,7 @@ _NO_PERSON: Final = {
     **{channel: channel for channel in ("configured", "remembered", "recorded", "model")},
     ANSWERS: "answers file",
 }
-"""Channels of answers that nobody gave just now, in words."""
+"""Text for channels without a direct answer of the user."""
 _ENDS: Mapping[str, str] = {
     **UNANSWERED_LABELS,
     "unavailable": NO_USER,
@@ -320,7 +322,7 @@ _REASONS: Mapping[str, str] = {
 }
 
 
-def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
+def _format_outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
         return f"→ {SECRET_ANSWER}{by_in_words(ends.by)}"
     if ends.outcome == "answered":
@@ -332,7 +334,7 @@ def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     return f"— no answer: {why}{by_in_words(ends.by)}"
 
 
-def _pretty(text: str) -> str:
+def _indent_json(text: str) -> str:
     try:
         return indented_json(read_json(text))
     except ValueError:
@@ -343,10 +345,11 @@ _DECISIONS = (QuestionEnds, ChangeEnds)
 
 
 class Transcript:
-    """The pieces of one turn, in order, in one part or several.
+    """The pieces of one turn, in order, in one or several parts.
 
-    A part is what one output shows. Another one begins where something else was shown in between,
-    such as what a tool printed.
+    A part is the content of one output. A new part starts after other outputs, such as printed text
+    of
+    a tool.
 
     Args:
         show_reasoning: Whether reasoning is shown (folded).
@@ -368,11 +371,11 @@ class Transcript:
         self._running: dict[str, ToolPiece] = {}
         self._calls: dict[str, int] = {}
         self._starts = [0]
-        self._markdown: dict[int, str] = {}  # of pieces that cannot change any more, while it runs
+        self._markdown: dict[int, str] = {}  # of final pieces while the turn runs
         self._texts: dict[int, str] = {}
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
-        """Fold `events` in."""
+        """Process `events`."""
         for event in events:
             self._apply(event)
 
@@ -438,13 +441,13 @@ class Transcript:
 
     @property
     def parts(self) -> int:
-        """The number of parts; the last one may be empty."""
+        """Number of parts; the last one may be empty."""
         return len(self._starts)
 
     def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
-        """Begin a part behind the line of a call, if the last part has it, or else behind all.
+        """Start a part after the line of a call, if it is in the last part, or else at the end.
 
-        Returns whether it began one: a part that is empty has nothing to end, unless `always`.
+        Return whether it started one. An empty part is not ended, unless `always` is set.
         """
         piece = self._running.get(call_id) if call_id is not None else None
         end = len(self.pieces)
@@ -461,7 +464,7 @@ class Transcript:
         return not self._numbers_of(part)
 
     def is_final(self, part: int) -> bool:
-        """Return True if nothing in `part` can change any more; never true of the last one."""
+        """Return True if `part` cannot change; never for the last one."""
         return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
 
     def _pieces_of(self, part: int) -> list[Piece]:
@@ -473,15 +476,13 @@ class Transcript:
         return range(self._starts[part], end)
 
     def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Yield `numbers`, with decisions that stand together in the order of their calls.
-
-        Calls run side by side and ask in any order; a cell that is run again shows the same.
-        """
+        # Calls run concurrently and ask in any order. Sorted by call, adjacent decisions have the
+        # same order in each run.
         for decided, group in groupby(numbers, lambda n: isinstance(self.pieces[n], _DECISIONS)):
             together = list(group)
-            yield from sorted(together, key=self._place) if decided else together
+            yield from sorted(together, key=self._get_call_order) if decided else together
 
-    def _place(self, number: int) -> int:
+    def _get_call_order(self, number: int) -> int:
         piece = self.pieces[number]
         return self._calls.get(piece.call_id, 0) if isinstance(piece, _DECISIONS) else 0
 
@@ -490,12 +491,12 @@ class Transcript:
     def bundle(
         self, part: int = -1, *, live: bool = False, status: str | None = None
     ) -> dict[str, str]:
-        """The MIME bundle of a part: `text/markdown` and `text/plain`.
+        """Return the MIME bundle of a part: `text/markdown` and `text/plain`.
 
         Args:
             part: Its number, from 0; the last one if it is negative.
             live: The turn is still running: durations are shown, which a saved cell never has.
-            status: A last line while it runs, such as what is waited for.
+            status: Last line while it runs.
         """
         return {
             "text/markdown": self.markdown(part, live=live, status=status),
@@ -503,7 +504,7 @@ class Transcript:
         }
 
     def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
-        """A part as Markdown in which model and tool text is neutralised."""
+        """Return a part as safe Markdown."""
         numbers = list(self._in_call_order(self._numbers_of(part)))
         if live:
             blocks = [self._live_markdown(number) for number in numbers]
@@ -516,27 +517,29 @@ class Transcript:
         return "\n\n".join(block for block in blocks if block)
 
     def plain_text(self, part: int = -1) -> str:
-        """A part as text, for terminals and diffs."""
+        """Return a part as text, for terminals and diffs."""
         numbers = self._in_call_order(self._numbers_of(part))
-        blocks = [self._once(number, self._texts, piece_plain) for number in numbers]
+        blocks = [self._render_cached(number, self._texts, piece_plain) for number in numbers]
         return "\n".join(block for block in blocks if block)
 
     def _live_markdown(self, number: int) -> str:
-        return self._once(
+        return self._render_cached(
             number, self._markdown, lambda x: piece_markdown(x, self._style, live=True)
         )
 
-    def _once(self, number: int, known: dict[int, str], render: Callable[[Piece], str]) -> str:
-        """Return a piece as `render` gives it; one that cannot change any more is rendered once."""
+    def _render_cached(
+        self, number: int, known: dict[int, str], render: Callable[[Piece], str]
+    ) -> str:
+        # A piece that cannot change is rendered once.
         text = known.get(number)
         if text is None:
             text = render(self.pieces[number])
-            if self._stays(number):
+            if self._is_unchanging(number):
                 known[number] = text
         return text
 
-    def _stays(self, number: int) -> bool:
-        """Return True if a piece cannot change any more; text is added to the last one alone."""
+    def _is_unchanging(self, number: int) -> bool:
+        # New text is added only to the last piece.
         piece = self.pieces[number]
         return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
 
@@ -548,9 +551,9 @@ def _is_final(piece: Piece) -> bool:
 
 
 MAX_COMPACTIONS = 20
-"""So many are listed after one turn: somebody else may have recorded any number."""
+"""Limit after one turn, because an untrusted record may contain any number."""
 MAX_NAMED = 5
-"""Of the tools that proposed one change."""
+"""Limit of named tools that proposed one change."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 _CHANNELS = {
     "form": "through the form",
@@ -576,13 +579,13 @@ def log_report(
     total: int | None = None,
     image_hosts: Collection[str] = (),
 ) -> Report:
-    """`turns` as a conversation, and the other conversations of the notebook.
+    """Return `turns` as a conversation, and the other conversations of the notebook.
 
     Args:
         document: The conversations.
-        turns: Those to show, the last ones.
-        total: How many turns there are, if not all are shown.
-        image_hosts: The hosts whose images in answers are shown, not linked.
+        turns: The turns to show, which are the last ones.
+        total: Number of all turns, if some are hidden.
+        image_hosts: Hosts whose images are shown, not linked.
     """
     markdown: list[str] = []
     text: list[str] = []
@@ -594,7 +597,7 @@ def log_report(
         text.append(said)
     shorter = _compactions(document.conversation.entries) if turns else {}
     for turn in turns:
-        for shown in (*_turn(turn, image_hosts), *shorter.get(turn.number, ())):
+        for shown in (*_turn_reports(turn, image_hosts), *shorter.get(turn.number, ())):
             markdown.append(shown.markdown)
             text.append(shown.text)
     if not turns:
@@ -607,38 +610,37 @@ def log_report(
     return Report("\n\n".join(markdown), "\n".join(text))
 
 
-def _speaker(part: Part) -> str:
+def _get_speaker(part: Part) -> str:
     if not (isinstance(part, Text) and part.by_person):
         return "assistant"
     return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
 
 
-def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
-    """Yield what was asked, then under the assistant's name what came, in its order."""
-    parts = turn.parts or _parts(turn)
+def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+    parts = turn.parts or _unordered_parts(turn)
     asked = (x for x in parts if isinstance(x, Text) and x.by_person)
     request = next(asked, Text(turn.request, by_person=True))
-    speaker = _speaker(request)
+    speaker = _get_speaker(request)
     heading, before = f"{turn.number} · {escape_markdown(speaker)}", f"{turn.number} {speaker}:"
-    yield _spoken(heading, before, request.content, image_hosts)
+    yield _request_report(heading, before, request.content, image_hosts)
     for image in turn.images:
-        yield _line(f"[image: {image.words}]")
+        yield _line_report(f"[image: {image.words}]")
     for part in (x for x in parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
-            continue  # it changed only whose a value is
-        says = _speaker(part)
+            continue  # only the source of a value changed
+        says = _get_speaker(part)
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
             yield Report(f"**{turn.number} · {escape_markdown(says)}**", f"{turn.number} {says}:")
-        yield _part(part, image_hosts)
+        yield _part_report(part, image_hosts)
     if turn.uncalled:
-        yield _line(f"⚠ {uncalled_words(turn.uncalled)}")
-    if end := _end(turn):
-        yield _line(end)
+        yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
+    if end := _format_end(turn):
+        yield _line_report(end)
 
 
 def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
-    """Return what was made shorter for the model, by the turn after which that was."""
+    # By the turn after which the compaction was recorded.
     found: dict[int, list[Report]] = {}
     counts: Counter[int] = Counter()
     for placed in find_compactions(entries):
@@ -647,34 +649,36 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
         if counts[placed.after] > MAX_COMPACTIONS:
             continue
         end = " (undone)" if placed.is_reverted else ""
-        lines.append(_line(f"⊟ {format_compactions([entry])} from here on{end}"))
+        lines.append(_line_report(f"⊟ {format_compactions([entry])} from here on{end}"))
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
-            lines.append(Report(safe_markdown(said), _within(plain(said))))
+            lines.append(Report(safe_markdown(said), _indent(plain(said))))
     for turn, count in counts.items():
         if count > MAX_COMPACTIONS:
-            found[turn].append(_line(f"⊟ and {count - MAX_COMPACTIONS} more"))
+            found[turn].append(_line_report(f"⊟ and {count - MAX_COMPACTIONS} more"))
     return found
 
 
-def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:
-    shown = _within(plain(content)).lstrip()
+def _request_report(
+    heading: str, before: str, content: str, image_hosts: Collection[str]
+) -> Report:
+    shown = _indent(plain(content)).lstrip()
     lines = safe_markdown(_with_line_breaks(content), image_hosts=image_hosts)
     return Report(f"**{heading}**\n\n{lines}", f"{before} {shown}")
 
 
 def _with_line_breaks(text: str) -> str:
-    """Keep the line breaks of a user's text: Markdown joins lines without two spaces at the end."""
+    # Markdown joins lines that do not end in two spaces.
     return text.replace("\n", "  \n")
 
 
-def _within(text: str) -> str:
-    """`text` farther in than anything of ours: no line of it passes for one."""
+def _indent(text: str) -> str:
+    # The indentation distinguishes the text from lines of the log.
     return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
 
 
-def _parts(turn: Turn) -> Sequence[Part]:
-    """Return what is known of a turn without its order."""
+def _unordered_parts(turn: Turn) -> Sequence[Part]:
+    # The order is unknown.
     said: list[Part] = [
         Text(turn.request, by_person=True),
         *turn.tool_calls,
@@ -685,32 +689,31 @@ def _parts(turn: Turn) -> Sequence[Part]:
     return [*said, StructuredData(turn.data)] if turn.data is not None else said
 
 
-def _part(part: Part, image_hosts: Collection[str]) -> Report:
+def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
     match part:
         case Text(content=content, by_person=by_person):
             markdown = _with_line_breaks(content) if by_person else content
             shown = safe_markdown(markdown, image_hosts=image_hosts)
-            return Report(shown, _within(plain(content)))
+            return Report(shown, _indent(plain(content)))
         case StructuredData(data=data):
             shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
-            return Report(code_block(shown, "json"), _within(shown))
+            return Report(code_block(shown, "json"), _indent(shown))
         case ToolCall():
-            return _line(_call(part))
+            return _line_report(_format_call(part))
         case Inquiry():
-            return _line(_inquiry(part))
+            return _line_report(_format_inquiry(part))
         case ConfigChange():
-            return _line(_change(part))
+            return _line_report(_format_change(part))
         case _:
             assert_never(part)
 
 
-def _line(text: str) -> Report:
+def _line_report(text: str) -> Report:
     line = one_line(text, limit=1000)
     return Report(f"- {escape_markdown(line)}", f"  {line}")
 
 
-def _end(turn: Turn) -> str:
-    """Return how the turn ended, if not well; "" if it did, or nobody knows."""
+def _format_end(turn: Turn) -> str:
     if turn.left_out:
         taken = "; its settings were reverted" if turn.taken_back else ""
         how = _UNANSWERED.get(turn.status, "✗ no answer")
@@ -719,14 +722,14 @@ def _end(turn: Turn) -> str:
 
 
 def conversations_table(document: Document, *, with_active: bool = False) -> Report:
-    """Return the conversations of `document` as a table, the active one only if asked for."""
+    """Return the other conversations of `document` as a table; `with_active`: all of them."""
     rows = [
         (
             x.id,
             " ".join(filter(None, (x.title, "(active)" if x.active else None))),
             "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
             x.made or "",
-            _parent(x),
+            _format_parent(x),
         )
         for x in list_conversations(document)
         if with_active or not x.active
@@ -734,7 +737,7 @@ def conversations_table(document: Document, *, with_active: bool = False) -> Rep
     return table(("id", "title", "turns", "made", "from"), rows)
 
 
-def _parent(listed: ConversationInfo) -> str:
+def _format_parent(listed: ConversationInfo) -> str:
     if listed.parent is None:
         return ""
     return (
@@ -749,7 +752,7 @@ def uncalled_words(required: str) -> str:
     return f"a call of {required} was required, but the model made none"
 
 
-def _call(call: ToolCall) -> str:
+def _format_call(call: ToolCall) -> str:
     arguments = ", ".join(
         f"{spell_invisible(key)}={escape_invisible(json.dumps(value, ensure_ascii=False))}"
         for key, value in call.arguments.items()
@@ -758,24 +761,23 @@ def _call(call: ToolCall) -> str:
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
     shown = plain(f"{spell_invisible(call.name)}({arguments})", limit=120)
     images = "".join(f" · {image.words}" for image in call.images)
-    return f"{mark} {shown}{_edited(call)} → {result}{images}"
+    return f"{mark} {shown}{_format_edited(call)} → {result}{images}"
 
 
 def was_skipped(call: ToolCall) -> bool:
-    """Return True if the model was told that somebody did not want `call`, or closed its form."""
+    """Return True if the user refused `call`, or closed its form."""
     told = call.content or ""
     return told in REASON_NOT_ANSWERED.values() or told.startswith(SKIPPED.removesuffix("."))
 
 
-def _edited(call: ToolCall) -> str:
-    """Return who changed the arguments of `call` before it ran."""
+def _format_edited(call: ToolCall) -> str:
     if call.edited_by is None:
         return ""
     where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
     return f" (arguments edited by you{where})"
 
 
-def _inquiry(inquiry: Inquiry) -> str:
+def _format_inquiry(inquiry: Inquiry) -> str:
     if inquiry.outcome == "answered":
         end = f"→ {answer_as_json(dict(inquiry.answer_type), inquiry.answer)}"
     elif inquiry.outcome == "redacted":
@@ -787,37 +789,36 @@ def _inquiry(inquiry: Inquiry) -> str:
     return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"
 
 
-def _change(change: ConfigChange) -> str:
+def _format_change(change: ConfigChange) -> str:
     if change.begins_again:
-        return f"⟳ configuration reset{_proposed(change)}"
-    settings = ", ".join(_settings(dict(change.delta)))
+        return f"⟳ configuration reset{_format_proposers(change)}"
+    settings = ", ".join(_format_settings(dict(change.delta)))
     says = [one_line(settings, limit=300)] if settings else []
     back = frozenset(change.taken_back)
     for word, taken in (("unset", False), ("reverted", True)):
         found = [path for path in change.unsets if (path in back) is taken]
         if found:
-            # Each path has a character or more: what comes after so many is cut off anyway.
+            # Each path has at least one character, so further paths would be cut off.
             paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
-    return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
+    return f"⟳ configuration {', '.join(says)}{_format_proposers(change)}"
 
 
-def _settings(
+def _format_settings(
     delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Yield `path = value` for each value of `delta`, as JSON, secrets masked."""
     for key, value in delta.items():
         keys, below = (*above, key), node.child(key) or JSON
         is_whole = below.kind == "json" or is_wrapper(value, below)
         if isinstance(value, dict) and value and not is_whole:
-            yield from _settings(value, below, keys)
+            yield from _format_settings(value, below, keys)
         else:
             shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
             yield f"{format_path(keys)} = {hide_credentials(shown)}"
 
 
 def masked_path(path: str) -> str:
-    """`path`, without an item of a list that may be a secret."""
+    """Return `path` without list items that may be secrets."""
     try:
         keys = parse_path(path)
     except ConfigError:
@@ -829,48 +830,48 @@ def masked_path(path: str) -> str:
     return hide_credentials(format_path(shown))
 
 
-def _proposed(change: ConfigChange) -> str:
-    """Return which tools proposed `change`, and who let it count: those of one answer together."""
+def _format_proposers(change: ConfigChange) -> str:
+    # Tools of one response are named together.
     tools: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
-        tools.setdefault(_applied(call), {})[_name(call.tool)] = None
-    said = [f"proposed by {_listed(names)}, {how}" for how, names in tools.items()]
-    return f" ({_listed(said, '; ')})" if said else ""
+        tools.setdefault(_format_approval(call), {})[_format_name(call.tool)] = None
+    said = [f"proposed by {_join_names(names)}, {how}" for how, names in tools.items()]
+    return f" ({_join_names(said, '; ')})" if said else ""
 
 
-def _applied(call: ProposedBy) -> str:
+def _format_approval(call: ProposedBy) -> str:
     if call.applied_by == "grant":
         return "applied by a grant"
     if call.channel is None:
-        return f"applied by {_person(call)}"
-    return f"applied by {_person(call)} {_CHANNELS.get(call.channel) or _name(call.channel)}"
+        return f"applied by {_format_user(call)}"
+    channel = _CHANNELS.get(call.channel) or _format_name(call.channel)
+    return f"applied by {_format_user(call)} {channel}"
 
 
-def _person(call: ProposedBy) -> str:
+def _format_user(call: ProposedBy) -> str:
     return "you" if call.by is None else format_user_name(call.by)
 
 
 def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
-    """Each of `calls` in a few words: `by tool t (applied by you, form)`."""
+    """Return a short text for each of `calls`: `by tool t (applied by you, form)`."""
     said: dict[str, None] = {}
     for call in calls:
-        who = "a grant" if call.applied_by == "grant" else _person(call)
-        channel = f", {_name(call.channel)}" if call.channel is not None else ""
-        said[f"by tool {_name(call.tool)} (applied by {who}{channel})"] = None
-    return _first(said)
+        who = "a grant" if call.applied_by == "grant" else _format_user(call)
+        channel = f", {_format_name(call.channel)}" if call.channel is not None else ""
+        said[f"by tool {_format_name(call.tool)} (applied by {who}{channel})"] = None
+    return _limit_names(said)
 
 
-def _name(text: str) -> str:
-    """`text` if it is what tools are called; else in quotes: it cannot pass for our own words."""
+def _format_name(text: str) -> str:
+    # In quotes if it is not a valid tool name, because it could look like other words.
     return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
 
 
-def _listed(names: Iterable[str], between: str = ", ") -> str:
-    return between.join(_first(names))
+def _join_names(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(_limit_names(names))
 
 
-def _first(names: Iterable[str]) -> list[str]:
-    """The first of `names`, and how many more there are."""
+def _limit_names(names: Iterable[str]) -> list[str]:
     found = list(names)
     more = len(found) - MAX_NAMED
     return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found

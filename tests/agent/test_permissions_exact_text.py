@@ -387,7 +387,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         assert same(json.loads(box.shown), {"n": arguments})
         if on_a_console:
             return ask_on_stdin(prompt, Reader("="), "stdin")
-        return Answered(box.meant(box.shown), "form")
+        return Answered(box.unspell_edited(box.shown), "form")
 
     bench = Bench(
         [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
@@ -435,7 +435,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
         assert isinstance(prompt, QuestionPrompt)
         box = prompt_text.draft(prompt)
         assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
-        return Answered(box.meant(f"{box.shown}!"), "form")
+        return Answered(box.unspell_edited(f"{box.shown}!"), "form")
 
     bench = Bench(
         [reply(call("tool")), reply(say("Done."))],

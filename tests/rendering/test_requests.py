@@ -72,9 +72,9 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         "5  user                     See: [image: figure 1, image/png 640×480, 31.0 kB]",
     ):
         assert line in text, text
-    assert shown.estimated["attachments"] == 100 + 2 + 410 + 2
+    assert shown.estimated_tokens["attachments"] == 100 + 2 + 410 + 2
     assert "iVBOR" not in text + request_report(shown, full=True).text
-    assert f"about {sum(shown.estimated.values()):,} tokens" in text
+    assert f"about {sum(shown.estimated_tokens.values()):,} tokens" in text
 
 
 def test_tokens_are_estimated_from_bytes_and_pixels() -> None:

@@ -115,7 +115,7 @@ def as_dict(found: TracedRequest) -> dict[str, Any]:
         "headers": dict(found.sent.headers),
         "key": key_in_words(found.sent),
         "body": body,
-        "estimated_tokens": dict(found.estimated),
+        "estimated_tokens": dict(found.estimated_tokens),
     }
 
 

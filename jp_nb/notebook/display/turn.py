@@ -568,7 +568,7 @@ class TurnDisplay:
                 self._outputs.show_again()
 
     def _queue_line(self) -> str:
-        count = self._waiting.in_line - 1
+        count = self._waiting.pending_decisions - 1
         if count <= 0:
             return ""
         return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"

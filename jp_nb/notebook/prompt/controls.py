@@ -317,7 +317,7 @@ def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
     draft = prompt_text.draft(prompt)
 
     def read(text: str, confirmed: Confirmed) -> Answered | NoAnswer:
-        answer = draft.meant(text if kind.format is None else text.strip())
+        answer = draft.unspell_edited(text if kind.format is None else text.strip())
         if answer.strip():
             return _validate_answer(kind, answer)
         if kind.misfit(answer):
@@ -335,7 +335,7 @@ def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
 
 
 def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
-    hint = prompt_text.wanted(kind) if kind.misfit("any text") else ""
+    hint = prompt_text.describe_expected(kind) if kind.misfit("any text") else ""
     return widgets.Text(value=value, placeholder=hint)
 
 
@@ -359,7 +359,7 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
         try:
             return _validate_answer(kind, kind.from_text(text))
         except ValueError:
-            return NoAnswer(f"expected {prompt_text.wanted(kind)}")
+            return NoAnswer(f"expected {prompt_text.describe_expected(kind)}")
 
     box = _make_line_box(kind, "" if preset is None else str(preset))
     box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
@@ -368,7 +368,7 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
 
 def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoAnswer:
     if kind.misfit(answer):
-        return NoAnswer(f"expected {prompt_text.wanted(kind)}")
+        return NoAnswer(f"expected {prompt_text.describe_expected(kind)}")
     return Answered(answer, "form")
 
 

@@ -273,7 +273,7 @@ def _next_line_dialogue(
     line: str, typed: list[str], channel: StdinChannel, draft: prompt_text.EditableText
 ) -> Answered | StdinDialogue:
     if line.strip() == END:
-        return Answered(draft.meant("\n".join(typed)), channel)
+        return Answered(draft.unspell_edited("\n".join(typed)), channel)
     typed.append(line)
     return StdinDialogue(
         [],
@@ -615,12 +615,13 @@ def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialog
         if typed == (UNCHANGED if sent_by_key else ""):
             text = default
         else:
-            text = "" if typed == EMPTY_TEXT else draft.meant(typed if kind.format else line)
+            text = (
+                "" if typed == EMPTY_TEXT else draft.unspell_edited(typed if kind.format else line)
+            )
         return _please_type(kind) if kind.misfit(text) else Answered(text, channel)
 
-    explained = [
-        f"  Type {prompt_text.wanted(kind) if _is_restricted(kind) else 'one line of text'}."
-    ]
+    expected = prompt_text.describe_expected(kind) if _is_restricted(kind) else "one line of text"
+    explained = [f"  Type {expected}."]
     if sent_by_key:
         explained += [f"  {UNCHANGED} sends: {words}"]
     if not kind.misfit(""):
@@ -641,7 +642,7 @@ def _is_restricted(kind: TextAnswer) -> bool:
 
 
 def _caption(kind: AnswerType) -> str:
-    wanted = prompt_text.wanted(kind)
+    wanted = prompt_text.describe_expected(kind)
     return f"{wanted[:1].upper()}{wanted[1:]}"
 
 
@@ -649,7 +650,9 @@ def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
     keys = [f"{unchanged} for the suggested text"] if unchanged else []
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
         keys.append(f"{EMPTY_TEXT} for an empty text")
-    return TryAgain(f"Please type {', '.join((prompt_text.wanted(kind), *keys))}, or ? for help.")
+    return TryAgain(
+        f"Please type {', '.join((prompt_text.describe_expected(kind), *keys))}, or ? for help."
+    )
 
 
 def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -671,7 +674,7 @@ def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDial
     return StdinDialogue(
         [],
         f"{_caption(kind)}{suggested}: ",
-        {"?": [f"  Type {prompt_text.wanted(kind)}."]},
+        {"?": [f"  Type {prompt_text.describe_expected(kind)}."]},
         parse,
         default=None if default is None else Answered(default, channel),
         default_words=str(default),

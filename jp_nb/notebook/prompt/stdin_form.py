@@ -407,7 +407,7 @@ class _StdinForm:
 
 
 def _describe_answer(page: QuestionPrompt, answer: Answered) -> str:
-    return one_line(prompt_text.given(page, answer), limit=200) or EMPTY
+    return one_line(prompt_text.format_answer(page, answer), limit=200) or EMPTY
 
 
 def _with_empty_confirmed(dialogue: StdinDialogue) -> StdinDialogue:

@@ -53,7 +53,7 @@ STATE = (*STATIC, "picks", "custom", "draft", "search", "writing")
 
 
 class ChoicesPage:
-    """A question's list in a page, and what a form would read of it."""
+    """The list of a question in a page, read as a form reads it."""
 
     def __init__(self, page: Page, control: FormControl) -> None:
         self.page = page
@@ -69,7 +69,7 @@ class ChoicesPage:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the page holds."""
+        """Return the state of the page."""
         return dict(self.page.evaluate("state"))
 
     def sync(self) -> None:
@@ -101,7 +101,7 @@ class ChoicesPage:
 
     @property
     def counts(self) -> str:
-        """What is said about how many are shown and picked."""
+        """Return the line with the numbers of shown and selected options."""
         return self.page.get_by_role("status").inner_text().strip()
 
 

@@ -1,4 +1,4 @@
-"""A form with pages in JupyterLab, asked by a Python tool, and what a person does with it."""
+"""A form with pages in JupyterLab, asked by a Python tool, and the actions of a user."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ FOCUSED = """() => {
 
 
 def axe_of(page: Any) -> list[str]:
-    """What an accessibility engine finds wrong with the form that is open."""
+    """Return the accessibility problems that axe finds in the open form."""
     from axe_playwright_python.sync_playwright import Axe
 
     # JupyterLab's body has no height, and the engine takes all in it for hidden: it would look at

@@ -15,11 +15,11 @@ from jp_nb.tools.question import Question
 
 
 class FormUser:
-    """Fills a form in as a page does: changes the state of widgets, and sends it with each click.
+    """Fills in a form like a page: changes widget states, and sends them with each click.
 
     Attributes:
-        heard: What the form told of: `shown`, `changed`, `turned`.
-        ends: How it ended.
+        heard: Events of the form: `shown`, `changed`, `turned`.
+        ends: Reported ends of the form.
     """
 
     def __init__(self, *questions: Question, partial: bool = True, menu: bool = True) -> None:
@@ -64,15 +64,15 @@ class FormUser:
 
     @property
     def problems(self) -> list[str]:
-        """What is said beside the fields."""
+        """Return the messages next to the fields."""
         return [text_of(each.problem.value) for each in self.fields]
 
     def shown(self) -> list[dict[str, Any]]:
-        """What a page shows of each control."""
+        """Return the state of each control on the page."""
         return [state_of(box) for box in self.boxes]
 
     def send(self, name: str, **more: Any) -> None:
-        """Send a message of the page, with what it shows."""
+        """Send a message of the page with the state of its controls."""
         message: dict[str, Any] = {"type": name, "step": self.draft.step}
         if self.draft.screen == "page":
             fields = self.shown()

@@ -1,4 +1,4 @@
-"""Every kind of prompt, for the snapshots of what a person sees of it (R083-66)."""
+"""Every kind of prompt, for snapshots of its display (R083-66)."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ ACTS = st.lists(
 
 
 class Meant:
-    """What an answer is by the rules: picks in the order of the clicks, and an own text."""
+    """Answer by the rules: picks in the order of the clicks, and the user's own text."""
 
     def __init__(self, *, multi: bool) -> None:
         self.multi = multi

@@ -1,4 +1,4 @@
-"""A form with pages without a page: what clicks and keys do, and what they cannot do.
+"""A form with pages without a page: effects of clicks and keys.
 
 Settled otherwise: RPI-62 would drop the answers that were given when the user cancels. The menu's
 reply sends them along.

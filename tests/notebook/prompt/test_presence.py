@@ -70,7 +70,7 @@ def test_console_waits_no_longer_than_its_timeout() -> None:
 
 
 class Kernel:
-    """As much of a kernel as says who sent the running cell."""
+    """A kernel with only the request of the running cell."""
 
     def __init__(self, **request: Any) -> None:
         self.request = request

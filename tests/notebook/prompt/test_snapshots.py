@@ -99,7 +99,7 @@ def read(html: str) -> str:
 
 
 def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:
-    """All that a person sees of `prompt`, and what comes of the dialogue on stdin."""
+    """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
     record = static_record(prompt, end)

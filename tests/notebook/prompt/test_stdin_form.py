@@ -1,4 +1,4 @@
-"""A form on stdin: what a person reads line by line, and what comes of it."""
+"""Forms on stdin: their lines and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real terminal: what is typed there without Enter belongs to no later question."""
+"""A real terminal: an unfinished line is not part of the next answer."""
 
 from __future__ import annotations
 
