@@ -36,19 +36,19 @@ PARTS: dict[str, Any] = {
 NAME: dict[str, Any] = {"id": "name", "question": "Which name?", "mode": "freetext"}
 
 
-def form(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1) -> list[Any]:
+def ask_call(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1) -> list[Any]:
     """A call of `ask`."""
     return call("ask", call_id, index=index, text=json.dumps({"questions": questions}))
 
 
-def bench_of(
+def make_bench(
     person: FakePrompter, *calls: list[Any], config: Partial | None = None, **more: Any
 ) -> Bench:
     """A turn in which the model makes `calls` and then says that it is done."""
     return Bench([reply(*calls), DONE], person=person, config=config or {}, **more)
 
 
-def configured(**answers: JsonValue) -> Partial:
+def answers_config(**answers: JsonValue) -> Partial:
     """A configuration with answers to questions of `ask`."""
     return for_tool("ask", questions={key: {"answer": x} for key, x in answers.items()})
 
@@ -57,7 +57,7 @@ def responses(bench: Bench) -> list[tuple[str, bool]]:
     return [(each.content, each.is_error) for each in bench.of(ToolCallResponse)]
 
 
-def structured(bench: Bench) -> Any:
+def structured_result(bench: Bench) -> Any:
     [response] = bench.of(ToolCallResponse)
     return response.metadata["structured"]
 

@@ -14,8 +14,8 @@ def calls(count: int, name: str = "t") -> list[Any]:
     return [event for n in range(count) for event in call(name, f"c{n}", index=n + 1)]
 
 
-def counting() -> tuple[PythonTool, list[int]]:
-    """A tool, and a list that has an item for each time it ran."""
+def make_counting_tool() -> tuple[PythonTool, list[int]]:
+    """Return a tool, and a list with one item for each of its runs."""
     ran: list[int] = []
 
     async def t() -> str:

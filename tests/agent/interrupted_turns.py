@@ -17,19 +17,18 @@ from jp_nb.config.partial import Partial
 from jp_nb.record.events import (
     ToolCallResponse,
 )
-from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.python import PythonTool
 from tests.agent.turn_bench import (
     Bench,
+    is_well_formed,
     reply,
     say,
 )
-from tests.support.entries import FakeClock, open_inquiries
 from tests.support.fakes import FakePrompter, until
 
 
-def acting(**actions: str) -> Partial:
+def interrupt_config(**actions: str) -> Partial:
     """A configuration with these actions; a second interrupt never counts as one of the first."""
     interrupt: dict[str, Any] = {key: {"action": value} for key, value in actions.items()}
     return {"interrupt": {"escalation_cooldown_secs": 0, **interrupt}}
@@ -44,7 +43,7 @@ async def one_interrupt(bench: Bench, when: Callable[[], object]) -> TurnEnd:
         return await task
 
 
-def answering(gate: asyncio.Event, text: str = "So far") -> list[Any]:
+def gated_reply(gate: asyncio.Event, text: str = "So far") -> list[Any]:
     """Return a response that begins with `text` and continues when `gate` is open."""
 
     async def wait() -> None:
@@ -89,13 +88,7 @@ def contents(bench: Bench) -> list[tuple[str, str]]:
     return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
 
 
-def well_formed(stream: ConversationStream) -> bool:
-    """Return True if every call has a response and every inquiry an end."""
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)
-
-
-async def interrupted(bench: Bench, when: Callable[[], object]) -> None:
+async def interrupt_twice(bench: Bench, when: Callable[[], object]) -> None:
     """Run until `when` holds, interrupt twice, and check the end of the turn."""
     task = asyncio.create_task(bench.run())
     await until(when)
@@ -104,11 +97,11 @@ async def interrupted(bench: Bench, when: Callable[[], object]) -> None:
     async with asyncio.timeout(5):
         end = await task
     assert end.status == "interrupted"
-    assert well_formed(bench.stream)
+    assert is_well_formed(bench.stream)
 
 
 class CuttingCell:
-    """A cell's thread that is interrupted in its first function."""
+    """A cell's thread with an interrupt in its first function."""
 
     def __init__(self) -> None:
         self.bench: Bench | None = None

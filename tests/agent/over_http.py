@@ -11,7 +11,7 @@ from jp_nb.agent.turn_state import Resolved
 from tests.agent.turn_bench import Bench
 
 
-def over_http(bench: Bench, provider: Provider, name: str) -> None:
+def use_http_provider(bench: Bench, provider: Provider, name: str) -> None:
     """Let `provider` be the model of `bench`."""
     resolve = bench.loop.resolve
 

@@ -45,7 +45,7 @@ UNATTENDED = {**FULL, "apply": "unattended"}
 
 
 class Proposer:
-    """A tool that runs through prepared outcomes, and keeps the contexts of its runs."""
+    """A tool with prepared outcomes that records the contexts of its runs."""
 
     def __init__(self, *outcomes: Any, name: str = "change") -> None:
         self.told: list[ToolContext] = []
@@ -63,7 +63,7 @@ class Proposer:
         return [ctx.delta_rejection for ctx in self.told]
 
 
-def bench_of(
+def make_bench(
     *proposers: Proposer,
     person: FakePrompter | None = None,
     rule: Mapping[str, Any] | None = FULL,
@@ -72,7 +72,7 @@ def bench_of(
     scripts: Any = None,
     **more: Any,
 ) -> Bench:
-    """One cycle in which all are called, in order, and one in which the model ends."""
+    """A turn that calls all tools in one cycle, and then ends."""
     tools = [proposer.tool for proposer in proposers]
     whole = merge(OPUS, config or {})
     for tool in tools if rule is not None else ():

@@ -40,7 +40,7 @@ async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
     assert bench.loop.interrupt_count == 0
 
 
-def asking(name: str, question: str) -> PythonTool:
+def make_asking_tool(name: str, question: str) -> PythonTool:
     def ask(ctx: ToolContext) -> Outcome:
         if question not in ctx.answers:
             return NeedsInput(Question.boolean(question, f"{question}?"))
@@ -51,7 +51,7 @@ def asking(name: str, question: str) -> PythonTool:
 
 async def test_call_ids_with_dots_get_separate_inquiries() -> None:
     calls = reply(call("one", "a.b", index=1), call("two", "a", index=2))
-    tools = [asking("one", "c"), asking("two", "b.c")]
+    tools = [make_asking_tool("one", "c"), make_asking_tool("two", "b.c")]
     person = FakePrompter(forever, yes("stop"))
     bench = Bench([calls], tools, person)
     task = asyncio.create_task(bench.run())
@@ -69,7 +69,7 @@ async def test_inquiries_of_calls_with_one_id_are_numbered() -> None:
     config = for_tool("t", questions={"sure": {"target": "assistant"}})
     other = MockInquiryBackend({"same.sure.1": True, "same.sure.2": False})
     calls = reply(call("t", "same", index=1), call("t", "same", index=2))
-    bench = Bench([calls, DONE], [asking("t", "sure")], config=config, inquiry=other)
+    bench = Bench([calls, DONE], [make_asking_tool("t", "sure")], config=config, inquiry=other)
     await bench.run()
     assert [(inquiry.id, inquiry.number) for inquiry, _ in other.asked] == [
         ("same.sure.1", 1),

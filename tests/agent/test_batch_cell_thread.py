@@ -1,4 +1,4 @@
-"""Interrupts that cut functions in the cell."""
+"""Interrupts of functions in the cell."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,
     Slow,
-    acting,
     contents,
+    interrupt_config,
     menus,
 )
 from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    make_result_tool,
     reply,
 )
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
@@ -54,7 +55,7 @@ async def test_restart_runs_a_cut_function_again() -> None:
     cell = Cell()
     tool = PythonTool(lambda: "at last", name="t")
     person = FakePrompter(yes("restart"))
-    bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=acting())
+    bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=interrupt_config())
     bench.loop.cell = cell
     assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "at last")]
@@ -79,7 +80,9 @@ async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None
             pass
 
     tool = PythonTool(lambda: "at last", name="t")
-    bench = Bench([reply(call("t")), DONE], tools=[tool], config=acting(tool_call="restart"))
+    bench = Bench(
+        [reply(call("t")), DONE], tools=[tool], config=interrupt_config(tool_call="restart")
+    )
     bench.loop.cell = Cell()
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
@@ -100,7 +103,7 @@ async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) ->
             decided.set()
 
     tool = PythonTool(lambda: "never", name="t")
-    config = acting(tool_call=choice)
+    config = interrupt_config(tool_call=choice)
     bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
     bench.loop.cell = Cell()
     async with asyncio.timeout(5):
@@ -111,7 +114,7 @@ async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) ->
 
 
 class CutCell:
-    """A cell's thread on which every interrupt cuts the function that runs.
+    """A cell's thread on which every interrupt ends the running function.
 
     The turn learns of the cut only after it learned of the interrupt, the worst order.
     """
@@ -132,17 +135,19 @@ class CutCell:
         self.released += 1
 
 
-def cutting(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
-    """Return a turn whose tool `hold` runs in the cell and is cut by the interrupt."""
+def make_cell_bench(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
+    """Return a turn whose tool `hold` runs in the cell, where an interrupt ends it."""
     slow = Slow()
     tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
-    bench = Bench([reply(*calls), DONE], tools=tools, person=person, config=config or acting())
+    bench = Bench(
+        [reply(*calls), DONE], tools=tools, person=person, config=config or interrupt_config()
+    )
     bench.loop.cell = cell = CutCell()
     return bench, slow, cell
 
 
-async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
-    """Run the turn, interrupt it when ready holds, and cut the functions in the cell."""
+async def interrupt_functions(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
+    """Run the turn, interrupt it when `ready` holds, and end the functions in the cell."""
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard and ready())
     bench.loop.interrupt()
@@ -161,8 +166,8 @@ ALONE = ["Tell the model something …", "Run hold again", "End the turn"]
 @pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])
 async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) -> None:
     person = FakePrompter(CANCELLED if closed else yes("stop"))
-    bench, _, cell = cutting(person, HOLD)
-    end = await cut(bench, cell, lambda: True)
+    bench, _, cell = make_cell_bench(person, HOLD)
+    end = await interrupt_functions(bench, cell, lambda: True)
     assert menus(person) == [ALONE]
     assert end.status == ("completed" if closed else "interrupted")
     told = f"{STOPPED} The user chose to continue." if closed else CANCELLATION
@@ -175,8 +180,8 @@ async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
         return yes("continue")
 
     person = FakePrompter(choose)
-    bench, slow, cell = cutting(person, HOLD, SLOW)
-    assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
+    bench, slow, cell = make_cell_bench(person, HOLD, SLOW)
+    assert (await interrupt_functions(bench, cell, lambda: slow.runs)).status == "completed"
     assert menus(person) == [TWO_RUN]
     assert contents(bench) == [
         ("c1", f"{STOPPED} The user chose to continue."),
@@ -187,7 +192,7 @@ async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
 
 
 async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None:
-    bench, _, cell = cutting(FakePrompter(yes("stop")), HOLD)
+    bench, _, cell = make_cell_bench(FakePrompter(yes("stop")), HOLD)
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard)
     bench.loop.interrupt()
@@ -196,10 +201,6 @@ async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None
     cell.heard[0].set()
     async with asyncio.timeout(5):
         assert (await task).status == "interrupted"
-
-
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
 
 
 async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stopped() -> None:
@@ -212,7 +213,7 @@ async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stoppe
             pass
 
     person = FakePrompter(away="no kernel")
-    bench = Bench([reply(call("t"))], tools=[returning("x")], person=person)
+    bench = Bench([reply(call("t"))], tools=[make_result_tool("x")], person=person)
     bench.loop.cell = Cell()
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of(ToolCallResponse)

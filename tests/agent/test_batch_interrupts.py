@@ -29,11 +29,11 @@ from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
 from tests.agent.interrupted_turns import (
     Slow,
-    acting,
-    answering,
     contents,
+    gated_reply,
     has_said,
-    interrupted,
+    interrupt_config,
+    interrupt_twice,
     menus,
     one_interrupt,
 )
@@ -41,6 +41,7 @@ from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    make_result_tool,
     reply,
 )
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
@@ -51,11 +52,11 @@ SLOW_RUNS = ["Continue", "Tell the model something …", "Run slow again", "End 
 CALLS = reply(call("slow", "c1", index=1), call("fast", "c2", index=2))
 
 
-def with_tools(person: FakePrompter, *scripts: Any, config: Partial | None = None) -> Any:
+def make_tool_bench(person: FakePrompter, *scripts: Any, config: Partial | None = None) -> Any:
     """Return a turn whose first response calls a slow and a fast tool, and the slow tool."""
     slow = Slow()
     fast = PythonTool(lambda: "fast is done", name="fast")
-    config = acting() if config is None else config
+    config = interrupt_config() if config is None else config
     bench = Bench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
     return bench, slow, lambda: slow.runs and bench.shown_of(ToolEnds)
 
@@ -66,7 +67,7 @@ async def test_continue_waits_for_running_tools() -> None:
         return yes("continue")
 
     person = FakePrompter(choose)
-    bench, slow, ready = with_tools(person, DONE)
+    bench, slow, ready = make_tool_bench(person, DONE)
     end = await one_interrupt(bench, ready)
     assert end.status == "completed"
     assert contents(bench) == [("c1", "slow is done"), ("c2", "fast is done")]
@@ -75,7 +76,7 @@ async def test_continue_waits_for_running_tools() -> None:
 
 async def test_reply_is_the_response_of_cancelled_calls() -> None:
     person = FakePrompter(yes("reply"), yes("Use the other one."))
-    bench, slow, ready = with_tools(person, DONE)
+    bench, slow, ready = make_tool_bench(person, DONE)
     end = await one_interrupt(bench, ready)
     words = "Tool run cancelled by user with a custom message:\n\nUse the other one."
     assert contents(bench) == [("c1", words), ("c2", "fast is done")]
@@ -86,7 +87,7 @@ async def test_reply_is_the_response_of_cancelled_calls() -> None:
 
 
 async def test_blank_reply_uses_the_cancellation_response() -> None:
-    bench, _, ready = with_tools(FakePrompter(yes("reply"), yes("")), DONE)
+    bench, _, ready = make_tool_bench(FakePrompter(yes("reply"), yes("")), DONE)
     await one_interrupt(bench, ready)
     assert contents(bench)[0] == ("c1", CANCELLATION)
     assert bench.turn.text == "Done."
@@ -100,10 +101,10 @@ async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
         slow.gate.set()
         return yes("run")
 
-    config: Any = acting()
+    config: Any = interrupt_config()
     config["conversation"] = {"tools": {"slow": {"run": "ask"}}}
     person = FakePrompter(yes("run"), choose, allow)
-    bench, slow, ready = with_tools(person, DONE, config=config)
+    bench, slow, ready = make_tool_bench(person, DONE, config=config)
     end = await one_interrupt(bench, ready)
     assert end.status == "completed"
     assert (slow.runs, slow.cleaned) == (2, 2)
@@ -116,7 +117,7 @@ async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
 
 
 async def test_stop_cancels_running_tools_and_ends_the_turn() -> None:
-    bench, slow, ready = with_tools(FakePrompter(yes("stop")))
+    bench, slow, ready = make_tool_bench(FakePrompter(yes("stop")))
     end = await one_interrupt(bench, ready)
     assert (end.status, slow.cleaned) == ("interrupted", 1)
     assert contents(bench) == [("c1", CANCELLATION), ("c2", "fast is done")]
@@ -136,7 +137,7 @@ async def test_configured_action_for_tools_needs_no_menu(
     action: str, status: str, first: str
 ) -> None:
     person = FakePrompter(*([yes("Hm.")] if action == "respond" else []))
-    bench, slow, ready = with_tools(person, DONE, config=acting(tool_call=action))
+    bench, slow, ready = make_tool_bench(person, DONE, config=interrupt_config(tool_call=action))
     task = asyncio.create_task(bench.run())
     await until(ready)
     bench.loop.interrupt()
@@ -151,7 +152,7 @@ async def test_configured_action_for_tools_needs_no_menu(
 
 
 async def test_interrupt_without_a_user_ends_the_turn() -> None:
-    bench, _, ready = with_tools(FakePrompter(away="no kernel"))
+    bench, _, ready = make_tool_bench(FakePrompter(away="no kernel"))
     end = await one_interrupt(bench, ready)
     assert end.status == "interrupted"
     assert contents(bench) == [("c1", f"{STOPPED} The turn was ended."), ("c2", "fast is done")]
@@ -170,7 +171,7 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
     person = FakePrompter(forever, yes("continue"), yes(True))
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [asking_tool("a"), asking_tool("b")]
-    bench = Bench([calls, DONE], tools=tools, person=person, config=acting())
+    bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
@@ -185,7 +186,7 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
 async def test_menu_names_the_call_whose_question_was_closed() -> None:
     person = FakePrompter(forever, yes("continue"))
     calls = reply(call("a"))
-    bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=acting())
+    bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=interrupt_config())
     await one_interrupt(bench, lambda: person.asked)
     assert person.asked[-1].text == "Interrupted: a"
     assert menus(person) == [["Continue", "Tell the model something …", "End the turn"]]
@@ -197,7 +198,7 @@ async def test_waiting_prompts_are_dropped_when_the_batch_is_cut(choice: str) ->
     person = FakePrompter(forever, *answers[choice])
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [asking_tool("a"), asking_tool("b")]
-    bench = Bench([calls, DONE], tools=tools, person=person, config=acting())
+    bench = Bench([calls, DONE], tools=tools, person=person, config=interrupt_config())
     await one_interrupt(bench, lambda: person.asked)
     outcomes = [(r.id, r.outcome, r.metadata.get("end")) for r in bench.of(InquiryResponse)]
     assert outcomes[:2] == [
@@ -211,7 +212,7 @@ async def test_waiting_prompts_are_dropped_when_the_batch_is_cut(choice: str) ->
 
 
 async def test_interrupt_at_the_end_of_the_answer_reaches_its_tools() -> None:
-    bench, slow, _ = with_tools(FakePrompter(yes("stop")))
+    bench, slow, _ = make_tool_bench(FakePrompter(yes("stop")))
     loop = asyncio.get_running_loop()
 
     def on_change() -> None:
@@ -228,10 +229,10 @@ async def test_interrupt_at_the_end_of_the_answer_reaches_its_tools() -> None:
 
 
 async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
-    config: Any = acting()
+    config: Any = interrupt_config()
     config["conversation"] = {"tools": {"slow": {"run": "ask"}}}
     person = FakePrompter(yes("run"), yes("restart"), yes("skip"))
-    bench, slow, ready = with_tools(person, DONE, config=config)
+    bench, slow, ready = make_tool_bench(person, DONE, config=config)
     await one_interrupt(bench, ready)
     assert slow.runs == 1
     assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
@@ -259,7 +260,7 @@ async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) 
         [reply(call("stubborn")), DONE],
         tools=[PythonTool(stubborn)],
         person=FakePrompter(yes("restart")),
-        config=acting(),
+        config=interrupt_config(),
     )
     end = await one_interrupt(bench, lambda: runs)
     assert end.status == "completed"
@@ -271,7 +272,7 @@ async def test_interrupted_permission_is_reported_as_not_run() -> None:
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [PythonTool(forever, name="a"), PythonTool(lambda: "x", name="b")]
     person = FakePrompter(forever, NotAnswered("timed_out", "form"))
-    bench = Bench([calls], tools=tools, person=person, config={**acting(), **config})
+    bench = Bench([calls], tools=tools, person=person, config={**interrupt_config(), **config})
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "interrupted"
     assert contents(bench) == [
@@ -289,7 +290,9 @@ async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> N
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]
     person = FakePrompter(forever, yes(choice), say_it)
-    bench = Bench([calls, DONE], tools=tools, person=person, config={**acting(), **config})
+    bench = Bench(
+        [calls, DONE], tools=tools, person=person, config={**interrupt_config(), **config}
+    )
     await one_interrupt(bench, lambda: person.asked)
     told = "The tool ran. Its result is not delivered: an interrupt came first."
     assert contents(bench) == [("c1", told), ("c2", told)]
@@ -335,18 +338,14 @@ async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
     shown: list[Any] = []
     person = FakePrompter(look)
     if phase == "streaming":
-        bench = Bench([answering(asyncio.Event())], person=person, config=acting())
+        bench = Bench([gated_reply(asyncio.Event())], person=person, config=interrupt_config())
         end = await one_interrupt(bench, has_said(bench))
     else:
-        bench, _, ready = with_tools(person)
+        bench, _, ready = make_tool_bench(person)
         end = await one_interrupt(bench, ready)
     assert end.status == "interrupted"
     heard = [event for event in shown if isinstance(event, InterruptReceived)]
     assert heard == [InterruptReceived(), InterruptReceived("menu")]
-
-
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
 
 
 async def test_interrupt_cancels_running_threads_and_keeps_finished_results() -> None:
@@ -358,9 +357,9 @@ async def test_interrupt_cancels_running_threads_and_keeps_finished_results() ->
 
     tool = PythonTool(slow, thread=True)
     calls = [call("slow", "c1", index=1), call("fast", "c2", index=2)]
-    bench = Bench([reply(*calls)], tools=[tool, returning("x", name="fast")])
+    bench = Bench([reply(*calls)], tools=[tool, make_result_tool("x", name="fast")])
     try:
-        await interrupted(bench, lambda: bench.shown_of(ToolEnds))
+        await interrupt_twice(bench, lambda: bench.shown_of(ToolEnds))
     finally:
         hold.set()
     contents = [(r.id, r.content, r.is_error) for r in bench.of(ToolCallResponse)]
@@ -373,7 +372,7 @@ async def test_response_of_a_cancelled_call_is_configurable() -> None:
 
     config = for_tool("slow", cancellation_response="Stop.")
     bench = Bench([reply(call("slow"))], tools=[PythonTool(slow)], config=config)
-    await interrupted(bench, lambda: bench.shown_of(ToolBegins))
+    await interrupt_twice(bench, lambda: bench.shown_of(ToolBegins))
     assert bench.of(ToolCallResponse)[0].content == "Stop."
 
 

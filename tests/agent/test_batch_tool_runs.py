@@ -25,7 +25,7 @@ def contents_of(bench: Bench) -> list[str]:
     return [response.content for response in bench.of(ToolCallResponse)]
 
 
-def saying(content: str, *, fails: bool = False) -> PythonTool:
+def make_result_tool(content: str, *, fails: bool = False) -> PythonTool:
     def t() -> Outcome | str:
         return Failure(content) if fails else content
 
@@ -35,7 +35,7 @@ def saying(content: str, *, fails: bool = False) -> PythonTool:
 @pytest.mark.parametrize("fails", [False, True])
 async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     content = "a" * 40 + "b" * 1000 + "c" * 40
-    bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
+    bench = Bench([reply(call("t")), DONE], [make_result_tool(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
     said = f"999 of 1080 characters are omitted here. {READ_REST_HINT}"
@@ -52,7 +52,7 @@ async def test_result_is_truncated_above_the_configured_length() -> None:
         (for_tool("t", result_max_chars=0), 200_000, True),
     ]
     for config, length, kept in rows:
-        bench = Bench([reply(call("t")), DONE], [saying("x" * length)], config=config)
+        bench = Bench([reply(call("t")), DONE], [make_result_tool("x" * length)], config=config)
         await bench.run()
         assert (contents_of(bench) == ["x" * length]) is kept
         assert (LEFT_OUT in contents_of(bench)[0]) is not kept
@@ -61,7 +61,7 @@ async def test_result_is_truncated_above_the_configured_length() -> None:
 async def test_delivery_prompt_shows_the_truncated_result() -> None:
     config = for_tool("t", result_max_chars=10, result="ask")
     person = FakePrompter(yes("deliver"))
-    bench = Bench([reply(call("t")), DONE], [saying("x" * 99)], person, config)
+    bench = Bench([reply(call("t")), DONE], [make_result_tool("x" * 99)], person, config)
     await bench.run()
     [prompt] = person.asked
     assert isinstance(prompt, ActionPrompt)

@@ -1,4 +1,4 @@
-"""Compaction in a turn: on request, at a bound, after an error of length."""
+"""Compaction in a turn: on request, at a limit, after an error about the length."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TOO_LONG = ProviderError("the prompt is too long", kind="too_long", status=400)
 SUMMARY = "Summary of earlier turns."
 
 
-def earlier(turns: int = 3) -> list[dict[str, Any]]:
-    """Turns with a call each, whose result is long."""
+def make_earlier_turns(turns: int = 3) -> list[dict[str, Any]]:
+    """Return turns with one call each, with long results."""
     long = {**result(), "content": "long " * 400}
     return [each for _ in range(turns) for each in (START, ASKED, called(), long, SAID)]
 
@@ -49,11 +49,11 @@ def bench(
     config: Partial | None = None,
     record: list[dict[str, Any]] | None = None,
 ) -> tuple[Bench, EventProvider]:
-    """A turn after `record`, and the provider that is asked for summaries."""
+    """Return a turn after `record`, and the provider of summaries."""
     made = Bench(
         scripts,
         person=person or FakePrompter(away="headless"),
-        stream=new_stream(*(earlier() if record is None else record)),
+        stream=new_stream(*(make_earlier_turns() if record is None else record)),
         config=config or {},
         tools=[PythonTool(fetch)],
     )
@@ -200,7 +200,7 @@ async def test_long_turns_are_summarized_in_parts() -> None:
 async def test_summary_of_a_single_long_turn_is_given_up() -> None:
     made, summarizer = bench(
         [TOO_LONG], person=FakePrompter(yes("summarise")), summaries=[[TOO_LONG], [TOO_LONG]],
-        record=earlier(1),
+        record=make_earlier_turns(1),
     )  # fmt: skip
     with pytest.raises(ProviderError):
         await made.run("Now?")
@@ -238,7 +238,7 @@ async def test_automatic_compaction_is_shown_in_one_line() -> None:
 
 async def test_automatic_compaction_frees_a_tenth_of_the_bound() -> None:
     small = [START, ASKED, {**SAID, "message": "word " * 40}]
-    record = [*small, *earlier(1)]
+    record = [*small, *make_earlier_turns(1)]
     config = auto(max_tokens=900)
     made, summarizer = bench(reply(say("Done.")), config=config, record=record)
     await made.run("Now?")
@@ -332,7 +332,7 @@ async def test_tokens_of_an_interrupted_summary_are_recorded() -> None:
 
     end, _ = await asyncio.gather(made.run("Now?"), interrupt())
     assert end.status == "interrupted"
-    [entry] = made.entries[len(earlier()) :]
+    [entry] = made.entries[len(make_earlier_turns()) :]
     [took] = read_usage(entry.metadata)
     assert took.tokens.input_tokens == 700
 

@@ -28,8 +28,8 @@ from tests.agent.proposers import (
     TO_GPT,
     UNATTENDED,
     Proposer,
-    bench_of,
     count_resolves,
+    make_bench,
     notices,
     responses,
     shown_texts,
@@ -46,7 +46,7 @@ from tests.support.fakes import FakePrompter, for_tool, until, yes
 async def test_approved_change_is_one_entry_of_the_record() -> None:
     change = Success("Changed.", config=TO_GPT, unset=["assistant.name"])
     person = FakePrompter(APPLY)
-    bench = bench_of(Proposer(change), person=person)
+    bench = make_bench(Proposer(change), person=person)
     await bench.run()
     [delta] = bench.of(ConfigDelta)
     assert delta.delta == {"assistant": {"model": {"id": {"provider": "openai", "name": "gpt-x"}}}}
@@ -64,14 +64,14 @@ async def test_approved_change_is_one_entry_of_the_record() -> None:
 
 async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
     tool = Proposer(Success("Changed.", config=NAMED))
-    bench = bench_of(tool, person=FakePrompter(replace(APPLY, by="Bo")))
+    bench = make_bench(tool, person=FakePrompter(replace(APPLY, by="Bo")))
     await bench.run()
     [delta] = bench.of(ConfigDelta)
     assert [one.by for one in proposed_by(delta)] == ["Bo"]
     assert by_tools(proposed_by(delta)) == ["by tool change (applied by Bo, form)"]
     assert bench.shown_of(ChangeEnds)[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
-    bench = bench_of(tool, person=FakePrompter(*ada))
+    bench = make_bench(tool, person=FakePrompter(*ada))
     await bench.run()
     shown = bench.shown_of(ChangeEnds)[0]
     assert (shown.applied, shown.person) == (False, "Ada")
@@ -79,7 +79,7 @@ async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
 
 @pytest.mark.req("R078-31", "R078-48", "R078-82", "R078-129", "R078-136")
 async def test_change_is_not_sent_to_the_model() -> None:
-    bench = bench_of(Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(APPLY))
+    bench = make_bench(Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(APPLY))
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     raw = response.to_raw()
@@ -101,7 +101,7 @@ async def test_change_is_not_sent_to_the_model() -> None:
 @pytest.mark.req("R078-77", "R078-95")
 async def test_rejected_change_and_its_content_leave_no_trace() -> None:
     tool = Proposer(Success("It is Bo now.", config=NAMED), Success("It stays."))
-    bench = bench_of(tool, person=FakePrompter(REJECT))
+    bench = make_bench(tool, person=FakePrompter(REJECT))
     await bench.run()
     assert responses(bench) == {"c0": "It stays."}
     assert not bench.of(ConfigDelta)
@@ -113,7 +113,7 @@ async def test_rejected_change_and_its_content_leave_no_trace() -> None:
 async def test_empty_proposal_changes_and_resolves_nothing() -> None:
     empty: list[Any] = [None, {}, {"assistant": {"name": None}}]
     for config in empty:
-        bench = bench_of(Proposer(Success("Fine.", config=config)))
+        bench = make_bench(Proposer(Success("Fine.", config=config)))
         resolved = count_resolves(bench)
         await bench.run()
         assert responses(bench) == {"c0": "Fine."}
@@ -124,7 +124,7 @@ async def test_empty_proposal_changes_and_resolves_nothing() -> None:
 @pytest.mark.req("R078-81")
 @pytest.mark.parametrize("away", [None, "this notebook runs headless"], ids=["there", "away"])
 async def test_unattended_change_is_applied_with_and_without_a_user(away: str | None) -> None:
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(away=away), rule=UNATTENDED
     )
     await bench.run()
@@ -139,7 +139,7 @@ async def test_unattended_change_is_applied_with_and_without_a_user(away: str | 
 async def test_change_to_confirm_is_rejected_without_a_user() -> None:
     tool = Proposer(Success("Bo it is.", config=NAMED), Success("It stays Ada."))
     person = FakePrompter(away="this notebook runs headless")
-    bench = bench_of(tool, person=person)
+    bench = make_bench(tool, person=person)
     await bench.run()
     assert person.asked == []
     assert responses(bench) == {"c0": "It stays Ada."}
@@ -154,7 +154,7 @@ async def test_change_to_confirm_is_rejected_without_a_user() -> None:
 
 
 async def test_tool_that_repeats_its_proposal_without_a_user_is_stopped() -> None:
-    bench = bench_of(Proposer(Success("Bo.", config=NAMED)), person=FakePrompter(away="headless"))
+    bench = make_bench(Proposer(Success("Bo.", config=NAMED)), person=FakePrompter(away="headless"))
     await bench.run()
     assert len(bench.shown_of(ChangeEnds)) == 3
     assert notices(bench) == [NOT_APPLIED] * 3 + [EXHAUSTED.format("change")]
@@ -162,7 +162,7 @@ async def test_tool_that_repeats_its_proposal_without_a_user_is_stopped() -> Non
 
 async def test_strict_turn_ends_when_no_user_can_confirm() -> None:
     tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
-    bench = bench_of(tool, person=FakePrompter(away="headless"), strict=True)
+    bench = make_bench(tool, person=FakePrompter(away="headless"), strict=True)
     with pytest.raises(PromptUnavailable, match="a decision needs a user"):
         await bench.run()
     assert responses(bench) == {"c0": "It stays."}
@@ -171,7 +171,7 @@ async def test_strict_turn_ends_when_no_user_can_confirm() -> None:
 async def test_form_that_times_out_confirms_nothing() -> None:
     timed_out = NotAnswered("timed_out", "form")
     tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
-    bench = bench_of(tool, person=FakePrompter(timed_out))
+    bench = make_bench(tool, person=FakePrompter(timed_out))
     await bench.run()
     rejection = tool.rejections[1]
     assert rejection is not None
@@ -182,7 +182,7 @@ async def test_form_that_times_out_confirms_nothing() -> None:
 @pytest.mark.req("R078-12", "R078-39", "R078-40")
 async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
     tool, person = Proposer(Success("Seen.")), FakePrompter()
-    bench = bench_of(tool, person=person, rule={"path": "assistant.model", "read": True})
+    bench = make_bench(tool, person=person, rule={"path": "assistant.model", "read": True})
     await bench.run()
     assert person.asked == []
     [ctx] = tool.told
@@ -203,14 +203,14 @@ async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
 async def test_right_to_change_does_not_include_reading() -> None:
     for capability in ("write", "delete"):
         tool = Proposer(Success("Blind."))
-        await bench_of(tool, rule={"path": "assistant", capability: True}).run()
+        await make_bench(tool, rule={"path": "assistant", capability: True}).run()
         assert tool.told[0].config == {}
 
 
 @pytest.mark.req("R078-7", "R078-42")
 async def test_tool_without_grants_sees_and_changes_nothing() -> None:
     tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
-    bench = bench_of(tool, rule=None)
+    bench = make_bench(tool, rule=None)
     await bench.run()
     assert [ctx.config for ctx in tool.told] == [None, None]
     rejection = tool.rejections[1]
@@ -236,7 +236,7 @@ async def test_runs_of_a_batch_see_the_configuration_as_it_began() -> None:
         reply(call("first", "c2")),
         DONE,
     ]
-    bench = bench_of(first, second, person=FakePrompter(APPLY, REJECT), scripts=scripts)
+    bench = make_bench(first, second, person=FakePrompter(APPLY, REJECT), scripts=scripts)
     await bench.run()
     assert [name(ctx) for ctx in second.told] == ["Ada", "Ada"]
     assert [name(ctx) for ctx in first.told] == ["Ada", "Bo"]
@@ -251,7 +251,7 @@ async def test_tool_that_modifies_its_context_changes_nothing() -> None:
 
     tool = Proposer(spoil, Success("It stays."))
     options = for_tool("change", options={"deep": {"n": 1}})
-    await bench_of(tool, person=FakePrompter(REJECT), config=options).run()
+    await make_bench(tool, person=FakePrompter(REJECT), config=options).run()
     assert tool.told[1].config["assistant"]["name"] == "Ada"  # type: ignore[index,call-overload]
     assert tool.told[1].options == {"deep": {"n": 1}}
     assert tool.told[1].access["config"]  # type: ignore[index,call-overload]
@@ -260,14 +260,14 @@ async def test_tool_that_modifies_its_context_changes_nothing() -> None:
 @pytest.mark.req("R078-13")
 async def test_permission_to_run_and_approval_of_the_change_are_separate() -> None:
     person = FakePrompter(yes("run"), APPLY)
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)), person=person, config=for_tool("change", run="ask")
     )
     await bench.run()
     assert shown_texts(person)[0] == "Run Python change tool?"
     assert len(person.asked) == 2
     person = FakePrompter(yes("run"))
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", run="ask"),
@@ -281,7 +281,7 @@ async def test_permission_to_run_and_approval_of_the_change_are_separate() -> No
 @pytest.mark.req("R078-34", "R078-98", "R078-104", "R078-100", "R078-102")
 async def test_change_is_decided_before_the_result() -> None:
     person = FakePrompter(REJECT, APPLY, yes("deliver"))
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", result="ask"),
@@ -307,7 +307,7 @@ async def test_change_is_decided_before_the_result() -> None:
 async def test_change_is_applied_whether_or_not_the_result_is_delivered(
     result: str, ends: list[Any], content: str
 ) -> None:
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)),
         person=FakePrompter(APPLY, *ends),
         config=for_tool("change", result=result),
@@ -338,7 +338,7 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
     first = Proposer(change, name="first")
     others = [Proposer(ask, name=name) for name in ("second", "third")]
     person = FakePrompter(open_gate, yes(), APPLY)
-    bench = bench_of(first, *others, person=person)
+    bench = make_bench(first, *others, person=person)
     await bench.run()
     assert [type(prompt) for prompt in person.asked] == [
         QuestionPrompt,
@@ -359,7 +359,7 @@ async def test_approved_change_is_recorded_when_the_batch_ends() -> None:
         seen.append("Bo" in stored or "config_delta" in stored)
         return Success("Slow.")
 
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Done.", config=NAMED), name="first"),
         Proposer(slow, name="second"),
         person=FakePrompter(APPLY),
@@ -396,7 +396,7 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
         return run
 
     style = {"path": "style", "write": True, "apply": "unattended"}
-    bench = bench_of(
+    bench = make_bench(
         Proposer(after("a", "b", "c"), name="a"),
         Proposer(after("b", "c"), name="b"),
         Proposer(after("c"), name="c"),
@@ -415,7 +415,7 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
 @pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])
 async def test_proposal_of_current_values_needs_no_prompt(away: str | None) -> None:
     tool = Proposer(Success("Fine.", config={"assistant": {"name": "Ada"}}))
-    bench = bench_of(tool, person=FakePrompter(away=away))
+    bench = make_bench(tool, person=FakePrompter(away=away))
     await bench.run()
     assert responses(bench) == {"c0": "Fine."}
     assert tool.rejections == [None]
@@ -426,7 +426,7 @@ async def test_proposal_of_current_values_needs_no_prompt(away: str | None) -> N
 async def test_applied_change_wins_over_a_proposal_of_current_values() -> None:
     new = Proposer(Success("Bo.", config=NAMED), name="new")
     same = Proposer(Success("Ada.", config={"assistant": {"name": "Ada"}}), name="same")
-    bench = bench_of(same, new, person=FakePrompter(APPLY))
+    bench = make_bench(same, new, person=FakePrompter(APPLY))
     await bench.run()
     assert bench.app_config().assistant.name == "Bo"
     assert set(responses(bench).values()) == {"Bo.", "Ada."}

@@ -25,7 +25,7 @@ from tests.agent.proposers import (
     TO_GPT,
     UNATTENDED,
     Proposer,
-    bench_of,
+    make_bench,
     notices,
     reloaded,
     responses,
@@ -38,7 +38,7 @@ MENU: Partial = {"interrupt": {"escalation_cooldown_secs": 0}}
 
 
 def two_tools(*ends: Any, **more: Any) -> tuple[Bench, Proposer, list[bool]]:
-    """One that changes the name, another that waits for good, and an interrupt between them."""
+    """Two tools: one changes the name, the other waits forever. An interrupt comes in between."""
     gone = [False]
 
     async def wait(_: ToolContext) -> Success:
@@ -49,7 +49,7 @@ def two_tools(*ends: Any, **more: Any) -> tuple[Bench, Proposer, list[bool]]:
 
     first = Proposer(Success("It is Bo.", config=NAMED), name="first")
     second = Proposer(wait, name="second")
-    bench = bench_of(first, second, person=FakePrompter(*ends), config=MENU, **more)
+    bench = make_bench(first, second, person=FakePrompter(*ends), config=MENU, **more)
     return bench, first, gone
 
 
@@ -73,7 +73,7 @@ async def test_continue_keeps_approved_changes() -> None:
         gate.set()
         return yes("continue")
 
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED), name="first"),
         Proposer(later, name="second"),
         person=FakePrompter(APPLY, go_on, APPLY),
@@ -107,7 +107,7 @@ async def test_stop_commits_approved_changes() -> None:
 
 @pytest.mark.req("R078-120", "R078-121")
 async def test_restart_discards_approved_changes_and_runs_their_calls_again() -> None:
-    """The call that was done runs again too: its response tells of a change that is not made."""
+    """The finished call runs again, because its response describes the discarded change."""
     bench, first, gone = two_tools(APPLY, yes("restart"), REJECT)
     first._outcomes.append(Success("It is Bo.", config=NAMED))
     first._outcomes.append(Success("It stays Ada."))
@@ -147,7 +147,7 @@ async def test_interrupted_answer_keeps_changes_of_earlier_batches() -> None:
         await forever()
 
     scripts = [reply(call("change", "c0")), [*say("Half")[:1], stall]]
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)),
         person=FakePrompter(APPLY, yes("abort")),
         config=MENU,
@@ -195,7 +195,7 @@ async def test_internal_error_leaves_a_response_for_every_call(
 
     monkeypatch.setattr("jp_nb.agent.config_changes.review_proposal", fail)
     change = Success("Bo.", config=NAMED)
-    bench = bench_of(Proposer(change, name="first"), Proposer(change, name="second"))
+    bench = make_bench(Proposer(change, name="first"), Proposer(change, name="second"))
     with pytest.raises(LookupError):
         await bench.run()
     assert set(responses(bench)) == {"c0", "c1"}
@@ -218,7 +218,7 @@ def asking_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
 
     first = Proposer(Success("It is Bo.", config=NAMED), name="first")
     person = FakePrompter(APPLY, interrupted, *ends)
-    bench = bench_of(
+    bench = make_bench(
         first,
         Proposer(ask, name="second"),
         person=person,
@@ -262,7 +262,7 @@ async def test_interrupted_change_prompt_returns_before_later_questions() -> Non
 
     person = FakePrompter(open_prompt, yes("continue"), APPLY, yes())
     change = Proposer(Success("Bo.", config=NAMED), name="first")
-    bench = bench_of(change, Proposer(ask, name="second"), person=person, config=MENU)
+    bench = make_bench(change, Proposer(ask, name="second"), person=person, config=MENU)
     await bench.run()
     texts = shown_texts(person)
     assert ["delta" in text for text in texts] == [True, False, True, False]
@@ -271,7 +271,7 @@ async def test_interrupted_change_prompt_returns_before_later_questions() -> Non
 
 @pytest.mark.parametrize("rule", [FULL, UNATTENDED], ids=["ask", "unattended"])
 async def test_proposal_made_during_cancellation_is_dropped(rule: Any) -> None:
-    """It cannot run again, and no user can agree: its result is dropped."""
+    """The tool cannot run again, and the user cannot approve."""
     begun = asyncio.Event()
 
     async def stubborn(_: ToolContext) -> Success:
@@ -283,7 +283,7 @@ async def test_proposal_made_during_cancellation_is_dropped(rule: Any) -> None:
         raise AssertionError
 
     tool = Proposer(stubborn)
-    bench = bench_of(tool, person=FakePrompter(yes("stop")), rule=rule, config=MENU)
+    bench = make_bench(tool, person=FakePrompter(yes("stop")), rule=rule, config=MENU)
     task = asyncio.create_task(bench.run())
     await begun.wait()
     bench.loop.interrupt()
@@ -302,6 +302,6 @@ async def test_change_prompt_is_dropped_when_the_batch_is_cut(choice: str) -> No
 
     ends: list[Any] = [open_prompt, yes(choice), *([APPLY] if choice == "restart" else [])]
     person = FakePrompter(*ends)
-    bench = bench_of(Proposer(Success("Bo.", config=NAMED)), person=person, config=MENU)
+    bench = make_bench(Proposer(Success("Bo.", config=NAMED)), person=person, config=MENU)
     await bench.run()
     assert len(bench.of(ConfigDelta)) == (choice == "restart")

@@ -24,8 +24,8 @@ from tests.agent.proposers import (
     TO_GPT,
     UNATTENDED,
     Proposer,
-    bench_of,
     count_resolves,
+    make_bench,
     reloaded,
     responses,
 )
@@ -45,7 +45,7 @@ async def test_next_request_is_sent_to_the_new_model() -> None:
     other = EventProvider(reply(call("again", "c1")), reply(say("Hello.")))
     tool = Proposer(Success("Switched.", config=TO_GPT))
     again = Proposer(Success("Fine."), name="again")
-    bench = bench_of(
+    bench = make_bench(
         tool, again, person=FakePrompter(APPLY), models={"openai/gpt-x": other},
         scripts=[reply(call("change", "c0"))],
     )  # fmt: skip
@@ -67,7 +67,7 @@ async def test_next_request_has_the_new_tools_and_instructions() -> None:
     }
     tools = {"path": "conversation.tools.*.enable", "write": True, "apply": "unattended"}
     prompt = {"path": "assistant.system_prompt", "write": True, "apply": "unattended"}
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config=config)),
         Proposer(Success("."), name="other"),
         rule=tools,
@@ -89,7 +89,7 @@ async def test_tool_choice_is_forced_again_only_if_it_changed() -> None:
     choices = [(None, "auto"), ("none", "none"), ("required", "auto"), ("change", "change")]
     for choice, second in choices:
         config: Any = {"assistant": {"name": "Bo", "tool_choice": choice}}
-        bench = bench_of(
+        bench = make_bench(
             Proposer(Success("Set.", config=config)),
             rule=UNATTENDED,
             config={"assistant": {"tool_choice": "required"}},
@@ -100,7 +100,7 @@ async def test_tool_choice_is_forced_again_only_if_it_changed() -> None:
 
 
 async def test_unattended_change_without_effect_is_recorded() -> None:
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config={"assistant": {"name": "Ada"}})), rule=UNATTENDED
     )
     resolved = count_resolves(bench)
@@ -114,7 +114,7 @@ async def test_configuration_that_does_not_resolve_ends_the_turn() -> None:
     locked = {"conversation": {"tools": {"change": {"enable": {"state": False,
               "allow_toggle": "never"}}}}, "assistant": {"tool_choice": "change"}}  # fmt: skip
     enable = {"path": "conversation.tools.*.enable", "write": True, "apply": "unattended"}
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Locked.", config=locked)),
         rule=UNATTENDED,
         config=for_tool("change", access={"config": [enable]}),
@@ -146,7 +146,7 @@ async def test_error_of_an_unusable_model_names_the_change(
 ) -> None:
     gone = [ProviderError("It cannot be used.", status=status)]
     other = EventProvider(gone)
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config=config)),
         rule=UNATTENDED,
         models={"openai/gpt-x": other},
@@ -166,14 +166,14 @@ async def test_error_of_an_unusable_model_names_the_change(
 
 
 class NoSchemas(EventProvider):
-    """A model that gives no structured answers."""
+    """A provider without structured responses."""
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         raise UsageError("no structured answers here")
 
 
 async def test_model_without_structured_answers_cannot_be_chosen() -> None:
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config=TO_GPT)),
         rule=UNATTENDED,
         models={"openai/gpt-x": NoSchemas()},
@@ -188,7 +188,7 @@ async def test_model_without_structured_answers_cannot_be_chosen() -> None:
 async def test_later_errors_do_not_name_the_change() -> None:
     gone = [ProviderError("It cannot be used.", status=404)]
     other = EventProvider(reply(call("again", "c1")), gone)
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config=TO_GPT)),
         Proposer(Success("Fine."), name="again"),
         rule=UNATTENDED,
@@ -203,7 +203,7 @@ async def test_error_of_an_unreachable_server_names_the_change() -> None:
     down = [ProviderError("no route", kind="connect")]
     server: Any = {"providers": {"llm": {"openai": {"base_url": "http://127.0.0.1:1"}}}}
     rule = {"path": "providers.llm", "write": True, "apply": "unattended"}
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config=server)),
         person=FakePrompter(APPLY),
         rule=rule,
@@ -224,7 +224,7 @@ async def test_model_name_alone_keeps_the_provider_of_an_alias() -> None:
         "assistant": {"model": {"id": "fast"}},
         "providers": {"llm": {"aliases": {"fast": "openai/gpt-o"}}},
     }
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Set.", config={"assistant": {"model": {"id": {"name": "gpt-x"}}}})),
         person=FakePrompter(APPLY),
         rule={"path": "assistant.model.id.name", "write": True},
@@ -248,7 +248,7 @@ async def test_questions_are_sent_to_the_model_of_their_cycle() -> None:
 
     backends = [MockInquiryBackend({"c0.sure.1": True}), MockInquiryBackend({"c2.sure.1": True})]
     asks = Proposer(ask, ask, ask, ask, name="asks")
-    bench = bench_of(
+    bench = make_bench(
         asks,
         Proposer(Success("Bo.", config=NAMED)),
         rule=UNATTENDED,
@@ -278,7 +278,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
         "openai/gpt-x": EventProvider(reply(say("Second."))),
     }
     tool = Proposer(Success("Switched.", config=TO_GPT))
-    bench = bench_of(tool, rule=UNATTENDED, models=models)
+    bench = make_bench(tool, rule=UNATTENDED, models=models)
     await bench.run()
     stream = reloaded(bench)
     again = build_context(stream, bench.projection.providers())

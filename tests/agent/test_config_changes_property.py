@@ -102,7 +102,7 @@ def refused(random: Random) -> Proposed:
 
 
 def no_change(random: Random) -> Proposed:
-    """Return a change that changes nothing."""
+    """Return a change without an effect."""
     config: Any = random.choice([None, {}, {"assistant": {"name": None}}, {"assistant": {}}])
     return Proposed(config)
 
@@ -274,7 +274,7 @@ class Batches:
                 raise RuntimeError("a fault of ours")
 
     def _released(self) -> None:
-        """An interrupt was carried out; a restart makes void what was approved in the batch."""
+        """Record the effect of an interrupt. A restart discards the approved changes."""
         if self.person.choices and self.person.choices[-1] == "restart":
             batch = len(self._answered())
             self.approved = [one for one in self.approved if _batch(one[0]) < batch]

@@ -18,7 +18,7 @@ from tests.agent.proposers import (
     REJECT,
     SURE,
     Proposer,
-    bench_of,
+    make_bench,
     notices,
     responses,
     shown_texts,
@@ -37,7 +37,7 @@ FORBIDDEN = Success("Hidden.", config={"style": {"tool_call": {"show": False}}})
 @pytest.mark.req("R078-79", "R078-83", "R078-84", "R078-88")
 async def test_tool_reads_the_reason_of_each_rejection() -> None:
     tool = Proposer(BOGUS, FORBIDDEN, Success("Bo.", config=NAMED), Success("It stays."))
-    bench = bench_of(tool, person=FakePrompter(REJECT))
+    bench = make_bench(tool, person=FakePrompter(REJECT))
     await bench.run()
     told = tool.rejections
     assert told[0] is None
@@ -67,7 +67,7 @@ async def test_run_after_a_rejection_keeps_its_answers() -> None:
 
     tool = Proposer(propose)
     config = for_tool("change", options={"depth": 2})
-    bench = bench_of(
+    bench = make_bench(
         tool, person=FakePrompter(yes(), REJECT, REJECT, APPLY), config=config,
         scripts=[reply(call("change", "c0", text='{"n": 7}')), DONE],
     )  # fmt: skip
@@ -88,7 +88,7 @@ async def test_rejection_is_passed_to_the_tool_until_the_call_ends() -> None:
         return Failure("I give up.") if ctx.answers else NeedsInput(SURE)
 
     tool = Proposer(step)
-    bench = bench_of(tool, person=FakePrompter(yes()))
+    bench = make_bench(tool, person=FakePrompter(yes()))
     await bench.run()
     assert [r and r.reason for r in tool.rejections] == [None, "invalid_config", "invalid_config"]
     assert responses(bench) == {"c0": "I give up."}
@@ -97,7 +97,7 @@ async def test_rejection_is_passed_to_the_tool_until_the_call_ends() -> None:
 @pytest.mark.req("R078-90", "R078-92", "R078-93", "R078-94", "R078-96", "R078-135")
 async def test_fourth_rejection_ends_the_call() -> None:
     tool = Proposer(BOGUS)
-    bench = bench_of(tool)
+    bench = make_bench(tool)
     await bench.run()
     assert len(tool.told) == 4
     [response] = bench.of(ToolCallResponse)
@@ -120,7 +120,7 @@ async def test_fourth_rejection_ends_the_call() -> None:
 @pytest.mark.req("R078-89", "R078-92")
 async def test_fourth_proposal_may_still_be_applied() -> None:
     tool = Proposer(BOGUS, BOGUS, BOGUS, Success("Bo.", config=NAMED))
-    bench = bench_of(tool, person=FakePrompter(APPLY))
+    bench = make_bench(tool, person=FakePrompter(APPLY))
     await bench.run()
     assert responses(bench) == {"c0": "Bo."}
     assert len(bench.of(ConfigDelta)) == 1
@@ -133,7 +133,7 @@ async def test_rejections_of_all_kinds_are_counted_together() -> None:
         return NeedsInput(SURE)
 
     tool = Proposer(BOGUS, asks, FORBIDDEN, Success("Bo.", config=NAMED), BOGUS)
-    bench = bench_of(tool, person=FakePrompter(yes(), REJECT))
+    bench = make_bench(tool, person=FakePrompter(yes(), REJECT))
     await bench.run()
     assert len(tool.told) == 5  # four proposals, and one run that asked
     assert notices(bench)[-1] == EXHAUSTED.format("change")
@@ -152,7 +152,7 @@ LAST_ERRORS: list[tuple[Success, list[Any], str]] = [
 
 async def test_model_reads_the_last_rejection_in_short() -> None:
     for last, ends, error in LAST_ERRORS:
-        bench = bench_of(Proposer(last), person=FakePrompter(*ends))
+        bench = make_bench(Proposer(last), person=FakePrompter(*ends))
         await bench.run()
         [response] = bench.of(ToolCallResponse)
         assert response.content.endswith(f"\nLast error: {error}")
@@ -160,14 +160,14 @@ async def test_model_reads_the_last_rejection_in_short() -> None:
 
 @pytest.mark.parametrize("result", ["ask", "skip"])
 async def test_final_rejection_is_delivered_in_every_result_mode(result: str) -> None:
-    bench = bench_of(Proposer(BOGUS), config=for_tool("change", result=result))
+    bench = make_bench(Proposer(BOGUS), config=for_tool("change", result=result))
     await bench.run()
     assert responses(bench)["c0"].startswith("Tool 'change' failed to produce")
 
 
 async def test_permission_is_asked_once_for_all_runs_of_a_call() -> None:
     person = FakePrompter(yes("run"))
-    await bench_of(
+    await make_bench(
         Proposer(BOGUS, Success("No.")), person=person, config=for_tool("change", run="ask")
     ).run()
     assert len(person.asked) == 1
@@ -194,7 +194,7 @@ async def test_refused_change_is_shown_to_the_user_without_a_prompt(
     proposed: Success, lines: str
 ) -> None:
     person = FakePrompter()
-    bench = bench_of(Proposer(proposed, Success("No.")), person=person)
+    bench = make_bench(Proposer(proposed, Success("No.")), person=person)
     await bench.run()
     told = f"⚠ Tool 'change' proposed {lines}\nChange not applied, tool re-invoked."
     assert notices(bench) == [told]
@@ -203,7 +203,7 @@ async def test_refused_change_is_shown_to_the_user_without_a_prompt(
 
 @pytest.mark.req("R078-134")
 async def test_change_that_the_user_rejects_is_shown() -> None:
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED), Success("No.")), person=FakePrompter(REJECT)
     )
     await bench.run()
@@ -214,7 +214,7 @@ async def test_change_that_the_user_rejects_is_shown() -> None:
 
 async def test_change_by_a_hidden_tool_is_shown() -> None:
     person = FakePrompter(APPLY)
-    bench = bench_of(
+    bench = make_bench(
         Proposer(Success("Bo.", config=NAMED)),
         person=person,
         config=for_tool("change", style={"hidden": True}),

@@ -29,7 +29,7 @@ from tests.agent.proposers import (
     REJECT,
     UNATTENDED,
     Proposer,
-    bench_of,
+    make_bench,
     notices,
     responses,
     reviewed,
@@ -44,7 +44,7 @@ from tests.support.fakes import CANCELLED, FakePrompter, for_tool
 
 
 class Builtin(ToolDefaults):
-    """A builtin that oversteps."""
+    """A built-in tool that proposes a change without permission."""
 
     async def run(self, arguments: Any, context: ToolContext, cell: Any) -> Outcome:
         return Success("Done it.", config=NAMED, unset=["assistant.name"])
@@ -220,7 +220,7 @@ async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -
     people = (FakePrompter(REJECT), "user_rejected"), (FakePrompter(away="x"), UNCONFIRMED)
     for person, reason in people:
         tool = Proposer(Success("Set.", config=REACHING_OUT[0]), Success("Not set."))
-        bench = bench_of(tool, person=person, rule=None, config=granted)
+        bench = make_bench(tool, person=person, rule=None, config=granted)
         before = bench.app_config()
         await bench.run()
         assert [r.reason for r in tool.rejections if r] == [reason]

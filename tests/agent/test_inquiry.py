@@ -1,4 +1,4 @@
-"""Inquiries: the paused thread, the request, the answer, errors."""
+"""Inquiries: the context with the paused call, the request, the answer, errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def inquiry(
     return ModelInquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
-def waiting(provider: str = "test") -> RequestContext:
+def waiting_context(provider: str = "test") -> RequestContext:
     """A conversation whose model has just called the tool `rename`."""
     return make_context(
         user("Rename a.txt, with backups."),
@@ -72,18 +72,18 @@ def waiting(provider: str = "test") -> RequestContext:
     )
 
 
-def data(value: Any) -> list[ProviderEvent]:
+def structured_events(value: Any) -> list[ProviderEvent]:
     """Events of a structured answer."""
     text = value if isinstance(value, str) else json.dumps(value)
     return reply([TextPart(0, "structured", text[:3]), TextPart(0, "structured", text[3:])])
 
 
-def answering(answer: Any, *, id_: str = ID) -> list[ProviderEvent]:
-    return data({"inquiry_id": id_, "answer": answer})
+def answer_events(answer: Any, *, id_: str = ID) -> list[ProviderEvent]:
+    return structured_events({"inquiry_id": id_, "answer": answer})
 
 
 class Backend:
-    """The real backend over a provider; waits are noted and not made."""
+    """The real backend over a provider. It records waits without waiting."""
 
     def __init__(self, *scripts: Any, provider: Provider | None = None, **settings: Any) -> None:
         self.provider = EventProvider(*scripts)
@@ -97,7 +97,7 @@ class Backend:
 
     async def ask(self, question: Question = SURE, thread: RequestContext | None = None) -> Any:
         asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
-        return await self.real.inquire(thread or waiting(), asked)
+        return await self.real.inquire(thread or waiting_context(), asked)
 
     async def failure(self, question: Question = SURE) -> str:
         with pytest.raises(InquiryError) as caught:
@@ -146,7 +146,7 @@ def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
 
 @pytest.mark.req("R028-15", "R028-20", "R028-21")
 def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
-    thread = waiting()
+    thread = waiting_context()
     before = list(thread.items)
     question = SURE.with_context("a.txt\nb.txt")
     copy = with_open_question(thread, inquiry(question))
@@ -168,7 +168,7 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
 
 @pytest.mark.req("R028-21")
 def test_paused_thread_answers_other_open_calls() -> None:
-    thread = waiting()
+    thread = waiting_context()
     for entry in (called("call_2", "rename"), called("call_3", "look"), result("call_3", "seen")):
         thread.add(entry, "test")
     assert responses(with_open_question(thread, inquiry())) == [
@@ -220,12 +220,12 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
     parameters = ModelParameters(temperature=0.5)
     limits = RequestConfig(stream_idle_timeout_secs=20, max_response_bytes=99)
     backend = Backend(
-        answering(True),
+        answer_events(True),
         tools=tools,
         conversation_id="jp-c1",
         model={"system": ("Be brief.", "Really."), "parameters": parameters, "request": limits},
     )
-    thread = waiting()
+    thread = waiting_context()
     assert await backend.ask(thread=thread) is True
     [(request, sent)] = backend.provider.requests
     assert sent[: len(thread)] == entries(thread)
@@ -249,9 +249,9 @@ async def test_inquiry_is_one_structured_request_with_the_conversation() -> None
 async def test_answer_has_the_type_of_the_question() -> None:
     rows: list[tuple[Question, Any]] = [(SURE, True), (SURE, False), (KEEP, "drop"), (NAME, "")]
     for question, answer in rows:
-        got = await Backend(answering(answer)).ask(question)
+        got = await Backend(answer_events(answer)).ask(question)
         assert (got, type(got)) == (answer, type(answer))
-    assert await Backend(data({"answer": True})).ask() is True, "the id may be missing"
+    assert await Backend(structured_events({"answer": True})).ask() is True, "the id may be missing"
 
 
 async def test_first_structured_response_is_the_answer() -> None:
@@ -282,7 +282,7 @@ async def test_unfit_answer_is_a_failure(subtests: pytest.Subtests) -> None:
     ]
     for question, value, reason in rows:
         with subtests.test(question=question, value=value):
-            backend = Backend(data(value))
+            backend = Backend(structured_events(value))
             error = await backend.failure(question)
             assert error == f"Failed to extract answer from structured response: {reason}"
             assert backend.slept == []
@@ -302,7 +302,7 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
         ("max_tokens", None, "the answer reached the token limit and is incomplete"),
     ]
     for reason, detail, told in rows:
-        backend = Backend([*answering(True)[:-1], Finished(reason, detail)])
+        backend = Backend([*answer_events(True)[:-1], Finished(reason, detail)])
         assert await backend.failure() == f"LLM provider error: {told}"
         assert backend.slept == []
 
@@ -312,14 +312,14 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
 
 @pytest.fixture(autouse=True)
 def _without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for retries without a random part."""
+    """Remove the random part of pauses."""
     monkeypatch.setattr("jp_nb.agent.response.random.uniform", lambda low, high: 0.0)
 
 
 @pytest.mark.req("R028-12")
 async def test_transient_errors_are_retried_with_growing_waits() -> None:
-    cut = answering(False)[:-1]  # a stream without its end
-    backend = Backend([BROKEN], cut, [*cut, BROKEN], answering(True))
+    cut = answer_events(False)[:-1]  # a stream without its end
+    backend = Backend([BROKEN], cut, [*cut, BROKEN], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == [1.0, 2.0, 4.0]
     assert len({id(request.thread) for request in backend.requests}) == 1
@@ -336,7 +336,7 @@ async def test_inquiry_fails_after_three_retries() -> None:
 @pytest.mark.req("R028-12")
 async def test_retry_after_is_honored_up_to_the_cap() -> None:
     hints = [ProviderError("busy", kind="rate_limit", retry_after=wait) for wait in (7, 400)]
-    backend = Backend([hints[0]], [hints[1]], answering(True))
+    backend = Backend([hints[0]], [hints[1]], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == [7.0, 30.0]
 
@@ -356,7 +356,7 @@ async def test_final_errors_are_not_retried() -> None:
 
 
 async def test_provider_that_corrects_its_request_is_called_again() -> None:
-    backend = Backend([Retry("stale")], answering(True))
+    backend = Backend([Retry("stale")], answer_events(True))
     assert await backend.ask() is True
     assert backend.slept == []
 
@@ -372,7 +372,7 @@ async def test_unsupported_schema_fails_before_the_request() -> None:
 
 async def test_tokens_of_every_attempt_are_counted() -> None:
     first: list[Any] = [Usage(input_tokens=5), BROKEN]
-    backend = Backend(first, [Usage(input_tokens=5, output_tokens=1), *answering(True)])
+    backend = Backend(first, [Usage(input_tokens=5, output_tokens=1), *answer_events(True)])
     await backend.ask()
     assert backend.usage == [Usage(input_tokens=5), Usage(input_tokens=5, output_tokens=1)]
 
@@ -410,7 +410,7 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
         await go.wait()
 
     def script(tool: str, answer: Any) -> list[Any]:
-        return [wait, *answering(answer, id_=f"tool_call.{tool}.call_{tool}")]
+        return [wait, *answer_events(answer, id_=f"tool_call.{tool}.call_{tool}")]
 
     provider = EventProvider(script("a", True), script("b", "drop"), script("c", "x"))
     backend = LlmInquiryBackend(InquiryModel(provider, "small"))
@@ -433,18 +433,21 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
 
 
 async def test_overrides_apply_by_tool_and_question() -> None:
-    own, other = EventProvider(answering("a"), answering("b")), EventProvider(answering(True))
+    own, other = (
+        EventProvider(answer_events("a"), answer_events("b")),
+        EventProvider(answer_events(True)),
+    )
     backend = LlmInquiryBackend(
         InquiryModel(own, "small", system=("Small.",)),
         {("rename", "sure"): InquiryModel(other, "large", system=("Large.",))},
     )
-    assert await backend.inquire(waiting(), inquiry()) is True
-    assert await backend.inquire(waiting(), inquiry(NAME)) == "a"
+    assert await backend.inquire(waiting_context(), inquiry()) is True
+    assert await backend.inquire(waiting_context(), inquiry(NAME)) == "a"
     elsewhere = ModelInquiry(
         "call_1.sure.1", "call_1", "look", NAME.model_copy(update={"id": "sure"})
     )
     with pytest.raises(InquiryError):  # asked, though the id is another tool's
-        await backend.inquire(waiting(), elsewhere)
+        await backend.inquire(waiting_context(), elsewhere)
     [(request, _)] = other.requests
     assert (request.model, request.system) == ("large", ("Large.",))
     assert [request.system for request, _ in own.requests] == [("Small.",)] * 2
@@ -456,10 +459,10 @@ async def test_overrides_apply_by_tool_and_question() -> None:
 @pytest.mark.req("R028-18")
 async def test_backends_are_interchangeable() -> None:
     backends: list[InquiryBackend] = [
-        Backend(answering(True)).real,
+        Backend(answer_events(True)).real,
         MockInquiryBackend({ID: True}),
     ]
-    thread = waiting()
+    thread = waiting_context()
     assert [await backend.inquire(thread, inquiry()) for backend in backends] == [True, True]
 
 
@@ -522,7 +525,7 @@ async def test_connection_error_hides_the_address(
 # --- over HTTP -----------------------------------------------------------------------------------
 
 
-def over_http(protocol: str, server: LoopbackServer) -> Provider:
+def make_http_provider(protocol: str, server: LoopbackServer) -> Provider:
     return create_provider(protocol, {"base_url": server.url, "base_url_env": None})
 
 
@@ -547,7 +550,7 @@ async def test_request_over_http_starts_like_the_conversations_own(protocol: str
     system = ("Be brief.", "Really.")
     main = make_context(user("Rename a.txt."), provider=protocol)
     with LoopbackServer(["Let me.", json.dumps({"inquiry_id": ID, "answer": "drop"})]) as server:
-        provider = over_http(protocol, server)
+        provider = make_http_provider(protocol, server)
         request = ModelRequest(model="m", thread=main, system=system, tools=tools)
         try:
             async for _ in provider.stream(request):
@@ -596,7 +599,7 @@ async def test_one_provider_serves_many_parallel_inquiries(protocol: str) -> Non
 
     main = make_context(user("Go."), *[called(f"call_{n}", "rename") for n in range(count)])
     with LoopbackServer(answer) as server:
-        provider = over_http(protocol, server)
+        provider = make_http_provider(protocol, server)
         backend = LlmInquiryBackend(InquiryModel(provider, "m"))
         asked = [inquiry(NAME, call=f"call_{n}") for n in range(count)]
         try:

@@ -24,12 +24,13 @@ from jp_nb.providers.registry import create_provider
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.python import PythonTool
-from tests.agent.counted_calls import calls, contents_of, counting
-from tests.agent.over_http import over_http, sent_calls, sent_results
+from tests.agent.counted_calls import calls, contents_of, make_counting_tool
+from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    make_result_tool,
     reply,
     say,
 )
@@ -37,13 +38,9 @@ from tests.support.fakes import FakePrompter, forever, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
-
-
 async def test_refused_answer_is_discarded() -> None:
     events: list[Any] = [*say("I will"), *call("t"), Finished("refused", "policy")]
-    bench = Bench([events], tools=[returning("x")])
+    bench = Bench([events], tools=[make_result_tool("x")])
     end = await bench.run()
     assert end.status == "completed"
     assert bench.kinds() == ["turn_start", "chat_request"]
@@ -78,7 +75,7 @@ async def test_blank_messages_and_keep_alives_are_ignored() -> None:
 LIMIT = Finished("max_tokens")
 
 
-def cut(*parts: Any) -> list[Any]:
+def truncated(*parts: Any) -> list[Any]:
     return [*(event for part in parts for event in part), LIMIT]
 
 
@@ -98,7 +95,8 @@ def shown(bench: Bench) -> str:
 
 async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
     bench = Bench(
-        [cut(say("The qu")), cut(say("ick br")), reply(say("own fox."))], continues_answers=True
+        [truncated(say("The qu")), truncated(say("ick br")), reply(say("own fox."))],
+        continues_answers=True,
     )
     assert (await bench.run()).status == "completed"
     assert messages(bench) == ["The qu", "ick br", "own fox."], "one entry for each response"
@@ -109,7 +107,7 @@ async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
 
 
 async def test_continuation_ends_after_the_maximum() -> None:
-    bench = Bench([cut(say(f"<{n}>")) for n in range(9)], continues_answers=True)
+    bench = Bench([truncated(say(f"<{n}>")) for n in range(9)], continues_answers=True)
     assert (await bench.run()).status == "completed"
     assert len(bench.provider.requests) == MAX_CONTINUATIONS + 1 == 6
     assert bench.turn.text == "<0><1><2><3><4><5>"
@@ -119,10 +117,10 @@ async def test_continuation_ends_after_the_maximum() -> None:
 @pytest.mark.parametrize(
     ("response", "continues_answers", "limits"),
     [
-        (cut(say("So far")), False, {}),
-        (cut([TextPart(0, "reasoning", "hm"), Flush(0)]), True, {}),
-        (cut(say("So far"), call("t")), True, {}),
-        (cut([Usage(output_tokens=9)], say("So far")), True, {"max_total_tokens": 8}),
+        (truncated(say("So far")), False, {}),
+        (truncated([TextPart(0, "reasoning", "hm"), Flush(0)]), True, {}),
+        (truncated(say("So far"), call("t")), True, {}),
+        (truncated([Usage(output_tokens=9)], say("So far")), True, {"max_total_tokens": 8}),
     ],
     ids=["switched off", "nothing said", "a call", "too many tokens"],
 )
@@ -146,14 +144,16 @@ async def test_continuation_omits_reasoning_and_repeated_text() -> None:
         Flush(1),
         Finished(),
     ]
-    bench = Bench([cut(say("It was once upon a time")), again], continues_answers=True)
+    bench = Bench([truncated(say("It was once upon a time")), again], continues_answers=True)
     await bench.run()
     assert bench.turn.text == shown(bench) == "It was once upon a time there"
     assert [r.kind for r in bench.of(ChatResponse)] == ["message", "message"]
 
 
 async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
-    bench = Bench([cut(say("and so on")), cut(say("and so on"))], continues_answers=True)
+    bench = Bench(
+        [truncated(say("and so on")), truncated(say("and so on"))], continues_answers=True
+    )
     await bench.run()
     assert (bench.turn.text, shown(bench).splitlines()[0]) == ("and so on", "and so on")
     assert len(bench.provider.requests) == 2
@@ -162,7 +162,9 @@ async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
 async def test_continuation_may_call_tools() -> None:
     tool = PythonTool(lambda: "x", name="t")
     bench = Bench(
-        [cut(say("Let me lo")), reply(say("ok."), call("t")), DONE], [tool], continues_answers=True
+        [truncated(say("Let me lo")), reply(say("ok."), call("t")), DONE],
+        [tool],
+        continues_answers=True,
     )
     await bench.run()
     assert bench.turn.text == "Let me look.\n\nDone."
@@ -171,14 +173,14 @@ async def test_continuation_may_call_tools() -> None:
 
 async def test_interrupted_continuation_keeps_all_parts() -> None:
     broken: list[Any] = [TextPart(0, "message", "two "), ProviderError("reset", kind="transient")]
-    bench = Bench([cut(say("one ")), broken, reply(say("three"))], continues_answers=True)
+    bench = Bench([truncated(say("one ")), broken, reply(say("three"))], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "one two three"
 
 
 async def test_refused_continuation_shows_the_recorded_text() -> None:
     refused: list[Any] = [TextPart(0, "message", " and bad"), Finished("refused")]
-    bench = Bench([cut(say("Good")), refused], continues_answers=True)
+    bench = Bench([truncated(say("Good")), refused], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "Good"
     assert bench.shown_of(DiscardText)
@@ -186,7 +188,7 @@ async def test_refused_continuation_shows_the_recorded_text() -> None:
 
 
 async def test_aborted_continuation_keeps_the_first_part() -> None:
-    bench = Bench([cut(say("one ")), [TextPart(0, "message", "two "), forever]],
+    bench = Bench([truncated(say("one ")), [TextPart(0, "message", "two "), forever]],
                   person=FakePrompter(yes("abort")), continues_answers=True)  # fmt: skip
     task = asyncio.create_task(bench.run())
     await until(lambda: ShowText("message", "two ") in bench.shown)
@@ -213,7 +215,7 @@ async def test_truncated_call_does_not_run(text: str) -> None:
 
 async def test_complete_call_at_the_token_limit_runs() -> None:
     tool = PythonTool(lambda: "x", name="t")
-    bench = Bench([cut(say("Now."), call("t")), DONE], tools=[tool])
+    bench = Bench([truncated(say("Now."), call("t")), DONE], tools=[tool])
     await bench.run()
     assert [r.content for r in bench.of(ToolCallResponse)] == ["x"]
 
@@ -235,12 +237,12 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
     with LoopbackServer(replies) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
         bench = Bench([], continues_answers=True)
-        over_http(bench, provider, "anthropic")
+        use_http_provider(bench, provider, "anthropic")
         again = Bench([], stream=bench.stream)
         try:
             await bench.run("Tell me.")
             again = Bench([], stream=bench.stream)
-            over_http(again, provider, "anthropic")
+            use_http_provider(again, provider, "anthropic")
             await again.run("Really?")
         finally:
             await provider.aclose()
@@ -254,7 +256,7 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
     assert said.replace(" ", "") == "Thequickbrownfox."
 
 
-def broken() -> ProviderError:
+def make_stream_error() -> ProviderError:
     return ProviderError("reset", kind="transient")
 
 
@@ -262,7 +264,7 @@ PART = TextPart(0, "message", "ick brown")
 
 
 async def test_continuation_that_breaks_off_stays_one_text() -> None:
-    scripts = [cut(say("The qu")), [PART, broken()], reply(say("ick brown fox"))]
+    scripts = [truncated(say("The qu")), [PART, make_stream_error()], reply(say("ick brown fox"))]
     bench = Bench(scripts, continues_answers=True)
     await bench.run()
     assert messages(bench) == ["The qu", "ick brown", " fox"]
@@ -272,9 +274,12 @@ async def test_continuation_that_breaks_off_stays_one_text() -> None:
 @pytest.mark.parametrize(
     ("scripts", "kept"),
     [
-        ([[PART, broken()]], "ick brown"),
-        ([cut(say("The qu")), [PART, broken()]], "The quick brown"),
-        ([[PART, broken()], [TextPart(0, "message", "fox"), broken()]], "ick brown\n\nfox"),
+        ([[PART, make_stream_error()]], "ick brown"),
+        ([truncated(say("The qu")), [PART, make_stream_error()]], "The quick brown"),
+        (
+            [[PART, make_stream_error()], [TextPart(0, "message", "fox"), make_stream_error()]],
+            "ick brown\n\nfox",
+        ),
     ],
 )
 async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
@@ -293,7 +298,7 @@ async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
 async def test_calls_of_one_answer_are_limited(
     made: int, ran: int, listed: int, more: str | None
 ) -> None:
-    tool, runs = counting()
+    tool, runs = make_counting_tool()
     request = RequestConfig(max_tool_calls=3)
     bench = Bench([reply(calls(made)), DONE], tools=[tool], request=request)
     assert (await bench.run()).status == "completed"
@@ -316,7 +321,7 @@ async def test_calls_of_one_answer_are_limited(
 
 
 async def test_without_a_limit_all_calls_run() -> None:
-    tool, runs = counting()
+    tool, runs = make_counting_tool()
     bench = Bench([reply(calls(150)), DONE], [tool], request=RequestConfig(max_tool_calls=0))
     await bench.run()
     assert len(runs) == 150
@@ -328,9 +333,9 @@ async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> Non
     many = tuple(ToolCall("t", {}, id=f"c{n}") for n in range(9))
     with LoopbackServer([Reply(tool_calls=many), "Done."]) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
-        tool, _ = counting()
+        tool, _ = make_counting_tool()
         bench = Bench([], tools=[tool], request=RequestConfig(max_tool_calls=2))
-        over_http(bench, provider, protocol)
+        use_http_provider(bench, provider, protocol)
         try:
             assert (await bench.run()).status == "completed"
         finally:
@@ -341,7 +346,7 @@ async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> Non
 
 
 async def test_surplus_call_with_bad_arguments_is_reported_as_surplus() -> None:
-    tool, _ = counting()
+    tool, _ = make_counting_tool()
     broken = call("t", "c1", index=2, text="[")
     bench = Bench([reply(calls(1), broken), DONE], [tool], request=RequestConfig(max_tool_calls=1))
     await bench.run()

@@ -24,10 +24,10 @@ from jp_nb.record.stream import NoAnswer, read_no_answer
 from jp_nb.tools.python import PythonTool
 from tests.agent.interrupted_turns import (
     CuttingCell,
-    acting,
-    answering,
+    gated_reply,
     has_said,
-    interrupted,
+    interrupt_config,
+    interrupt_twice,
     menus,
     one_interrupt,
 )
@@ -51,7 +51,7 @@ STREAMING = [
 async def test_continue_keeps_the_same_stream() -> None:
     gate = asyncio.Event()
     person = FakePrompter(yes("continue"))
-    bench = Bench([answering(gate)], person=person, config=acting())
+    bench = Bench([gated_reply(gate)], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -75,7 +75,7 @@ async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> 
         chosen.set()
         return yes("abort")
 
-    bench = Bench([answering(gate)], person=FakePrompter(choose), config=acting())
+    bench = Bench([gated_reply(gate)], person=FakePrompter(choose), config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert (end.status, chosen.is_set()) == ("interrupted", True)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
@@ -101,7 +101,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
             loop.call_soon(bench.loop.interrupt)  # before the answer may continue
 
     person = FakePrompter(choose, yes("abort"))
-    bench = Bench([answering(gate)], person=person, config=acting())
+    bench = Bench([gated_reply(gate)], person=person, config=interrupt_config())
     bench.loop.display = show
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
@@ -111,7 +111,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
 
 async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> None:
     gate = asyncio.Event()
-    response = answering(gate)
+    response = gated_reply(gate)
     response[2:] = [ProviderError("reset", kind="transient")]
 
     async def choose() -> PromptEnd:
@@ -123,7 +123,7 @@ async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> 
         return yes("continue")
 
     scripts = [response, reply(say(" the rest"))]
-    bench = Bench(scripts, person=FakePrompter(choose), config=acting())
+    bench = Bench(scripts, person=FakePrompter(choose), config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "completed"
     assert bench.turn.text == "So far\n\n the rest"
@@ -132,7 +132,7 @@ async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> 
 
 async def test_reply_is_sent_with_the_partial_answer() -> None:
     person = FakePrompter(yes("reply"), yes("Shorter, please."))
-    bench = Bench([[*say("So far")[:1], forever], DONE], person=person, config=acting())
+    bench = Bench([[*say("So far")[:1], forever], DONE], person=person, config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "completed"
     assert bench.kinds() == [
@@ -155,7 +155,7 @@ async def test_reply_is_sent_with_the_partial_answer() -> None:
 
 async def test_cancelled_or_blank_reply_returns_to_the_menu() -> None:
     person = FakePrompter(yes("reply"), CANCELLED, yes("reply"), yes("  "), yes("stop"))
-    bench = Bench([[*say("So far")[:1], forever]], person=person, config=acting())
+    bench = Bench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
     assert menus(person) == [STREAMING] * 3
@@ -164,7 +164,9 @@ async def test_cancelled_or_blank_reply_returns_to_the_menu() -> None:
 async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
     tool = PythonTool(lambda: "x", name="t")
     scripts: list[Any] = [reply(say("Before."), call("t")), [*say("So far")[:1], forever]]
-    bench = Bench(scripts, tools=[tool], person=FakePrompter(yes("abort")), config=acting())
+    bench = Bench(
+        scripts, tools=[tool], person=FakePrompter(yes("abort")), config=interrupt_config()
+    )
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
     assert bench.turn.text == "Before."
@@ -175,7 +177,7 @@ async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
 
 async def test_interrupt_of_the_stream_menu_ends_the_turn() -> None:
     person = FakePrompter(forever)
-    bench = Bench([[*say("So far")[:1], forever]], person=person, config=acting())
+    bench = Bench([[*say("So far")[:1], forever]], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -201,7 +203,9 @@ async def test_configured_action_for_streaming_needs_no_menu(
 ) -> None:
     gate = asyncio.Event()
     person = FakePrompter(*([yes("Hm.")] if action == "reply" else []))
-    bench = Bench([answering(gate), DONE], person=person, config=acting(streaming=action))
+    bench = Bench(
+        [gated_reply(gate), DONE], person=person, config=interrupt_config(streaming=action)
+    )
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -228,7 +232,7 @@ async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
         return yes("continue")
 
     broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
-    bench = Bench([broken, DONE], person=FakePrompter(choose), config=acting())
+    bench = Bench([broken, DONE], person=FakePrompter(choose), config=interrupt_config())
     bench.loop.sleep = wait
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("completed", "So far\n\nDone.")
@@ -240,7 +244,7 @@ async def test_next_turn_works_after_every_choice() -> None:
         gate.set()
         hold = asyncio.Event()
         response: list[Any] = [*say("So far")[:1], hold.wait, *reply(say("", index=9))]
-        bench = Bench([response], person=FakePrompter(yes(choice)), config=acting())
+        bench = Bench([response], person=FakePrompter(yes(choice)), config=interrupt_config())
         task = asyncio.create_task(bench.run())
         await until(has_said(bench))
         bench.loop.interrupt()
@@ -260,7 +264,7 @@ async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> N
         await forever()
 
     broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
-    bench = Bench([broken], person=FakePrompter(yes("abort")), config=acting())
+    bench = Bench([broken], person=FakePrompter(yes("abort")), config=interrupt_config())
     bench.loop.sleep = wait
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("interrupted", "So far")
@@ -280,7 +284,7 @@ async def test_second_interrupt_before_a_reply_is_sent_stops_the_turn() -> None:
 
     person = FakePrompter(yes("reply"), yes("Shorter, please."))
     script: list[Any] = [*say("So far")[:1], lingers]
-    bench = Bench([script, DONE], person=person, config=acting())
+    bench = Bench([script, DONE], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -300,7 +304,7 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
             await forever()  # a connection that does not close
 
     person = FakePrompter(yes("stop"))
-    bench = Bench([[*say("So far")[:1], stubborn]], person=person, config=acting())
+    bench = Bench([[*say("So far")[:1], stubborn]], person=person, config=interrupt_config())
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
@@ -317,7 +321,7 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
 async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
     arrived: list[Any] = [*say("All of it"), TextPart(1, "reasoning", "Hm"), *call("t", index=2)]
     bench = Bench([[Usage(output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]])
-    await interrupted(
+    await interrupt_twice(
         bench, lambda: bench.shown_of(ShowText)[-1:] == [ShowText("message", "and mo")]
     )
     texts = [r.message or r.reasoning for r in bench.of(ChatResponse)]
@@ -330,7 +334,7 @@ async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
 
 async def test_interrupt_before_any_content_marks_the_request_as_unanswered() -> None:
     bench = Bench([[forever]])
-    await interrupted(bench, lambda: bench.provider.requests)
+    await interrupt_twice(bench, lambda: bench.provider.requests)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
     assert read_no_answer(bench.entries[-1]) == NoAnswer("interrupted")
 

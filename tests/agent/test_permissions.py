@@ -32,6 +32,7 @@ from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    make_result_tool,
     reply,
     say,
 )
@@ -43,7 +44,7 @@ TOO_LATE = "Tool not run: the user did not answer in time."
 
 
 class Weather:
-    """A tool that notes its arguments."""
+    """A tool that records its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -55,8 +56,10 @@ class Weather:
         self.tool = PythonTool(weather)
 
 
-async def decided(*ends: Any, mode: str = "ask", calls: int = 1) -> tuple[Bench, Weather]:
-    """A turn in which weather is called and the person gives `ends`."""
+async def run_with_decisions(
+    *ends: Any, mode: str = "ask", calls: int = 1
+) -> tuple[Bench, Weather]:
+    """A turn that calls the tool `weather`, with these outcomes of prompts."""
     weather = Weather()
     made = [call("weather", f"c{n}", index=n, text=DELFT) for n in range(calls)]
     bench = Bench(
@@ -88,7 +91,7 @@ WHY = "Why should weather not run? (sent to the model)"
 
 
 async def test_permission_prompt_shows_arguments_and_choices() -> None:
-    bench, _ = await decided(yes("run"))
+    bench, _ = await run_with_decisions(yes("run"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
     assert prompt.exhibits == (PromptDetail("Arguments", {"city": "Delft"}),)
@@ -104,13 +107,13 @@ async def test_permission_prompt_shows_arguments_and_choices() -> None:
 
 
 async def test_printing_the_arguments_asks_again() -> None:
-    bench, weather = await decided(yes("print"), yes("run"))
+    bench, weather = await run_with_decisions(yes("print"), yes("run"))
     assert texts(bench.person.asked) == [ASK, ASK]
     assert len(weather.seen) == 1
 
 
 async def test_reason_of_a_skipped_call_is_reported_to_the_model() -> None:
-    bench, weather = await decided(yes("reason"), yes(" It is dry. "))
+    bench, weather = await run_with_decisions(yes("reason"), yes(" It is dry. "))
     assert texts(bench.person.asked) == [ASK, WHY]
     assert response(bench).content == "Tool skipped by user: It is dry."
     assert (response(bench).is_error, weather.seen) == (False, [])
@@ -132,7 +135,7 @@ async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None
     ]
     for ends, content in rows:
         with subtests.test(ends=ends):
-            bench, weather = await decided(*ends)
+            bench, weather = await run_with_decisions(*ends)
             assert (response(bench).content, response(bench).is_error) == (content, False)
             assert len(weather.seen) == (content == "rain in Delft")
             assert len(bench.person.asked) == len(ends)
@@ -140,7 +143,7 @@ async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None
 
 async def test_edited_arguments_run_and_are_recorded() -> None:
     edited = '{"city": "Gouda", "days": "3"}'
-    bench, weather = await decided(yes("edit"), yes(edited))
+    bench, weather = await run_with_decisions(yes("edit"), yes(edited))
     prompt = bench.person.asked[1]
     assert isinstance(prompt, QuestionPrompt)
     assert prompt.question.default == '{\n  "city": "Delft"\n}'
@@ -157,7 +160,7 @@ async def test_edited_arguments_run_and_are_recorded() -> None:
 
 
 async def test_unchanged_arguments_are_not_recorded_as_edited() -> None:
-    bench, _ = await decided(yes("edit"), yes(DELFT))
+    bench, _ = await run_with_decisions(yes("edit"), yes(DELFT))
     assert response(bench).metadata == {}
 
 
@@ -168,7 +171,7 @@ async def test_invalid_edit_is_asked_for_again_with_its_text() -> None:
         ('{"city": NaN}', "Invalid JSON: NaN is not a JSON number"),
         ("[" * 100_000, "Invalid JSON: "),
     ]:
-        bench, weather = await decided(yes("edit"), yes(typed), yes(DELFT))
+        bench, weather = await run_with_decisions(yes("edit"), yes(typed), yes(DELFT))
         again = bench.person.asked[2]
         assert isinstance(again, QuestionPrompt)
         assert (again.question.context or "").startswith(problem)
@@ -177,19 +180,19 @@ async def test_invalid_edit_is_asked_for_again_with_its_text() -> None:
 
 
 async def test_edit_mode_starts_with_the_arguments() -> None:
-    bench, weather = await decided(yes('{"city": "Gouda"}'), mode="edit")
+    bench, weather = await run_with_decisions(yes('{"city": "Gouda"}'), mode="edit")
     assert texts(bench.person.asked) == [EDIT]
     assert weather.seen == [{"city": "Gouda", "days": 1}]
 
 
 async def test_empty_edit_falls_back_to_the_permission_prompt() -> None:
-    bench, _ = await decided(yes(""), yes("run"), mode="edit")
+    bench, _ = await run_with_decisions(yes(""), yes("run"), mode="edit")
     assert texts(bench.person.asked) == [EDIT, ASK]
     assert response(bench).content == "rain in Delft"
 
 
 async def test_closed_edit_skips_the_call() -> None:
-    bench, weather = await decided(CANCELLED, mode="edit")
+    bench, weather = await run_with_decisions(CANCELLED, mode="edit")
     assert response(bench).content == "Tool skipped by user: Edit cancelled"
     assert weather.seen == []
 
@@ -198,14 +201,14 @@ async def test_closed_edit_skips_the_call() -> None:
     ("mode", "end"), [("ask", Unavailable("no page")), ("edit", RuntimeError("gone"))]
 )
 async def test_failed_permission_prompt_is_an_error(mode: str, end: Any) -> None:
-    bench, weather = await decided(end, mode=mode)
+    bench, weather = await run_with_decisions(end, mode=mode)
     assert response(bench).is_error
     assert 'conversation.tools.weather.run = "unattended"' in response(bench).content
     assert weather.seen == []
 
 
 async def test_steps_of_a_decision_keep_the_screen() -> None:
-    bench, _ = await decided(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
+    bench, _ = await run_with_decisions(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
     assert not any(map(asked_by, bench.person.asked))  # the tool has not even begun
     contents = [r.content for r in bench.of(ToolCallResponse)]
@@ -539,10 +542,6 @@ async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) 
     assert 0.05 <= ends.seconds < 0.45
 
 
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
-
-
 @pytest.mark.parametrize(
     ("decision", "contents"),
     [
@@ -564,7 +563,7 @@ async def test_decision_for_the_turn_also_answers_waiting_prompts(
     both = reply(call("t", "c1", index=1), call("t", "c2", index=2))
     bench = Bench(
         [both, reply(call("t", "c3")), DONE],
-        tools=[returning("x")],
+        tools=[make_result_tool("x")],
         person=person,
         config=for_tool("t", run="ask"),
     )
@@ -582,7 +581,7 @@ async def test_decision_for_the_turn_also_answers_waiting_prompts(
 )
 async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, content: str) -> None:
     bench = Bench(
-        [reply(call("t")), DONE], tools=[returning("secret")], config=for_tool("t", **config)
+        [reply(call("t")), DONE], tools=[make_result_tool("secret")], config=for_tool("t", **config)
     )
     await bench.run()
     [response] = bench.of(ToolCallResponse)
@@ -594,7 +593,7 @@ async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, conte
 async def test_decision_without_a_user_is_an_error_that_names_its_setting(setting: str) -> None:
     bench = Bench(
         [reply(call("t")), DONE],
-        tools=[returning("secret")],
+        tools=[make_result_tool("secret")],
         person=FakePrompter(away="no kernel"),
         config=for_tool("t", **{setting: "ask"}),
     )
@@ -615,7 +614,7 @@ async def test_decision_without_a_user_is_an_error_that_names_its_setting(settin
 async def test_failed_delivery_prompt_withholds_the_result() -> None:
     bench = Bench(
         [reply(call("t")), DONE],
-        tools=[returning("secret")],
+        tools=[make_result_tool("secret")],
         person=FakePrompter(RuntimeError("gone")),
         config=for_tool("t", result="ask"),
     )

@@ -183,7 +183,7 @@ def test_file_content_is_shown_as_counted_lines() -> None:
 
 
 class Reader:
-    """A console whose person reads everything, and answers `typed`."""
+    """A console with a user who reads everything, and answers `typed`."""
 
     def __init__(self, *typed: str) -> None:
         self.typed = list(typed)

@@ -32,7 +32,7 @@ Markup = Annotated[str, Field(json_schema_extra={"contentMediaType": "text/html;
 
 
 class Runner:
-    """Tools that note their arguments."""
+    """Tools that record their arguments."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -48,7 +48,9 @@ class Runner:
         self.tools = [PythonTool(run), PythonTool(many)]
 
 
-async def decided(name: str, arguments: dict[str, Any], *ends: Any) -> tuple[Bench, Runner]:
+async def run_with_decisions(
+    name: str, arguments: dict[str, Any], *ends: Any
+) -> tuple[Bench, Runner]:
     runner = Runner()
     bench = Bench(
         [reply(call(name, "c1", text=json.dumps(arguments))), reply(say("Done."))],
@@ -68,7 +70,7 @@ def exhibits(bench: Bench, number: int = 0) -> tuple[PromptDetail, ...]:
 
 async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
     given = {"times": 2, "code": CODE, "page": "<b>"}
-    bench, runner = await decided("many", given, yes("run"))
+    bench, runner = await run_with_decisions("many", given, yes("run"))
     assert exhibits(bench) == (
         PromptDetail("code (python)", CODE, "python"),
         PromptDetail("page (html)", "<b>", "html"),
@@ -78,7 +80,7 @@ async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
 
 
 async def test_edited_text_argument_runs() -> None:
-    bench, runner = await decided("run", {"code": CODE}, yes("edit"), yes("print(2)"))
+    bench, runner = await run_with_decisions("run", {"code": CODE}, yes("edit"), yes("print(2)"))
     edit = bench.person.asked[1]
     assert isinstance(edit, QuestionPrompt)
     assert (edit.question.text, edit.question.default) == ("code (python) of run:", CODE)
@@ -92,11 +94,11 @@ async def test_edited_text_argument_runs() -> None:
 async def test_text_arguments_are_edited_before_the_others() -> None:
     given = {"code": "1", "page": "<b>"}
     ends = [yes("edit"), yes("2"), yes("<i>"), yes('{"times": }'), yes('{"times": 3}')]
-    bench, runner = await decided("many", given, *ends)
+    bench, runner = await run_with_decisions("many", given, *ends)
     asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
     assert asked == ["code (python) of many:", "page (html) of many:"]
     assert runner.seen == [("2", "<i>", 1)]
-    bench, runner = await decided("many", {**given, "times": 2}, *ends)
+    bench, runner = await run_with_decisions("many", {**given, "times": 2}, *ends)
     asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
     assert asked[2:] == ["Other arguments of many, as JSON:"] * 2
     assert runner.seen == [("2", "<i>", 3)]
@@ -104,13 +106,13 @@ async def test_text_arguments_are_edited_before_the_others() -> None:
 
 @pytest.mark.parametrize("ends", [[CANCELLED], [yes(" ")]])
 async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
-    bench, runner = await decided("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
+    bench, runner = await run_with_decisions("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
     assert runner.seen == ["1"]
     assert exhibits(bench, 2) == (PromptDetail("code (python)", "1", "python"),)
 
 
 async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
-    bench, _ = await decided("run", {"code": CODE}, yes("run"))
+    bench, _ = await run_with_decisions("run", {"code": CODE}, yes("run"))
     asked, runs = bench.shown_of(ToolBegins)
     assert "print(1)" not in call_plain(asked, None)
     assert "run(code=…3 lines)" in call_plain(asked, None)
@@ -124,7 +126,7 @@ async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
 
 
 async def test_code_of_a_skipped_call_is_shown() -> None:
-    bench, runner = await decided("run", {"code": "rm()"}, yes("skip"))
+    bench, runner = await run_with_decisions("run", {"code": "rm()"}, yes("skip"))
     (asked,) = bench.shown_of(ToolBegins)
     assert "    rm()" in call_plain(asked, bench.shown_of(ToolEnds)[0])
     assert runner.seen == []

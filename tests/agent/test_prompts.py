@@ -32,7 +32,7 @@ def answers(tmp_path: Path, text: str) -> SessionAnswers:
     return found
 
 
-def deploying(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> Bench:
+def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> Bench:
     """A turn in which the model calls a tool that asks and then changes the configuration."""
 
     def deploy(ctx: ToolContext) -> Success | NeedsInput:
@@ -59,7 +59,7 @@ ALL = (
 )
 
 
-def of(bench: Bench, kind: type[Any]) -> list[Any]:
+def events_of(bench: Bench, kind: type[Any]) -> list[Any]:
     return [event for event in bench.shown if isinstance(event, kind)]
 
 
@@ -68,16 +68,18 @@ async def test_answers_file_decides_with_and_without_a_user(
     tmp_path: Path, away: str | None
 ) -> None:
     person = FakePrompter(away=away)
-    bench = deploying(tmp_path, ALL, person)
+    bench = make_deploy_bench(tmp_path, ALL, person)
     await bench.run()
     assert person.asked == []
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.is_error) == ("deployed", False)
-    assert [end.channel for end in of(bench, QuestionEnds) + of(bench, ChangeEnds)] == [
+    assert [
+        end.channel for end in events_of(bench, QuestionEnds) + events_of(bench, ChangeEnds)
+    ] == [
         "answers",
         "answers",
     ]
-    assert [notice.text for notice in of(bench, Notice)] == [
+    assert [notice.text for notice in events_of(bench, Notice)] == [
         "▸ a.toml, line 2 allows deploy to run",
         "▸ a.toml, line 8 allows the model to read the result of deploy",
     ]
@@ -95,7 +97,9 @@ async def test_answers_file_decides_with_and_without_a_user(
 async def test_answers_file_may_skip_each_step(tmp_path: Path, section: str, content: str) -> None:
     word = {"permissions": "run", "results": "deliver", "changes": "apply"}[section]
     person = FakePrompter()
-    bench = deploying(tmp_path, ALL.replace(f'deploy = "{word}"', 'deploy = "skip"'), person)
+    bench = make_deploy_bench(
+        tmp_path, ALL.replace(f'deploy = "{word}"', 'deploy = "skip"'), person
+    )
     await bench.run()
     assert person.asked == []
     [response] = bench.of(ToolCallResponse)
@@ -107,7 +111,7 @@ async def test_answers_file_may_skip_each_step(tmp_path: Path, section: str, con
 async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> None:
     without = ALL.replace("[questions.deploy]\nsure = true\n", "")
     person = FakePrompter(yes(True))
-    bench = deploying(tmp_path, without, person)
+    bench = make_deploy_bench(tmp_path, without, person)
     await bench.run()
     assert [prompt.question.id for prompt in person.asked] == ["sure"]
     [end] = bench.of(InquiryResponse)

@@ -48,7 +48,7 @@ def ask_user_bench(
     return Bench(scripts, person=person, config=config)
 
 
-def asking(
+def make_asking_tool(
     question: Question, *, name: str = "deploy", runs: list[Any] | None = None
 ) -> PythonTool:
     """A tool that asks `question` and returns the answer it was given."""
@@ -74,16 +74,16 @@ def tool_bench(
     """A turn in which the model calls a tool that asks `question`, once in each cycle."""
     partial = for_tool("deploy", questions={question.id: config}) if config else {}
     scripts = [reply(call("deploy", f"c{n}")) for n in range(1, cycles + 1)]
-    tool = asking(question, runs=runs)
+    tool = make_asking_tool(question, runs=runs)
     return Bench([*scripts, reply(say("Done."))], tools=[tool], person=person, config=partial)
 
 
-def the_response(bench: Bench) -> ToolCallResponse:
+def only_response(bench: Bench) -> ToolCallResponse:
     [response] = bench.of(ToolCallResponse)
     return response
 
 
-def the_end(bench: Bench) -> tuple[str, str | None]:
+def only_end(bench: Bench) -> tuple[str, str | None]:
     [entry] = bench.of(InquiryResponse)
     return entry.outcome, entry.reason
 
@@ -101,7 +101,7 @@ async def test_answer_is_the_result_and_the_turn_continues() -> None:
     end = await bench.run()
     assert end.status == "completed"
     assert [type(prompt) for prompt in person.asked] == [QuestionPrompt]
-    response = the_response(bench)
+    response = only_response(bench)
     assert (response.content, response.is_error) == (
         '{"answer_type":"boolean","answer":true}',
         False,
@@ -121,7 +121,7 @@ async def test_collaborator_who_answered_is_recorded_and_not_sent(
     named, unnamed = (bench.of(InquiryResponse)[0].metadata for bench in benches)
     assert named == {**unnamed, "by": "Bo"}
     assert [bench.shown_of(QuestionEnds)[0].by for bench in benches] == ["Bo", None]
-    read = [the_response(bench).content for bench in benches]
+    read = [only_response(bench).content for bench in benches]
     assert read[0] == read[1]
 
 
@@ -188,7 +188,7 @@ async def test_builtin_under_another_name_is_not_found() -> None:
     config = for_tool("mine", source="builtin.ask_user")
     bench = Bench([reply(call("mine", text=ASK)), reply(say("Oh."))], config=config)
     await bench.run()
-    response = the_response(bench)
+    response = only_response(bench)
     assert (response.content, response.is_error) == ("Tool not found: mine", True)
 
 
@@ -212,7 +212,7 @@ async def test_configured_answer_wins_over_everything() -> None:
         config: dict[str, JsonValue] = {"answer": answer, "target": target}
         bench = tool_bench(question, person=person, config=config, runs=runs)
         await bench.run()
-        assert the_response(bench).content == f"got {answer}"
+        assert only_response(bench).content == f"got {answer}"
         assert (person.asked, runs) == ([], [{}, {"sure": answer}])
         [entry] = bench.of(InquiryResponse)
         assert (entry.outcome, entry.answer) == ("answered", answer)
@@ -230,13 +230,13 @@ async def test_unfit_configured_answer_ends_the_call_and_names_its_setting() -> 
         runs: list[Any] = []
         bench = tool_bench(question, person=FakePrompter(), config={"answer": answer}, runs=runs)
         await bench.run()
-        response = the_response(bench)
+        response = only_response(bench)
         assert response.is_error
         assert response.content == (
             f"deploy: the configured conversation.tools.deploy.questions.sure.answer value {what}. "
             "Update the configuration; do not retry."
         )
-        assert the_end(bench) == ("cancelled", "invalid_static_answer")
+        assert only_end(bench) == ("cancelled", "invalid_static_answer")
         assert runs == [{}]
 
 
@@ -248,9 +248,9 @@ async def test_question_for_people_fails_at_once_without_a_user() -> None:
         bench = tool_bench(question, person=person, runs=runs)
         bench.inquiry = model = MockInquiryBackend()
         await bench.run()
-        response = the_response(bench)
+        response = only_response(bench)
         assert (response.content, response.is_error) == (E_NOTTY.format("deploy"), True)
-        assert the_end(bench) == ("cancelled", "no_prompt_backend")
+        assert only_end(bench) == ("cancelled", "no_prompt_backend")
         assert bench.of(InquiryResponse)[0].metadata == {"end": "unavailable"}
         assert (person.asked, model.asked, runs) == ([], [], [{}])
         assert bench.turn.text == "Done."
@@ -268,9 +268,9 @@ async def test_question_for_people_is_never_routed_to_a_model() -> None:
         bench = tool_bench(question, person=person, config={"target": target})
         bench.inquiry = model
         await bench.run()
-        response = the_response(bench)
+        response = only_response(bench)
         assert (response.content, response.is_error) == (E_ASSISTANT.format("deploy"), True)
-        assert the_end(bench) == ("cancelled", "assistant_routing_denied")
+        assert only_end(bench) == ("cancelled", "assistant_routing_denied")
         assert (person.asked, model.asked) == ([], [])
 
 
@@ -282,7 +282,7 @@ async def test_question_for_a_model_without_a_backend_is_an_error(
 ) -> None:
     bench = tool_bench(OPEN, person=FakePrompter(away=away), config=config)
     await bench.run()
-    response = the_response(bench)
+    response = only_response(bench)
     assert response.is_error
     assert response.content == (
         "The tool 'deploy' asked a follow-up question (\"Sure?\") that was routed to a secondary "
@@ -290,7 +290,7 @@ async def test_question_for_a_model_without_a_backend_is_an_error(
         "Error: No model is available to answer the question. You may retry the tool "
         "call or end the turn."
     )
-    assert the_end(bench) == ("cancelled", "backend_error")
+    assert only_end(bench) == ("cancelled", "backend_error")
 
 
 @pytest.mark.req("R083-99")
@@ -304,7 +304,7 @@ async def test_presence_of_a_user_is_checked_for_each_question() -> None:
     tool = PythonTool(leave, name="deploy")
     bench = Bench([reply(call("deploy")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
-    assert the_response(bench).content == E_NOTTY.format("deploy")
+    assert only_response(bench).content == E_NOTTY.format("deploy")
     assert person.asked == []
 
 
@@ -312,8 +312,8 @@ async def test_unavailable_prompt_is_routed_again() -> None:
     person = FakePrompter(Unavailable("the page went away"))
     bench = tool_bench(EXCLUSIVE, person=person)
     await bench.run()
-    assert the_response(bench).content == E_NOTTY.format("deploy")
-    assert the_end(bench) == ("cancelled", "no_prompt_backend")
+    assert only_response(bench).content == E_NOTTY.format("deploy")
+    assert only_end(bench) == ("cancelled", "no_prompt_backend")
 
 
 @pytest.mark.req("R083-51")
@@ -348,9 +348,9 @@ async def test_model_reads_why_a_question_has_no_answer() -> None:
         runs: list[Any] = []
         bench = tool_bench(EXCLUSIVE, person=FakePrompter(NotAnswered(end, "stdin")), runs=runs)
         await bench.run()
-        response = the_response(bench)
+        response = only_response(bench)
         assert (response.content, response.is_error) == (told, False)
-        assert the_end(bench) == ("cancelled", "user")
+        assert only_end(bench) == ("cancelled", "user")
         assert bench.of(InquiryResponse)[0].metadata == {"end": end, "channel": "stdin"}
         assert runs == [{}]
         assert bench.turn.text == "Done."
@@ -369,7 +369,7 @@ async def test_secret_answer_reaches_the_tool_alone() -> None:
     bench = Bench([reply(call("login")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert runs == [{}, {"pass": "hunter2"}]
-    assert the_end(bench) == ("redacted", None)
+    assert only_end(bench) == ("redacted", None)
     assert "answer" not in bench.stream.raw[4]
     assert "hunter2" not in repr([bench.stream.raw, bench.shown, bench.provider.requests])
 
@@ -452,7 +452,7 @@ async def test_remembered_answer_ends_with_its_turn() -> None:
     await bench.run()
     again = tool_bench(OPEN, person=person)
     await again.run()
-    assert the_response(again).content == "got False"
+    assert only_response(again).content == "got False"
 
 
 async def test_answers_of_select_questions_are_not_remembered() -> None:
@@ -536,7 +536,7 @@ async def test_cancelled_question_ends_a_call_with_several_questions() -> None:
     bench = Bench([reply(call("two")), reply(say("Done."))], tools=[tool], person=person)
     await bench.run()
     assert len(person.asked) == 1
-    assert the_response(bench).content == "Tool input cancelled by user."
+    assert only_response(bench).content == "Tool input cancelled by user."
 
 
 async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
@@ -549,7 +549,7 @@ async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
     config = for_tool("many", questions={q.id: {"answer": "x"} for q in questions})
     bench = Bench([reply(call("many")), reply(say("Done."))], tools=[tool], config=config)
     await bench.run()
-    assert the_response(bench).content == str(MAX_QUESTIONS)
+    assert only_response(bench).content == str(MAX_QUESTIONS)
 
 
 @pytest.mark.req("R083-98")

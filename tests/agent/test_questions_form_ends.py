@@ -23,12 +23,12 @@ from tests.agent.ask_turns import (
     DATABASE,
     NAME,
     PARTS,
-    bench_of,
-    configured,
+    answers_config,
+    ask_call,
     ends,
-    form,
+    make_bench,
     responses,
-    structured,
+    structured_result,
 )
 from tests.agent.turn_bench import Bench, call
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
@@ -45,7 +45,7 @@ OUT = NotAnswered("cancelled", "form")
 @pytest.mark.req("RPI-34", "RPI-61", "HB-1", "HB-4")
 async def test_question_left_open_is_declined() -> None:
     person = FakePrompter(FormEnd((LEFT_OPEN, yes([]), LEFT_OPEN)))
-    bench = bench_of(person, form(DATABASE, PARTS, NAME))
+    bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     await bench.run()
     assert responses(bench) == [
         (
@@ -62,7 +62,7 @@ async def test_question_left_open_is_declined() -> None:
 @pytest.mark.req("RPI-62", "HB-12")
 async def test_reply_is_sent_with_the_answers_so_far() -> None:
     person = FakePrompter(FormEnd((yes("pg"), OUT), "reply", "What is a part?"))
-    bench = bench_of(person, form(DATABASE, PARTS))
+    bench = make_bench(person, ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "completed"
     assert responses(bench) == [
         (
@@ -77,7 +77,7 @@ async def test_reply_is_sent_with_the_answers_so_far() -> None:
         ("call_1.database.1", "answered", None, "answered"),
         ("call_1.parts.1", "cancelled", "user", "cancelled"),
     ]
-    assert structured(bench)["reply"] == "What is a part?"
+    assert structured_result(bench)["reply"] == "What is a part?"
     assert bench.shown_of(UserMessage) == [UserMessage("What is a part?")]
     assert bench.turn.text == "Done."
 
@@ -88,7 +88,7 @@ STOP = FormEnd((OUT, OUT), "stop")
 @pytest.mark.req("RPI-39", "RPI-62", "RPI-76", "HB-12")
 @pytest.mark.parametrize("end", [STOP, FormEnd((yes("pg"), OUT), "stop"), OUT])
 async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
-    bench = bench_of(FakePrompter(end), form(DATABASE, PARTS))
+    bench = make_bench(FakePrompter(end), ask_call(DATABASE, PARTS))
     assert (await bench.run()).status == "stopped"
     assert responses(bench) == [(STOPPED_BY_USER, True)]
     assert ends(bench) == [
@@ -101,7 +101,7 @@ async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
 
 async def test_stop_keeps_answers_from_before_the_form() -> None:
     person = FakePrompter(FormEnd((OUT,), "stop"))
-    bench = bench_of(person, form(PARTS, DATABASE), config=configured(parts=["Page"]))
+    bench = make_bench(person, ask_call(PARTS, DATABASE), config=answers_config(parts=["Page"]))
     assert (await bench.run()).status == "stopped"
     assert ends(bench) == [
         ("call_1.parts.1", "answered", None, "answered"),
@@ -110,7 +110,7 @@ async def test_stop_keeps_answers_from_before_the_form() -> None:
 
 
 class Slow:
-    """A tool that runs until it is cut."""
+    """A tool that runs until it is canceled."""
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
@@ -136,11 +136,11 @@ async def test_stop_closes_the_other_calls_of_the_batch() -> None:
         return STOP
 
     person = FakePrompter(stop)
-    bench = bench_of(
+    bench = make_bench(
         person,
-        form(DATABASE, PARTS, call_id="c1", index=1),
+        ask_call(DATABASE, PARTS, call_id="c1", index=1),
         call("dig", "c2", index=2),
-        form(NAME, call_id="c3", index=3),
+        ask_call(NAME, call_id="c3", index=3),
         tools=slow.tools,
     )
     async with asyncio.timeout(10):
@@ -167,9 +167,9 @@ async def test_stop_reports_finished_calls_as_undelivered() -> None:
         await until(lambda: any(text.startswith("your decision on") for text in bench.waits()))
         return FormEnd((OUT,), "stop")
 
-    bench = bench_of(
+    bench = make_bench(
         FakePrompter(stop),
-        form(DATABASE, call_id="c1"),
+        ask_call(DATABASE, call_id="c1"),
         call("dig", "c2", index=2),
         tools=[PythonTool(lambda: "dug", name="dig")],
         config=for_tool("dig", result="ask"),
@@ -189,7 +189,9 @@ def test_stopped_call_is_reported_as_run_or_not_run() -> None:
 @pytest.mark.req("HB-11")
 async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
     person = FakePrompter(FormEnd((yes("pg"),)), FormEnd((yes("Ada"), yes([]))))
-    bench = bench_of(person, form(DATABASE, call_id="c1"), form(NAME, PARTS, call_id="c2", index=2))
+    bench = make_bench(
+        person, ask_call(DATABASE, call_id="c1"), ask_call(NAME, PARTS, call_id="c2", index=2)
+    )
     await bench.run()
     assert [len(prompt.pages) for prompt in person.asked] == [1, 2]
     assert [text for text in bench.waits() if text.startswith("your answer")] == [
@@ -210,7 +212,7 @@ def late(value: JsonValue, *marks: Any) -> Answered:
 async def test_answers_taken_at_the_deadline_are_marked() -> None:
     person = FakePrompter(FormEnd((LATE, late(["API"], "auto"), late("a\nb"))))
     free = {**NAME, "required": False}
-    bench = bench_of(person, form(DATABASE, PARTS, free))
+    bench = make_bench(person, ask_call(DATABASE, PARTS, free))
     await bench.run()
     assert responses(bench) == [
         (
@@ -234,7 +236,7 @@ async def test_answers_taken_at_the_deadline_are_marked() -> None:
 async def test_expired_form_chooses_for_optional_selections_alone() -> None:
     best = {**DATABASE, "id": "best", "required": False, "recommended": 1}
     own = {**PARTS, "id": "own", "options": []}
-    bench = bench_of(FakePrompter(LATE), form(DATABASE, PARTS, best, own))
+    bench = make_bench(FakePrompter(LATE), ask_call(DATABASE, PARTS, best, own))
     assert (await bench.run()).status == "completed"
     auto = "(chosen automatically, because the user did not answer in time)"
     assert responses(bench) == [
@@ -251,10 +253,10 @@ async def test_expired_form_chooses_for_optional_selections_alone() -> None:
 
 @pytest.mark.req("RPI-39", "RPI-70", "RPI-82", "HB-2")
 async def test_expired_required_question_is_an_error() -> None:
-    bench = bench_of(FakePrompter(LATE), form(DATABASE))
+    bench = make_bench(FakePrompter(LATE), ask_call(DATABASE))
     assert (await bench.run()).status == "completed"
     assert responses(bench) == [("Timed out: the user did not answer in time.", True)]
-    assert structured(bench)["outcome"] == "timed_out"
+    assert structured_result(bench)["outcome"] == "timed_out"
     assert bench.turn.text == "Done."
 
 
@@ -266,14 +268,14 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
         name = Question.text("name", "Name?")
         return NeedsInput(size.with_required(False), name.with_required(False))
 
-    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     assert responses(bench) == [('{"size": "M", "name": null}', False)]
 
     def must(ctx: ToolContext) -> Outcome:
         return NeedsInput(Question.select("size", "Size?", ["S", "M"]), Question.text("a", "A?"))
 
-    bench = bench_of(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
+    bench = make_bench(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
     await bench.run()
     assert responses(bench) == [(REASON_NOT_ANSWERED["timed_out"], False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
@@ -288,7 +290,7 @@ async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
             return Success(json.dumps(dict(ctx.answers)))
         return NeedsInput(size, Question.text("a", "A?"), partial=True)
 
-    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     assert responses(bench) == [("{}", False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
@@ -300,7 +302,7 @@ async def test_question_is_recorded_with_default_and_required() -> None:
     def plan(ctx: ToolContext) -> Outcome:
         return Success() if ctx.ends else NeedsInput(asked)
 
-    bench = bench_of(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
     assert raw["question"] == {
@@ -323,7 +325,9 @@ async def test_tool_that_takes_partial_answers_reads_each_end(
         seen.append((dict(ctx.answers), {key: x.end for key, x in ctx.ends.items()}))
         return Success("")
 
-    bench = bench_of(FakePrompter(NotAnswered(how, "form")), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(
+        FakePrompter(NotAnswered(how, "form")), call("plan"), tools=[PythonTool(plan)]
+    )
     await bench.run()
     assert seen == [({}, {"a": how, "b": how})]
 
@@ -333,7 +337,7 @@ def user_at_menu(*choices: Any, open_form: Any = forever) -> FakePrompter:
     return FakePrompter(open_form, *choices)
 
 
-async def interrupted(bench: Bench, *, forms: int = 1) -> Any:
+async def interrupt_form(bench: Bench, *, forms: int = 1) -> Any:
     task = asyncio.create_task(bench.run())
     person = bench.person
     await until(lambda: len(person.asked) >= forms)
@@ -344,8 +348,8 @@ async def interrupted(bench: Bench, *, forms: int = 1) -> Any:
 
 @pytest.mark.req("RPI-77", "RPI-80")
 async def test_interrupt_closes_the_form() -> None:
-    bench = bench_of(user_at_menu(yes("continue")), form(DATABASE, PARTS))
-    end = await interrupted(bench)
+    bench = make_bench(user_at_menu(yes("continue")), ask_call(DATABASE, PARTS))
+    end = await interrupt_form(bench)
     assert end.status == "completed"
     assert responses(bench) == [(REASON_NOT_ANSWERED["interrupted"], False)]
     assert [end for *_, end in ends(bench)] == ["interrupted", "interrupted"]
@@ -359,13 +363,13 @@ def structured_or_none(bench: Bench) -> Any:
 @pytest.mark.req("RPI-77", "RPI-78")
 async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     slow = Slow()
-    bench = bench_of(
+    bench = make_bench(
         user_at_menu(yes("stop")),
-        form(DATABASE, call_id="c1"),
+        ask_call(DATABASE, call_id="c1"),
         call("dig", "c2", index=2),
         tools=slow.tools,
     )
-    end = await interrupted(bench)
+    end = await interrupt_form(bench)
     assert end.status == "interrupted"
     first, second = (text for text, _ in responses(bench))
     assert first == REASON_NOT_ANSWERED["interrupted"]
@@ -384,10 +388,10 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
         return ""
 
     person = FakePrompter(yes(choice), FormEnd((yes("pg"),)))
-    bench = bench_of(
+    bench = make_bench(
         person,
         call("press", "c1"),
-        form(DATABASE, call_id="c2", index=2),
+        ask_call(DATABASE, call_id="c2", index=2),
         tools=[PythonTool(press)],
     )
     task = asyncio.create_task(bench.run())
@@ -404,8 +408,8 @@ async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> No
 @pytest.mark.req("HB-19")
 async def test_configured_label_changes_the_display_alone() -> None:
     config = for_tool("ask", questions={"database": {"prompt_label": "deploy"}})
-    bench = bench_of(
-        FakePrompter(FormEnd((yes("pg"), yes([])))), form(DATABASE, PARTS), config=config
+    bench = make_bench(
+        FakePrompter(FormEnd((yes("pg"), yes([])))), ask_call(DATABASE, PARTS), config=config
     )
     await bench.run()
     [prompt] = bench.person.asked

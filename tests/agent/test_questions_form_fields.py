@@ -51,7 +51,7 @@ TRIP = Question.form("trip", Trip)
 GOOD = {"city": "Delft", "days": 2, "with_whom": ["family"]}
 
 
-def asks(*questions: Question, got: list[Any] | None = None) -> PythonTool:
+def make_form_tool(*questions: Question, got: list[Any] | None = None) -> PythonTool:
     """A tool that asks all `questions` at once, and returns the answers."""
 
     def plan(ctx: ToolContext) -> Outcome:
@@ -66,8 +66,12 @@ def asks(*questions: Question, got: list[Any] | None = None) -> PythonTool:
 
 def turn(person: FakePrompter, *questions: Question, **more: Any) -> Bench:
     got = more.pop("got", None)
-    return Bench([reply(call("plan")), DONE], tools=[asks(*questions, got=got)], person=person,
-                 **more)  # fmt: skip
+    return Bench(
+        [reply(call("plan")), DONE],
+        tools=[make_form_tool(*questions, got=got)],
+        person=person,
+        **more,
+    )
 
 
 def result(bench: Bench) -> tuple[str, bool]:
@@ -181,18 +185,18 @@ async def test_invalid_form_of_a_model_is_refused(answer: Any, why: str) -> None
     assert why in text
 
 
-def configured(answer: Any) -> Partial:
+def answers_config(answer: Any) -> Partial:
     return for_tool("plan", questions={"trip": {"answer": answer}})
 
 
 async def test_form_may_be_configured_as_an_object() -> None:
-    bench = turn(FakePrompter(), TRIP, config=configured(GOOD))
+    bench = turn(FakePrompter(), TRIP, config=answers_config(GOOD))
     await bench.run()
     assert result(bench) == (json.dumps({"trip": GOOD}), False)
 
 
 async def test_unfit_configured_form_names_the_field() -> None:
-    bench = turn(FakePrompter(), TRIP, config=configured(GOOD | {"days": 0}))
+    bench = turn(FakePrompter(), TRIP, config=answers_config(GOOD | {"days": 0}))
     await bench.run()
     assert result(bench) == (
         "plan: the configured conversation.tools.plan.questions.trip.answer value does not fit: "

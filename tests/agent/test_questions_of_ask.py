@@ -32,12 +32,12 @@ from tests.agent.ask_turns import (
     DATABASE,
     NAME,
     PARTS,
-    bench_of,
-    configured,
+    answers_config,
+    ask_call,
     ends,
-    form,
+    make_bench,
     responses,
-    structured,
+    structured_result,
 )
 from tests.agent.turn_bench import (
     DONE,
@@ -56,7 +56,7 @@ LATE = NotAnswered("timed_out", "form")
 @pytest.mark.req("RPI-1", "RPI-24", "RPI-28", "HB-7", "HB-16", "RCP-32", "RCP-34")
 async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
     person = FakePrompter(FormEnd((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
-    bench = bench_of(person, form(DATABASE, PARTS, NAME))
+    bench = make_bench(person, ask_call(DATABASE, PARTS, NAME))
     assert (await bench.run()).status == "completed"
     [prompt] = person.asked
     assert isinstance(prompt, FormPrompt)
@@ -73,7 +73,10 @@ async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
     )
     assert responses(bench) == [(told, False)]
     assert bench.provider.requests[1][1][-1] == bench.of(ToolCallResponse)[0]
-    assert (structured(bench)["schema"], structured(bench)["version"]) == (SCHEMA_NAME, 1)
+    assert (structured_result(bench)["schema"], structured_result(bench)["version"]) == (
+        SCHEMA_NAME,
+        1,
+    )
     kinds = ["tool_call_request", *["inquiry_request"] * 3, *["inquiry_response"] * 3]
     assert bench.kinds()[2:10] == [*kinds, "tool_call_response"]
     assert ends(bench) == [
@@ -98,7 +101,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
             return Success("")
         return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
 
-    bench = bench_of(FakePrompter(answer), call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(answer), call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     assert recorded == [(0, 0), (2, 0), (2, 2)]
 
@@ -107,7 +110,7 @@ async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_r
 async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
     label = " <b>$x$</b> {y} "
     question = {**DATABASE, "options": [{"label": label, "description": "d"}], "header": "Store"}
-    bench = bench_of(FakePrompter(FormEnd((yes(label),))), form(question))
+    bench = make_bench(FakePrompter(FormEnd((yes(label),))), ask_call(question))
     await bench.run()
     raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
     assert raw["source"] == {"source": "assistant"}
@@ -125,7 +128,7 @@ async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
 
 
 async def test_cell_shows_the_questions_and_not_the_call() -> None:
-    bench = bench_of(FakePrompter(FormEnd((yes("pg"), LEFT_OPEN))), form(DATABASE, PARTS))
+    bench = make_bench(FakePrompter(FormEnd((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
     await bench.run()
     transcript = Transcript()
     transcript.apply(bench.shown)
@@ -141,28 +144,28 @@ async def test_invalid_call_is_an_error_without_a_form() -> None:
     one_option = '{"questions": [{"id": "a", "question": "b", "options": ["c"]}]}'
     for arguments in ('{"questions": []}', "{}", one_option):
         person = FakePrompter()
-        bench = bench_of(person, call("ask", text=arguments))
+        bench = make_bench(person, call("ask", text=arguments))
         assert (await bench.run()).status == "completed"
         [(text, is_error)] = responses(bench)
         assert is_error
         assert text.startswith("Nothing was shown to the user because this call is not valid.")
         assert (person.asked, bench.of(InquiryRequest)) == ([], [])
-        assert structured(bench)["outcome"] == "invalid"
+        assert structured_result(bench)["outcome"] == "invalid"
         assert bench.turn.text == "Done."
 
 
 async def test_long_answer_is_truncated_for_the_model_alone() -> None:
     long = "x" * 60_000
-    bench = bench_of(FakePrompter(FormEnd((yes(long),))), form(NAME))
+    bench = make_bench(FakePrompter(FormEnd((yes(long),))), ask_call(NAME))
     await bench.run()
     [(text, _)] = responses(bench)
     assert len(text) < 55_000
-    assert structured(bench)["customInput"] == long
+    assert structured_result(bench)["customInput"] == long
 
 
 async def test_edited_result_has_no_structured_data() -> None:
     person = FakePrompter(FormEnd((yes("Ada"),)), yes("edit"), yes("User said nothing."))
-    bench = bench_of(person, form(NAME), config=for_tool("ask", result="ask"))
+    bench = make_bench(person, ask_call(NAME), config=for_tool("ask", result="ask"))
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert response.content == "User said nothing."
@@ -171,7 +174,7 @@ async def test_edited_result_has_no_structured_data() -> None:
 
 @pytest.mark.req("RPI-2", "RPI-3", "RCP-23")
 async def test_ask_is_not_offered_without_a_user() -> None:
-    bench = bench_of(FakePrompter(away=AWAY), form(DATABASE))
+    bench = make_bench(FakePrompter(away=AWAY), ask_call(DATABASE))
     assert bench.offer().missing["ask"] == NEEDS_USER
     assert (await bench.run()).status == "completed"
     names = [tool.name for tool in bench.provider.requests[0][0].tools]
@@ -184,11 +187,11 @@ async def test_ask_is_not_offered_without_a_user() -> None:
 @pytest.mark.req("RCP-30")
 async def test_presence_of_a_user_is_checked_for_each_turn() -> None:
     person = FakePrompter(FormEnd((yes("pg"),)))
-    bench = Bench([DONE, reply(form(DATABASE)), DONE], person=person)
+    bench = Bench([DONE, reply(ask_call(DATABASE)), DONE], person=person)
     person.away = AWAY
     await bench.run()
     person.away = None
-    again = Bench([reply(form(DATABASE)), DONE], person=person)
+    again = Bench([reply(ask_call(DATABASE)), DONE], person=person)
     await again.run()
     assert "ask" not in [tool.name for tool in bench.provider.requests[0][0].tools]
     assert responses(again) == [("User selected: PostgreSQL (value: pg)", False)]
@@ -208,12 +211,12 @@ CONFIGURED: list[tuple[dict[str, Any], JsonValue, str, str]] = [
 @pytest.mark.req("HB-10")
 async def test_configured_answer_is_a_value_a_label_a_list_or_a_text() -> None:
     for number, (question, answer, how, text) in enumerate(CONFIGURED):
-        config = configured(**{question["id"]: answer})
+        config = answers_config(**{question["id"]: answer})
         away = AWAY if number % 2 else None
-        bench = bench_of(FakePrompter(away=away), form(question), config=config)
+        bench = make_bench(FakePrompter(away=away), ask_call(question), config=config)
         await bench.run()
         assert responses(bench) == [(f"Configured by the user in advance{how}: {text}", False)]
-        assert structured(bench)["channel"] == "configured"
+        assert structured_result(bench)["channel"] == "configured"
 
 
 @pytest.mark.req("HB-10")
@@ -224,8 +227,8 @@ async def test_unfit_configured_answer_is_an_error_before_the_form() -> None:
     ]
     for question, answer, what in rows:
         person = FakePrompter()
-        config = configured(**{question["id"]: answer})
-        bench = bench_of(person, form({**NAME, "id": "other"}, question), config=config)
+        config = answers_config(**{question["id"]: answer})
+        bench = make_bench(person, ask_call({**NAME, "id": "other"}, question), config=config)
         await bench.run()
         path = f"conversation.tools.ask.questions.{question['id']}.answer"
         told = f"ask: the configured {path} value {what}. Update the configuration; do not retry."
@@ -236,9 +239,9 @@ async def test_unfit_configured_answer_is_an_error_before_the_form() -> None:
 @pytest.mark.req("RPI-3", "RPI-39", "RCP-24", "RCP-25", "HB-9")
 @pytest.mark.parametrize("strict", [False, True])
 async def test_required_question_without_a_user_fails_the_call(strict: bool) -> None:
-    config = configured(parts=["API"])
-    bench = bench_of(
-        FakePrompter(away=AWAY), form(PARTS, DATABASE, NAME), config=config, strict=strict
+    config = answers_config(parts=["API"])
+    bench = make_bench(
+        FakePrompter(away=AWAY), ask_call(PARTS, DATABASE, NAME), config=config, strict=strict
     )
     if strict:
         with pytest.raises(PromptUnavailable, match="needs a user, and no user is available"):
@@ -260,8 +263,8 @@ async def test_optional_questions_are_answered_automatically_or_left_open() -> N
     one = {**DATABASE, "id": "one", "required": False, "recommended": 7}
     free = {**NAME, "id": "free", "required": False}
     own = {**PARTS, "id": "own", "options": []}
-    bench = bench_of(
-        FakePrompter(away=AWAY), form(PARTS, best, one, free, own), config=configured(x="y")
+    bench = make_bench(
+        FakePrompter(away=AWAY), ask_call(PARTS, best, one, free, own), config=answers_config(x="y")
     )
     await bench.run()
     auto = "(chosen automatically, because no user was available)"
@@ -285,14 +288,16 @@ async def test_failed_form_is_recorded_as_unavailable() -> None:
     async def breaks() -> FormEnd:
         raise RuntimeError("the page is gone")
 
-    bench = bench_of(FakePrompter(breaks), form(DATABASE))
+    bench = make_bench(FakePrompter(breaks), ask_call(DATABASE))
     assert (await bench.run()).status == "completed"
     assert ends(bench) == [("call_1.database.1", "cancelled", "no_prompt_backend", "unavailable")]
 
 
 async def test_configured_questions_are_omitted_from_the_form() -> None:
     person = FakePrompter(FormEnd((yes("pg"), yes("Ada"))))
-    bench = bench_of(person, form(DATABASE, PARTS, NAME), config=configured(parts=["Page"]))
+    bench = make_bench(
+        person, ask_call(DATABASE, PARTS, NAME), config=answers_config(parts=["Page"])
+    )
     await bench.run()
     [prompt] = person.asked
     assert [page.question.id for page in prompt.pages] == ["database", "name"]
@@ -311,7 +316,7 @@ async def test_optional_question_may_be_answered_by_a_model() -> None:
     config = for_tool("ask", questions={"parts": {"target": "assistant"}})
     backend = MockInquiryBackend({"call_1.parts.1": ["API"]})
     person = FakePrompter(FormEnd((yes("pg"),)))
-    bench = bench_of(person, form(PARTS, DATABASE), config=config, inquiry=backend)
+    bench = make_bench(person, ask_call(PARTS, DATABASE), config=config, inquiry=backend)
     await bench.run()
     assert responses(bench) == [
         (
@@ -342,12 +347,12 @@ async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -
     config = for_tool("plan", questions={"a": {"target": "assistant"}})
     asks, person = Asks(), FakePrompter(FormEnd((yes("two"),)))
     backend = MockInquiryBackend({"call_1.a.1": "one"})
-    bench = bench_of(person, call("plan"), config=config, tools=[asks.tool], inquiry=backend)
+    bench = make_bench(person, call("plan"), config=config, tools=[asks.tool], inquiry=backend)
     await bench.run()
     assert responses(bench) == [('{"a": "one", "b": "two"}', False)]
 
     asks, person = Asks(), FakePrompter()
-    bench = bench_of(
+    bench = make_bench(
         person, call("plan"), config=config, tools=[asks.tool], inquiry=MockInquiryBackend()
     )
     await bench.run()
@@ -368,7 +373,7 @@ async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None
         return NeedsInput(Question.text("a", "A?").with_required(False), partial=True)
 
     person = FakePrompter(*[LATE] * 30, away=away)
-    bench = bench_of(person, call("plan"), tools=[PythonTool(plan)])
+    bench = make_bench(person, call("plan"), tools=[PythonTool(plan)])
     await bench.run()
     assert responses(bench) == [(IGNORES_ANSWERS.format("plan", "a", MAX_AUTOMATIC_ANSWERS), True)]
     assert len(runs) == MAX_AUTOMATIC_ANSWERS
@@ -388,7 +393,7 @@ async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
 
     config = for_tool("plan", questions={key: {"target": "assistant"} for key in "ab"})
     backend = MockInquiryBackend({"call_1.b.1": answer})
-    bench = bench_of(
+    bench = make_bench(
         FakePrompter(),
         call("plan"),
         call("look", "call_2", index=2),
@@ -409,7 +414,7 @@ async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None
         return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
 
     config = for_tool("plan", questions={key: {"answer": "x"} for key in "ab"})
-    bench = bench_of(FakePrompter(), call("plan"), config=config, tools=[PythonTool(plan)])
+    bench = make_bench(FakePrompter(), call("plan"), config=config, tools=[PythonTool(plan)])
     await bench.run()
     [(text, is_error)] = responses(bench)
     assert is_error

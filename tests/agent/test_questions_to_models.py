@@ -52,7 +52,9 @@ FAILED = (
 )
 
 
-def asking(*questions: Question, name: str = "rename", runs: list[Any] | None = None) -> PythonTool:
+def make_asking_tool(
+    *questions: Question, name: str = "rename", runs: list[Any] | None = None
+) -> PythonTool:
     """A tool that asks one question after the other and returns the answers."""
 
     def function(ctx: ToolContext, path: str = "") -> Outcome:
@@ -74,14 +76,14 @@ def by_model(*names: str, **questions: Partial) -> Partial:
     return partial
 
 
-def answering(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> list[Any]:
+def answer_events(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> list[Any]:
     """Events of a structured answer with a thought before it."""
     text = json.dumps({"inquiry_id": f"tool_call.{tool}.{call_id}", "answer": answer})
     thought: list[ProviderEvent] = [TextPart(0, "reasoning", "Hm, let me think."), Flush(0)]
     return reply(thought, [TextPart(1, "structured", text), Flush(1)])
 
 
-def llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
+def make_llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
     """Return the real backend, and its provider."""
     provider = EventProvider(*scripts)
     return LlmInquiryBackend(InquiryModel(provider, "small")), provider
@@ -92,23 +94,23 @@ def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
     return [(e.outcome, e.answer, e.reason) for e in bench.of(InquiryResponse)]
 
 
-def results(bench: Bench) -> list[tuple[str, bool]]:
+def list_results(bench: Bench) -> list[tuple[str, bool]]:
     return [(response.content, response.is_error) for response in bench.of(ToolCallResponse)]
 
 
 @pytest.mark.req("R028-1", "R028-2", "R028-4", "R028-13", "R028-16", "R028-23")
 async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
     runs: list[Any] = []
-    backend, other = llm(answering(True))
+    backend, other = make_llm(answer_events(True))
     bench = Bench(
         [reply(say("Renaming."), call("rename", text='{"path": "a.txt"}')), DONE],
-        tools=[asking(SURE, runs=runs)],
+        tools=[make_asking_tool(SURE, runs=runs)],
         config=by_model("rename", sure=BY_MODEL),
         inquiry=backend,
     )
     assert (await bench.run("Rename a.txt, with backups.")).status == "completed"
     assert runs == [("a.txt", {}), ("a.txt", {"sure": True})]
-    assert results(bench) == [('{"sure": true}', False)]
+    assert list_results(bench) == [('{"sure": true}', False)]
     assert len(bench.of(ToolCallRequest)) == 1
     # The main model was asked twice, and saw one request and one response of the call.
     [(_, before), (_, after)] = bench.provider.requests
@@ -125,10 +127,10 @@ async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
 
 @pytest.mark.req("R028-15", "R028-35")
 async def test_inquiry_leaves_its_request_and_response_alone() -> None:
-    backend, other = llm(answering(True))
+    backend, other = make_llm(answer_events(True))
     bench = Bench(
         [reply(call("rename")), DONE],
-        tools=[asking(SURE)],
+        tools=[make_asking_tool(SURE)],
         config=by_model("rename", sure=BY_MODEL),
         inquiry=backend,
     )
@@ -167,9 +169,9 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
     def bench(question: Partial) -> Bench:
         return Bench(
             [reply(call("rename")), DONE],
-            tools=[asking(SURE)],
+            tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure=question),
-            inquiry=llm([ProviderError("x", retry_after=0)], answering(True))[0],
+            inquiry=make_llm([ProviderError("x", retry_after=0)], answer_events(True))[0],
         )
 
     asked, configured = bench(BY_MODEL), bench({"answer": True})
@@ -208,10 +210,10 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
 
     rows: list[tuple[Partial, int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
     for question, copies in rows:
-        backend, other = llm(answering(True))
+        backend, other = make_llm(answer_events(True))
         bench = Bench(
             [reply(call("rename")), DONE],
-            tools=[asking(SURE)],
+            tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure=question),
             person=FakePrompter(away=AWAY),
             inquiry=backend,
@@ -223,16 +225,16 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
         assert len(made) == copies
         assert [request.thread for request, _ in other.requests] == made
         assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.loop.thread)}
-        assert results(bench) == [('{"sure": true}', False)]
+        assert list_results(bench) == [('{"sure": true}', False)]
 
 
 @pytest.mark.req("R028-23", "R028-25", "R028-27")
 async def test_questions_of_one_call_are_asked_one_by_one() -> None:
     runs: list[Any] = []
-    backend, other = llm(answering(True), answering("drop"), answering("b.txt"))
+    backend, other = make_llm(answer_events(True), answer_events("drop"), answer_events("b.txt"))
     bench = Bench(
         [reply(call("rename")), DONE],
-        tools=[asking(SURE, KEEP, NAME, runs=runs)],
+        tools=[make_asking_tool(SURE, KEEP, NAME, runs=runs)],
         config=by_model("rename", sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
         inquiry=backend,
     )
@@ -272,13 +274,13 @@ async def test_other_tools_run_during_an_inquiry() -> None:
     mock = MockInquiryBackend({"call_1.sure.1": slow_answer})
     bench = Bench(
         [reply(call("rename", "call_1"), call("look", "call_2", index=2)), DONE],
-        tools=[asking(SURE), PythonTool(look)],
+        tools=[make_asking_tool(SURE), PythonTool(look)],
         config=by_model("rename", sure=BY_MODEL),
         inquiry=mock,
     )
     await asyncio.wait_for(bench.run(), 5)
     assert ran == ["begun", "done"]
-    assert results(bench) == [('{"sure": true}', False), ("seen", False)]
+    assert list_results(bench) == [('{"sure": true}', False), ("seen", False)]
 
 
 @pytest.mark.req("R028-26")
@@ -301,7 +303,7 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     calls = [call(name, f"c{n}", index=n) for n, name in enumerate(names, start=1)]
     bench = Bench(
         [reply(*calls), DONE],
-        tools=[asking(q, name=n) for q, n in zip((SURE, KEEP, NAME), names, strict=True)],
+        tools=[make_asking_tool(q, name=n) for q, n in zip((SURE, KEEP, NAME), names, strict=True)],
         config=by_model(*names, sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
         inquiry=mock,
     )
@@ -310,7 +312,7 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     assert [(asked.tool, asked.call_id) for asked, _ in mock.asked] == [
         ("one", "c1"), ("two", "c2"), ("three", "c3"),
     ]  # fmt: skip
-    assert results(bench) == [
+    assert list_results(bench) == [
         ('{"sure": true}', False), ('{"keep": "drop"}', False), ('{"name": "x"}', False),
     ]  # fmt: skip
     assert sorted(end.id for end in bench.of(InquiryResponse)) == [
@@ -331,13 +333,13 @@ async def test_model_answers_if_configured_or_without_a_user() -> None:
         mock = MockInquiryBackend({"tool_call.rename.call_1": False})
         bench = Bench(
             [reply(call("rename")), DONE],
-            tools=[asking(SURE)],
+            tools=[make_asking_tool(SURE)],
             config=by_model("rename", sure={"target": target}) if target else {},
             person=person,
             inquiry=mock,
         )
         await bench.run()
-        assert results(bench) == [('{"sure": false}', False)]
+        assert list_results(bench) == [('{"sure": false}', False)]
         assert ends(bench) == [("answered", False, None)]
         assert [asked.id for asked, _ in mock.asked] == ["call_1.sure.1"]
         assert person.asked == []
@@ -348,13 +350,13 @@ async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
     runs: list[Any] = []
     bench = Bench(
         [reply(call("rename"), call("look", "call_2", index=2)), DONE],
-        tools=[asking(SURE, runs=runs), PythonTool(lambda: "seen", name="look")],
+        tools=[make_asking_tool(SURE, runs=runs), PythonTool(lambda: "seen", name="look")],
         config=by_model("rename", sure=BY_MODEL),
-        inquiry=llm(reply(say("Yes.")))[0],
+        inquiry=make_llm(reply(say("Yes.")))[0],
     )
     assert (await bench.run()).status == "completed"
     told = FAILED.format("No structured data in the LLM response")
-    assert results(bench) == [(told, True), ("seen", False)]
+    assert list_results(bench) == [(told, True), ("seen", False)]
     assert ends(bench) == [("cancelled", None, "backend_error")]
     assert len(runs) == 1
 
@@ -368,7 +370,7 @@ async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
     )
     bench = Bench(
         [reply(call("rename", "c1")), reply(call("rename", "c2")), DONE],
-        tools=[asking(SURE, NAME, runs=runs)],
+        tools=[make_asking_tool(SURE, NAME, runs=runs)],
         config=by_model("rename", sure=BY_MODEL, name=BY_MODEL),
         inquiry=mock,
     )
@@ -376,7 +378,7 @@ async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
     assert [answers for _, answers in runs] == [
         {}, {"sure": True}, {}, {"sure": False}, {"sure": False, "name": "b"},
     ]  # fmt: skip
-    assert [is_error for _, is_error in results(bench)] == [True, False]
+    assert [is_error for _, is_error in list_results(bench)] == [True, False]
 
 
 @pytest.mark.req("R028-29")
@@ -385,7 +387,7 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     closed = EventProvider([TextPart(0, "structured", "{"), forever], [forever])
     bench = Bench(
         [reply(call("one", "c1"), call("two", "c2", index=2))],
-        tools=[asking(SURE, name="one"), asking(SURE, name="two")],
+        tools=[make_asking_tool(SURE, name="one"), make_asking_tool(SURE, name="two")],
         person=FakePrompter(away=AWAY),
         inquiry=LlmInquiryBackend(InquiryModel(closed, "small")),
     )

@@ -1,4 +1,4 @@
-"""The seam of a continued answer."""
+"""Repetitions at the start of a continued answer."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    is_well_formed,
+    make_result_tool,
     reply,
-    returning,
     say,
-    well_formed,
 )
 
 FINAL: list[ProviderErrorKind] = ["quota", "output_limit", "other"]
@@ -56,7 +56,7 @@ async def test_final_errors_are_raised_at_once() -> None:
         with pytest.raises(ProviderError):
             await bench.run()
         assert (bench.turn.text, bench.slept) == ("So far", [])
-        assert well_formed(bench.stream)
+        assert is_well_formed(bench.stream)
 
 
 async def test_retry_after_is_honored() -> None:
@@ -115,7 +115,9 @@ async def test_answer_that_breaks_off_again_and_again_is_given_up() -> None:
 
 async def test_partial_answer_is_kept_and_sent_with_the_retry() -> None:
     partial: list[Any] = [*say("Once upon")[:1], *call("t", index=1)[:2]]
-    bench = Bench([[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[returning("x")])
+    bench = Bench(
+        [[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[make_result_tool("x")]
+    )
     await bench.run()
     assert [r.message for r in bench.of(ChatResponse)] == ["Once upon", " a time."]
     assert bench.of(ToolCallRequest) == []

@@ -32,7 +32,7 @@ PASSWORD = 'hunter2 "é"'
 ASKED = Question.secret("pass", "Password?")
 
 
-def login_then(then: Callable[[str], Outcome]) -> PythonTool:
+def make_login_tool(then: Callable[[str], Outcome]) -> PythonTool:
     """A tool that asks for a password and does `then` with it."""
 
     def login(ctx: ToolContext) -> Outcome:
@@ -41,10 +41,10 @@ def login_then(then: Callable[[str], Outcome]) -> PythonTool:
     return PythonTool(login, name="login")
 
 
-def bench_of(then: Callable[[str], Outcome], *answers: Any) -> Bench:
+def make_bench(then: Callable[[str], Outcome], *answers: Any) -> Bench:
     return Bench(
         [reply(call("login")), DONE],
-        tools=[login_then(then)],
+        tools=[make_login_tool(then)],
         person=FakePrompter(yes(PASSWORD), *answers),
     )
 
@@ -82,7 +82,7 @@ def fail(password: str) -> Outcome:
     ids=["text", "json", "json as it is", "repr", "failure", "exception"],
 )
 async def test_secret_is_hidden_in_every_outcome(then: Callable[[str], Outcome], read: str) -> None:
-    bench = bench_of(then)
+    bench = make_bench(then)
     assert (await bench.run()).status == "completed"
     assert response(bench) == read
     assert "hunter2" not in everything(bench)
@@ -96,7 +96,7 @@ async def test_secret_is_hidden_in_later_questions() -> None:
         question = Question.select("keep", f"Keep {password}?", ["yes", "no"])
         return NeedsInput(question.with_context(f"It is {password}.").with_default(password))
 
-    bench = bench_of(then, yes("no"), *[yes("no")] * 30)
+    bench = make_bench(then, yes("no"), *[yes("no")] * 30)
     await bench.run()
     asked = bench.person.asked[1]
     assert isinstance(asked, QuestionPrompt)
@@ -118,7 +118,7 @@ async def test_question_with_a_secret_in_its_id_or_options_is_refused(where: str
         }
         return NeedsInput(Question.select("x", f"Sure of {password}?", [options[where], "no"]))
 
-    bench = bench_of(then)
+    bench = make_bench(then)
     await bench.run()
     told = f"The tool put a secret into a required part of a question: Sure of {SECRET_ANSWER}?"
     assert response(bench) == told
@@ -178,7 +178,7 @@ async def test_secret_is_hidden_in_results_of_other_calls() -> None:
         kept.append(password)
         return Success("kept")
 
-    login, tell = login_then(keep), PythonTool(lambda: kept[0], name="tell")
+    login, tell = make_login_tool(keep), PythonTool(lambda: kept[0], name="tell")
     bench = Bench(
         [reply(call("login")), reply(call("tell", "c2")), DONE],
         tools=[login, tell],

@@ -1,4 +1,4 @@
-"""Events of a batch: its cut, and work that waits until the others are done."""
+"""Events of a batch: cancellation, and work that waits until the others are idle."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
-from tests.agent.counted_calls import calls, contents_of, counting
-from tests.agent.over_http import over_http
+from tests.agent.counted_calls import calls, contents_of, make_counting_tool
+from tests.agent.over_http import use_http_provider
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -47,28 +47,31 @@ def t() -> str:
     return "x"
 
 
-def took(*counts: int) -> Usage:
+def make_usage(*counts: int) -> Usage:
     return Usage(*counts)
 
 
-def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
+def recorded_usage(bench: Bench) -> list[tuple[str, ModelUsage]]:
     """Return the type and the recorded tokens of each entry with tokens."""
     return [(e.type, used) for e in bench.entries for used in read_usage(e.metadata)]
 
 
-def used(*counts: int, model: str = "") -> ModelUsage:
+def make_model_usage(*counts: int, model: str = "") -> ModelUsage:
     return ModelUsage(model, Usage(*counts))
 
 
 async def test_last_entry_of_each_response_has_its_tokens() -> None:
-    first: list[Any] = [took(30, 10), *reply(say("Well."), call("t", index=1))]
-    last: list[Any] = [took(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
+    first: list[Any] = [make_usage(30, 10), *reply(say("Well."), call("t", index=1))]
+    last: list[Any] = [make_usage(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
     bench = Bench([first, last], tools=[PythonTool(t)])
     end = await bench.run()
-    assert [kind for kind, _ in stored(bench)] == ["tool_call_request", "chat_response"]
+    assert [kind for kind, _ in recorded_usage(bench)] == ["tool_call_request", "chat_response"]
     [request] = bench.of(ToolCallRequest)
-    assert request.metadata["usage"] == {"model": "test/test-model", "input_tokens": 30,
-                                         "output_tokens": 10}  # fmt: skip
+    assert request.metadata["usage"] == {
+        "model": "test/test-model",
+        "input_tokens": 30,
+        "output_tokens": 10,
+    }
     assert "usage" not in bench.of(ChatResponse)[0].metadata
     assert bench.turn.usage == Usage(80, 14, None, 20)
     assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
@@ -83,31 +86,36 @@ async def test_unreported_tokens_are_not_recorded() -> None:
 
 
 async def test_tokens_of_failed_attempts_are_recorded() -> None:
-    silent: list[Any] = [took(7), BROKEN]
-    partial: list[Any] = [took(8), *say("Do")[:1], BROKEN]
-    bench = Bench([silent, partial, [took(9, 2), *DONE]])
+    silent: list[Any] = [make_usage(7), BROKEN]
+    partial: list[Any] = [make_usage(8), *say("Do")[:1], BROKEN]
+    bench = Bench([silent, partial, [make_usage(9, 2), *DONE]])
     await bench.run()
     name = "test/test-model"
-    assert [u for _, u in stored(bench)] == [used(15, model=name), used(9, 2, model=name)]
+    assert [u for _, u in recorded_usage(bench)] == [
+        make_model_usage(15, model=name),
+        make_model_usage(9, 2, model=name),
+    ]
     assert bench.turn.usage == Usage(24, 2)
 
 
 async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
-    first: list[Any] = [took(5, 4), *say("One and "), Finished("max_tokens")]
-    bench = Bench([first, [took(9, 3), *reply(say("two."))]], continues_answers=True)
+    first: list[Any] = [make_usage(5, 4), *say("One and "), Finished("max_tokens")]
+    bench = Bench([first, [make_usage(9, 3), *reply(say("two."))]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "One and two."
-    assert [u.tokens for _, u in stored(bench)] == [Usage(5, 4), Usage(9, 3)]
+    assert [u.tokens for _, u in recorded_usage(bench)] == [Usage(5, 4), Usage(9, 3)]
 
 
 async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None:
-    refused: list[Any] = [took(12), *say("No"), Finished("refused")]
+    refused: list[Any] = [make_usage(12), *say("No"), Finished("refused")]
     bench = Bench([refused])
     assert (await bench.run()).status == "completed"
-    assert stored(bench) == [("config_delta", used(12, model="test/test-model"))]
+    assert recorded_usage(bench) == [
+        ("config_delta", make_model_usage(12, model="test/test-model"))
+    ]
     assert bench.turn.usage == Usage(12)
     assert bench.turn.config_changes == ()
-    again = Bench([[took(20), *DONE]], stream=bench.stream)
+    again = Bench([[make_usage(20), *DONE]], stream=bench.stream)
     await again.run("And now?")
     assert [read.usage.input_tokens for read in turns(again.stream)] == [12, 20]
     assert [len(read.config_changes) for read in turns(again.stream)] == [0, 0]
@@ -118,16 +126,16 @@ def turns(stream: ConversationStream) -> list[Turn]:
 
 
 async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
-    bench = Bench([[took(12), ProviderError("no")]])
+    bench = Bench([[make_usage(12), ProviderError("no")]])
     with pytest.raises(ProviderError):
         await bench.run()
     [mark] = bench.of(ConfigDelta)
     assert read_no_answer(mark) is not None
-    assert read_usage(mark.metadata) == (used(12, model="test/test-model"),)
+    assert read_usage(mark.metadata) == (make_model_usage(12, model="test/test-model"),)
     assert (bench.turn.usage, bench.turn.status) == (Usage(12), "failed")
 
 
-def asking() -> PythonTool:
+def make_asking_tool() -> PythonTool:
     def rename(ctx: ToolContext) -> Outcome:
         if "sure" not in ctx.answers:
             return NeedsInput(Question.boolean("sure", "Sure?"))
@@ -139,7 +147,7 @@ def asking() -> PythonTool:
 BY_MODEL = for_tool("rename", questions={"sure": {"target": "assistant"}})
 
 
-def answering(*scripts: Any) -> LlmInquiryBackend:
+def make_backend(*scripts: Any) -> LlmInquiryBackend:
     return LlmInquiryBackend(InquiryModel(EventProvider(*scripts), "small", full_name="test/small"))
 
 
@@ -149,14 +157,18 @@ def sure() -> list[Any]:
 
 
 async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
-    backend = answering([took(5), BROKEN], [took(5, 2), *sure()])
+    backend = make_backend([make_usage(5), BROKEN], [make_usage(5, 2), *sure()])
     backend.sleep = lambda _: until(lambda: True)
-    bench = Bench([[took(1), *reply(call("rename"))], DONE], [asking()], config=BY_MODEL,
-                  inquiry=backend)  # fmt: skip
+    bench = Bench(
+        [[make_usage(1), *reply(call("rename"))], DONE],
+        [make_asking_tool()],
+        config=BY_MODEL,
+        inquiry=backend,
+    )
     await bench.run()
     [end] = bench.of(InquiryResponse)
     assert end.metadata["channel"] == "model"
-    assert read_usage(end.metadata) == (used(10, 2, model="test/small"),)
+    assert read_usage(end.metadata) == (make_model_usage(10, 2, model="test/small"),)
     assert bench.turn.usage == Usage(11, 2)
 
 
@@ -167,20 +179,30 @@ async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
         heard.set()
         await forever()
 
-    backend = answering([took(5), silence])
-    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend)
+    backend = make_backend([make_usage(5), silence])
+    bench = Bench(
+        [reply(call("rename")), DONE], [make_asking_tool()], config=BY_MODEL, inquiry=backend
+    )
     task = asyncio.create_task(bench.run())
     await heard.wait()
     bench.loop.interrupt()
     assert (await asyncio.wait_for(task, 5)).status == "interrupted"
     [end] = bench.of(InquiryResponse)
-    assert (end.outcome, read_usage(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
+    assert (end.outcome, read_usage(end.metadata)) == (
+        "cancelled",
+        (make_model_usage(5, model="test/small"),),
+    )
 
 
 async def test_inquiries_count_towards_the_token_limit() -> None:
-    backend = answering([took(500), *sure()])
-    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend,
-                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    backend = make_backend([make_usage(500), *sure()])
+    bench = Bench(
+        [reply(call("rename")), DONE],
+        [make_asking_tool()],
+        config=BY_MODEL,
+        inquiry=backend,
+        request=RequestConfig(max_total_tokens=100),
+    )
     assert (await bench.run()).status == "interrupted"
     assert len(bench.provider.requests) == 1  # the model is not asked again
     [notice] = bench.shown_of(Notice)
@@ -193,7 +215,7 @@ async def test_inquiries_count_towards_the_token_limit() -> None:
 
 
 async def test_inquiry_is_refused_over_the_token_limit() -> None:
-    backend = answering([took(500), *sure()], [took(500), *sure()])
+    backend = make_backend([make_usage(500), *sure()], [make_usage(500), *sure()])
 
     def rename(ctx: ToolContext) -> Outcome:
         for name in ("sure", "really"):
@@ -202,9 +224,13 @@ async def test_inquiry_is_refused_over_the_token_limit() -> None:
         return Success("Renamed.")
 
     both = {name: {"target": "assistant"} for name in ("sure", "really")}
-    bench = Bench([reply(call("rename")), DONE], [PythonTool(rename)], inquiry=backend,
-                  config=for_tool("rename", questions=both),
-                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    bench = Bench(
+        [reply(call("rename")), DONE],
+        [PythonTool(rename)],
+        inquiry=backend,
+        config=for_tool("rename", questions=both),
+        request=RequestConfig(max_total_tokens=100),
+    )
     assert (await bench.run()).status == "interrupted"
     provider = backend.default.provider
     assert isinstance(provider, EventProvider)
@@ -222,16 +248,16 @@ async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None
     with LoopbackServer(replies) as server:
         provider = create_provider(protocol, {"base_url": server.url, "api_key_env": None})
         bench = Bench([], tools=[PythonTool(t)])
-        over_http(bench, provider, protocol)
+        use_http_provider(bench, provider, protocol)
         try:
             await bench.run()
             again = Bench([], tools=[PythonTool(t)], stream=bench.stream)
-            over_http(again, provider, protocol)
+            use_http_provider(again, provider, protocol)
             await again.run("And?")
         finally:
             await provider.aclose()
     assert bench.stream is again.stream
-    assert len(stored(again)) == 3
+    assert len(recorded_usage(again)) == 3
     for request in server.requests:
         assert b'"usage"' not in request.raw.replace(b'"include_usage"', b"")
         assert b"input_tokens" not in request.raw
@@ -239,7 +265,9 @@ async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None
 
 
 async def test_token_total_is_shown_after_each_response() -> None:
-    bench = Bench([[took(30, 10), *reply(call("t"))], [took(40, 5), *DONE]], [PythonTool(t)])
+    bench = Bench(
+        [[make_usage(30, 10), *reply(call("t"))], [make_usage(40, 5), *DONE]], [PythonTool(t)]
+    )
     await bench.run()
     told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
     assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]
@@ -253,7 +281,7 @@ MUCH = Usage(input_tokens=90, output_tokens=20)
 
 
 async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
-    tool, runs = counting()
+    tool, runs = make_counting_tool()
     answer: list[Any] = [Usage(input_tokens=30, output_tokens=10), *reply(calls(1))]
     more: list[Any] = [MUCH, *reply(say("Well."), calls(2))]
     request = RequestConfig(max_total_tokens=149)
@@ -272,7 +300,7 @@ async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
 
 @pytest.mark.parametrize("most", [0, 110])
 async def test_turn_at_its_token_limit_continues(most: int) -> None:
-    tool, _ = counting()
+    tool, _ = make_counting_tool()
     request = RequestConfig(max_total_tokens=most)
     bench = Bench([[MUCH, *reply(calls(1))], DONE], tools=[tool], request=request)
     assert (await bench.run()).status == "completed"

@@ -28,7 +28,7 @@ from tests.support.fakes import FakePrompter, for_tool, yes
 from tests.support.images import figure
 
 
-def plot(*images: Image, content: str = "a plot") -> PythonTool:
+def make_plot_tool(*images: Image, content: str = "a plot") -> PythonTool:
     return PythonTool(lambda: Success(content, images=images), name="plot")
 
 
@@ -36,11 +36,11 @@ def bench(tool: PythonTool, *calls: list[Any], **how: Any) -> Bench:
     return Bench([*(calls or [reply(call("plot"))]), DONE], tools=[tool], **how)
 
 
-def limits(**record: int) -> dict[str, Any]:
+def record_config(**record: int) -> dict[str, Any]:
     return {"record": record}
 
 
-def results_in(thread: RequestContext) -> list[tuple[str, tuple[Image, ...]]]:
+def list_results(thread: RequestContext) -> list[tuple[str, tuple[Image, ...]]]:
     return [
         (item.entry.content, item.images)
         for item in thread
@@ -48,19 +48,19 @@ def results_in(thread: RequestContext) -> list[tuple[str, tuple[Image, ...]]]:
     ]
 
 
-def restored(made: Bench) -> ConversationStream:
+def restore_stream(made: Bench) -> ConversationStream:
     return ConversationStream(made.stream.head, clock=FakeClock(), raw=list(made.stream.raw))
 
 
 async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
-    made = bench(plot(figure()))
+    made = bench(make_plot_tool(figure()))
     await made.run()
     assert made.kinds()[2:] == ["tool_call_request", "image", "tool_call_response", "chat_response"]
     kept = made.stream.raw[3]
     assert list(kept) == ["event_id", "timestamp", "type", "digest", "media_type", "name", "data"]
     assert kept["digest"] == figure().digest
     assert made.stream.raw[4]["metadata"] == {"images": [figure().digest]}
-    assert results_in(made.loop.thread) == [("a plot", (figure(),))]
+    assert list_results(made.loop.thread) == [("a plot", (figure(),))]
     assert made.turn.tool_calls[0].images == (figure(),)
     assert "1 image" in repr(made.turn)
     (ends,) = made.shown_of(ToolEnds)
@@ -70,61 +70,65 @@ async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
 async def test_reloaded_record_sends_the_same_images() -> None:
     shared = figure("shared", shade=1)
     made = bench(
-        plot(shared, figure("large", padding=500), figure("third", shade=2), figure(shade=3)),
+        make_plot_tool(
+            shared, figure("large", padding=500), figure("third", shade=2), figure(shade=3)
+        ),
         reply(call("plot", "c1"), call("plot", "c2", index=1)),
         reply(call("plot", "c3")),
-        config=limits(image_max_bytes=400, images_per_turn=4),
+        config=record_config(image_max_bytes=400, images_per_turn=4),
     )
     await made.run("Look.", [figure("asked", shade=9)])
-    assert [item.images for item in build_context(restored(made))] == [
+    assert [item.images for item in build_context(restore_stream(made))] == [
         item.images for item in made.loop.thread
     ]
-    assert results_in(build_context(restored(made))) == results_in(made.loop.thread)
-    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 0, 0]
+    assert list_results(build_context(restore_stream(made))) == list_results(made.loop.thread)
+    assert [len(images) for _, images in list_results(made.loop.thread)] == [3, 0, 0]
 
 
 async def test_image_of_two_results_is_recorded_once() -> None:
-    made = bench(plot(figure()), reply(call("plot")), reply(call("plot")))
+    made = bench(make_plot_tool(figure()), reply(call("plot")), reply(call("plot")))
     await made.run()
     assert len(made.of(ImageEntry)) == 1
-    assert [images for _, images in results_in(made.loop.thread)] == [(figure(),)] * 2
+    assert [images for _, images in list_results(made.loop.thread)] == [(figure(),)] * 2
 
 
 async def test_large_image_is_described_in_words() -> None:
     large = figure("figure 1", padding=1_200_000)
-    made = bench(plot(large), config=limits(image_max_bytes=262144))
+    made = bench(make_plot_tool(large), config=record_config(image_max_bytes=262144))
     await made.run()
     words = (
         "[image: figure 1, image/png 4×3, 1.2 MB: omitted, because record.image_max_bytes is "
         "262144]"
     )
-    assert results_in(made.loop.thread) == [(f"a plot\n{words}", ())]
+    assert list_results(made.loop.thread) == [(f"a plot\n{words}", ())]
     assert not made.of(ImageEntry)
     (ends,) = made.shown_of(ToolEnds)
     assert (ends.images, ends.omitted_images) == ((), (words,))
 
 
 async def test_images_are_counted_per_turn() -> None:
-    tool = plot(*(figure(shade=shade) for shade in range(3)))
-    made = bench(tool, reply(call("plot")), reply(call("plot")), config=limits(images_per_turn=5))
+    tool = make_plot_tool(*(figure(shade=shade) for shade in range(3)))
+    made = bench(
+        tool, reply(call("plot")), reply(call("plot")), config=record_config(images_per_turn=5)
+    )
     await made.run("Go.", [figure("asked", shade=200)])
-    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 1]
-    assert results_in(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
+    assert [len(images) for _, images in list_results(made.loop.thread)] == [3, 1]
+    assert list_results(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
 
 
 async def test_hundreds_of_omitted_images_take_few_lines() -> None:
-    made = bench(plot(*(figure(width=1 + n) for n in range(300))))
+    made = bench(make_plot_tool(*(figure(width=1 + n) for n in range(300))))
     await made.run()
-    ((content, images),) = results_in(made.loop.thread)
+    ((content, images),) = list_results(made.loop.thread)
     assert len(images) == 20
     assert len(content.splitlines()) == 22
     assert content.endswith("[260 more omitted]")
 
 
 async def test_invalid_image_is_not_sent() -> None:
-    made = bench(plot(Image("image/png", b"<svg onload=alert(1)>", "x")))
+    made = bench(make_plot_tool(Image("image/png", b"<svg onload=alert(1)>", "x")))
     await made.run()
-    assert "its bytes are not image/png" in results_in(made.loop.thread)[0][0]
+    assert "its bytes are not image/png" in list_results(made.loop.thread)[0][0]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +145,9 @@ async def test_images_are_delivered_with_the_unedited_result(
     result: str, ends: list[Any], images: int
 ) -> None:
     person = FakePrompter(*ends)
-    made = bench(plot(figure()), person=person, config=for_tool("plot", result=result))
+    made = bench(make_plot_tool(figure()), person=person, config=for_tool("plot", result=result))
     await made.run()
-    assert [len(found) for _, found in results_in(made.loop.thread)] == [images]
+    assert [len(found) for _, found in list_results(made.loop.thread)] == [images]
     assert len(made.of(ImageEntry)) == images
     if ends:
         prompt = person.asked[0]
@@ -153,20 +157,22 @@ async def test_images_are_delivered_with_the_unedited_result(
 
 async def test_undelivered_images_are_not_counted() -> None:
     made = bench(
-        plot(figure()),
+        make_plot_tool(figure()),
         reply(call("plot")),
         reply(call("plot")),
         person=FakePrompter(yes("skip"), yes("deliver")),
-        config={**for_tool("plot", result="ask"), **limits(images_per_turn=1)},
+        config={**for_tool("plot", result="ask"), **record_config(images_per_turn=1)},
     )
     await made.run()
-    assert [len(images) for _, images in results_in(made.loop.thread)] == [0, 1]
+    assert [len(images) for _, images in list_results(made.loop.thread)] == [0, 1]
 
 
 async def test_duplicate_image_of_a_result_is_sent_once() -> None:
-    made = bench(plot(figure(), figure(shade=1), figure()), config=limits(images_per_turn=2))
+    made = bench(
+        make_plot_tool(figure(), figure(shade=1), figure()), config=record_config(images_per_turn=2)
+    )
     await made.run()
-    assert results_in(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
+    assert list_results(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
 
 
 async def test_only_the_last_run_of_a_tool_sends_images() -> None:
@@ -179,7 +185,7 @@ async def test_only_the_last_run_of_a_tool_sends_images() -> None:
 
     made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
-    assert results_in(made.loop.thread) == [("refused", (figure(shade=2),))]
+    assert list_results(made.loop.thread) == [("refused", (figure(shade=2),))]
 
 
 async def test_images_are_kept_while_a_change_is_decided() -> None:
@@ -193,13 +199,13 @@ async def test_images_are_kept_while_a_change_is_decided() -> None:
         config=for_tool("plot", access=access),
     )
     await made.run()
-    assert results_in(made.loop.thread) == [("changed", (figure(),))]
+    assert list_results(made.loop.thread) == [("changed", (figure(),))]
 
 
 async def test_request_is_recorded_with_its_images() -> None:
     made = Bench([DONE])
     large = figure("large", padding=3_000)
-    made.config = limits(image_max_bytes=2_000)
+    made.config = record_config(image_max_bytes=2_000)
     await made.run("What is that?", [figure(), large])
     assert made.kinds() == ["turn_start", "image", "chat_request", "chat_response"]
     request = made.loop.thread.items[0]
@@ -210,7 +216,7 @@ async def test_request_is_recorded_with_its_images() -> None:
 
 
 async def test_inquiry_includes_the_images() -> None:
-    made = bench(plot(figure()))
+    made = bench(make_plot_tool(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
     inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
     seen_then = [item.images for item in with_open_question(made.loop.thread, inquiry)]
@@ -219,7 +225,7 @@ async def test_inquiry_includes_the_images() -> None:
 
 
 async def test_secret_in_an_image_name_is_hidden() -> None:
-    made = bench(plot(figure("of hunter2-hunter2")))
+    made = bench(make_plot_tool(figure("of hunter2-hunter2")))
     made.loop.secrets.add("hunter2-hunter2")
     await made.run()
     assert made.of(ImageEntry)[0].name == "of (secret)"

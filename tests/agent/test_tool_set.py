@@ -1,4 +1,4 @@
-"""Tools on offer: enabling, styles, formatters, grants."""
+"""Available tools: enabling, styles, formatters, grants."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from jp_nb.tools.command import CommandTool
 from tests.support.fakes import configured, for_tool, offer_now
 
 
-def local(name: str, command: JsonValue, **settings: Any) -> Partial:
+def local_tool(name: str, command: JsonValue, **settings: Any) -> Partial:
     return for_tool(name, **({"source": "local", "command": command} | settings))
 
 
-def offered(config: Partial) -> dict[str, OfferedTool]:
+def offer(config: Partial) -> dict[str, OfferedTool]:
     return offer_now(configured(config)).tools
 
 
 @pytest.mark.req("R083-90")
 def test_builtin_with_a_local_source_keeps_its_definition() -> None:
     before, after = (
-        offered({})["ask_user"],
-        offered(for_tool("ask_user", source="local"))["ask_user"],
+        offer({})["ask_user"],
+        offer(for_tool("ask_user", source="local"))["ask_user"],
     )
     assert isinstance(after.executor, CommandTool)
     for field in ("definition", "questions", "hidden", "run", "result"):
@@ -33,7 +33,7 @@ def test_builtin_with_a_local_source_keeps_its_definition() -> None:
 
 
 def test_local_tool_asks_before_it_runs() -> None:
-    tool = offered(local("t", "true"))["t"]
+    tool = offer(local_tool("t", "true"))["t"]
     assert (tool.run, tool.format, tool.origin) == ("ask", "ask", "local")
 
 
@@ -51,7 +51,7 @@ def test_style_falls_back_to_the_style_of_all_tools() -> None:
         "none": {"source": "local"},
         "error": {"source": "local", "style": {"error": {"inline_results": 1}}},
     }
-    found = offered({"conversation": {"tools": tools}})  # type: ignore[dict-item]
+    found = offer({"conversation": {"tools": tools}})  # type: ignore[dict-item]
 
     def style(name: str) -> tuple[Any, ...]:
         tool = found[name]
@@ -63,7 +63,7 @@ def test_style_falls_back_to_the_style_of_all_tools() -> None:
 
 
 def test_style_is_empty_by_default() -> None:
-    tool = offered(local("t", "true"))["t"]
+    tool = offer(local_tool("t", "true"))["t"]
     assert (tool.hidden, tool.formatter, tool.parameters) == (False, None, None)
     assert (tool.inline_results, tool.inline_errors) == (None, None)
 
@@ -73,7 +73,7 @@ def test_formatter_of_all_tools_applies_unless_a_tool_has_its_own() -> None:
         "*": {"style": {"parameters": "my-formatter --all"}},
         "own": {"source": "local", "style": {"parameters": "function_call"}},
     }
-    found = offered({"conversation": {"tools": tools}})  # type: ignore[dict-item]
+    found = offer({"conversation": {"tools": tools}})  # type: ignore[dict-item]
     assert found["ask_user"].formatter is not None
     assert found["ask_user"].parameters is None
     assert (found["own"].formatter, found["own"].parameters) == (None, "function_call")
@@ -84,7 +84,7 @@ def test_grants_are_passed_as_configured() -> None:
         "fs": [{"path": "notes", "read": True}],
         "config": [{"path": "assistant.name", "read": True}],
     }
-    tools = offered(local("t", "true", access=access))
+    tools = offer(local_tool("t", "true", access=access))
     assert tools["t"].access == {
         "fs": [{"path": "notes", "read": True}],
         "net": [],
@@ -112,13 +112,13 @@ def test_disabled_tool_is_offered_when_the_tool_choice_names_it() -> None:
         (True, "auto", True),
     ]
     for enable, choice, is_offered in rows:
-        config = local("t", "true", enable=enable) | {"assistant": {"tool_choice": choice}}
-        assert ("t" in offered(config)) is is_offered
+        config = local_tool("t", "true", enable=enable) | {"assistant": {"tool_choice": choice}}
+        assert ("t" in offer(config)) is is_offered
 
 
 def test_tool_that_is_locked_off_is_never_offered() -> None:
     locked = {"state": False, "allow_toggle": "never"}
-    config = configured(local("t", "true", enable=locked))
+    config = configured(local_tool("t", "true", enable=locked))
     forced = config.assistant.model_copy(update={"tool_choice": "t"})
     found = offer_now(config.model_copy(update={"assistant": forced}))
     assert "t" not in found.tools

@@ -44,7 +44,7 @@ class Echo(ToolDefaults):
 
 @dataclass(eq=False)
 class Server(SourceDefaults):
-    """A source like a server of tools; two are the same if their `address` is.
+    """A source like a server. Two with the same `address` are equal.
 
     Attributes:
         happened: The operations so far.
@@ -97,42 +97,42 @@ def config_of(**tools: str) -> AppConfig:
 BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.bank.pay")
 
 
-async def offered(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
+async def offer(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
     return await offer_tools(config, sources)
 
 
-def served(*servers: ToolSource) -> ToolSources:
+def make_sources(*servers: ToolSource) -> ToolSources:
     return ToolSources(lambda _: (*TOOL_SOURCES, *servers))
 
 
 async def test_source_starts_once_and_closes_at_the_end() -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
-    sources = served(books, bank)
+    sources = make_sources(books, bank)
     assert books.happened == []
-    tools = await offered(sources)
+    tools = await offer(sources)
     assert {"search", "pay", "ask_user"} <= tools.tools.keys()
     assert tools.tools["search"].run == "ask"
     assert tools.missing == {"fetch": "the source 'mcp.books.burn' has no tool of this name"}
     assert tools.problems == ()
-    await offered(sources)
+    await offer(sources)
     assert books.happened == ["start", "list", "list"]
     await sources.aclose()
     await sources.aclose()
     assert (books.happened[3:], bank.happened[3:]) == (["close"], ["close"])
-    await offered(sources)
+    await offer(sources)
     assert books.happened[4:] == ["start", "list"]
 
 
 async def test_source_without_wanted_tools_does_not_start() -> None:
     books = Server()
-    sources = served(books)
-    await offered(sources, config_of(pay="local"))
+    sources = make_sources(books)
+    await offer(sources, config_of(pay="local"))
     await sources.aclose()
     assert books.happened == []
 
 
 async def test_missing_source_is_named() -> None:
-    tools = await offered(served(Server()))
+    tools = await offer(make_sources(Server()))
     assert tools.missing["pay"] == "the source 'mcp.bank.pay' has no tool of this name"
 
 
@@ -140,7 +140,7 @@ async def test_sources_are_listed_in_parallel() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     books = Server(starts=gates[0])
     bank = Server("mcp.bank", "b", ("pay",), starts=gates[1])
-    task = asyncio.create_task(offered(served(books, bank)))
+    task = asyncio.create_task(offer(make_sources(books, bank)))
     await until(lambda: books.happened and bank.happened)
     for gate in gates:
         gate.set()
@@ -161,22 +161,22 @@ async def test_failing_source_is_named_closed_and_tried_again(
 ) -> None:
     books = Server(fails={what: error})
     bank = Server("mcp.bank", "b", ("pay",))
-    sources = served(books, bank)
-    tools = await offered(sources)
+    sources = make_sources(books, bank)
+    tools = await offer(sources)
     problem = f"the tool source 'mcp.books' {told}"
     assert tools.problems == (problem,)
     assert tools.missing == {"search": problem, "fetch": problem}
     assert {"pay", "ask_user"} <= tools.tools.keys()
     assert books.happened[-1] == "close"
     books.fails.clear()  # it is tried again
-    assert "search" in (await offered(sources)).tools
+    assert "search" in (await offer(sources)).tools
     assert bank.happened == ["start", "list", "list"]
 
 
 async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_set, "SOURCE_TIMEOUT_S", 0.02)
     books = Server(starts=asyncio.Event())
-    tools = await offered(served(books, Server("mcp.bank", "b", ("pay",))))
+    tools = await offer(make_sources(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (
         "the tool source 'mcp.books' did not start: no response within 0.02 s",
     )
@@ -190,8 +190,8 @@ async def test_source_that_does_not_close_delays_no_other(
 ) -> None:
     books = Server(fails={"close": how})
     bank = Server("mcp.bank", "b", ("pay",))
-    sources = served(books, bank)
-    await offered(sources)
+    sources = make_sources(books, bank)
+    await offer(sources)
     await sources.aclose()
     assert bank.happened[-1] == "close"
     assert "'mcp.books' did not close" in caplog.text
@@ -199,8 +199,8 @@ async def test_source_that_does_not_close_delays_no_other(
 
 async def test_sources_are_closed_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
-    sources = served(books, bank)
-    await offered(sources)
+    sources = make_sources(books, bank)
+    await offer(sources)
 
     async def hang() -> None:
         await asyncio.Event().wait()
@@ -218,35 +218,35 @@ async def test_changed_source_replaces_the_running_one() -> None:
     sources = ToolSources(lambda _: now[-1])
     first, same, other = Server(), Server(), Server(address="elsewhere", tools=("read",))
     now.append([first])
-    await offered(sources)
+    await offer(sources)
     now.append([same])
-    await offered(sources)
+    await offer(sources)
     assert (first.happened, same.happened) == (["start", "list", "list"], [])
     now.append([other])
-    tools = await offered(sources)
+    tools = await offer(sources)
     assert first.happened[3:] == ["close"]
     assert other.happened == ["start", "list"]
     assert "search" in tools.missing
     now.append([])
-    await offered(sources)
+    await offer(sources)
     assert other.happened[2:] == ["close"]
 
 
 async def test_cancellation_during_the_start_closes_the_source() -> None:
     books = Server(starts=asyncio.Event())
-    sources = served(books)
-    task = asyncio.create_task(offered(sources))
+    sources = make_sources(books)
+    task = asyncio.create_task(offer(sources))
     await until(lambda: books.happened)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert books.happened == ["start", "close"]
     books.starts = None
-    assert "search" in (await offered(sources)).tools
+    assert "search" in (await offer(sources)).tools
 
 
-def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
-    """A turn whose tools `search` and `t` are of `source` and of a command."""
+def make_bench(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
+    """A turn with a tool `search` of `source`, and a command `t`."""
     tools: Partial = {
         "search": {"source": "mcp.books.search", "run": "unattended"},
         "t": {"source": "local", "command": {"program": "true"}, "run": "unattended"},
@@ -256,13 +256,13 @@ def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
 
 
 async def test_turn_runs_the_tools_of_a_source() -> None:
-    bench = bench_of(Server(), reply(call("search", "c0")), DONE)
+    bench = make_bench(Server(), reply(call("search", "c0")), DONE)
     await bench.run()
     assert [made.content for made in bench.turn.tool_calls] == ["search was here."]
 
 
 async def test_turn_names_a_failed_source_once_and_continues() -> None:
-    bench = bench_of(Server(fails={"start": OSError("gone")}), reply(call("t", "c0")), DONE)
+    bench = make_bench(Server(fails={"start": OSError("gone")}), reply(call("t", "c0")), DONE)
     await bench.run()
     assert bench.turn.text == "Done."
     assert [event.text for event in bench.shown_of(Notice)] == [
@@ -272,7 +272,7 @@ async def test_turn_names_a_failed_source_once_and_continues() -> None:
 
 async def test_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
     books = Server(starts=asyncio.Event())
-    bench = bench_of(books, DONE)
+    bench = make_bench(books, DONE)
     task = asyncio.create_task(bench.run())
     await until(lambda: books.happened)
     bench.loop.interrupt()
@@ -282,7 +282,7 @@ async def test_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
 
 
 async def test_interrupt_right_after_the_sources_answered_is_not_lost() -> None:
-    bench = bench_of(Server(), DONE)
+    bench = make_bench(Server(), DONE)
     resolve = bench.loop.resolve
 
     async def interrupted() -> Resolved:

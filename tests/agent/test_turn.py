@@ -38,10 +38,10 @@ from tests.agent.turn_bench import (
     DONE,
     Bench,
     call,
+    is_well_formed,
+    make_result_tool,
     reply,
-    returning,
     say,
-    well_formed,
 )
 from tests.support.fakes import FakePrompter, for_tool, until, yes
 
@@ -55,7 +55,7 @@ async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:
         Flush(1),
     ]
     bench = Bench(
-        [[*first, *call("t", "c1", index=2), Finished()], DONE], tools=[returning("sunny")]
+        [[*first, *call("t", "c1", index=2), Finished()], DONE], tools=[make_result_tool("sunny")]
     )
     end = await bench.run("Weather?")
     assert end.status == "completed"
@@ -114,7 +114,7 @@ async def test_nothing_is_recorded_if_the_configuration_does_not_resolve() -> No
 async def test_forced_tool_choice_applies_to_the_first_request_alone() -> None:
     scripts = [reply(call("t", "c1")), reply(call("t", "c2")), DONE]
     config: Partial = {"assistant": {"tool_choice": "required"}}
-    bench = Bench(scripts, tools=[returning("x")], config=config)
+    bench = Bench(scripts, tools=[make_result_tool("x")], config=config)
     await bench.run()
     choices = [request.tool_choice for request, _ in bench.provider.requests]
     assert choices == ["required", "auto", "auto"]
@@ -124,7 +124,7 @@ async def test_usage_is_summed_over_all_requests() -> None:
     first: list[Any] = [Usage(input_tokens=5), Usage(input_tokens=10, output_tokens=1), *call("t")]
     broken: list[Any] = [Usage(input_tokens=3), BROKEN]
     last: list[Any] = [Usage(input_tokens=20, cache_read_tokens=7), *say("Done."), Finished()]
-    bench = Bench([[*first, Finished()], broken, last], tools=[returning("x")])
+    bench = Bench([[*first, Finished()], broken, last], tools=[make_result_tool("x")])
     end = await bench.run()
     assert end.usage == Usage(input_tokens=33, output_tokens=1, cache_read_tokens=7)
 
@@ -287,7 +287,7 @@ async def test_bad_arguments_do_not_run_the_tool() -> None:
 
 async def test_missing_arguments_are_an_empty_object() -> None:
     start: list[Any] = [ToolCallStart(1, "c", "t"), Flush(1), Finished()]
-    bench = Bench([start, DONE], tools=[returning("ok")])
+    bench = Bench([start, DONE], tools=[make_result_tool("ok")])
     await bench.run()
     assert bench.of(ToolCallRequest)[0].arguments == {}
     assert bench.of(ToolCallResponse)[0].content == "ok"
@@ -303,7 +303,7 @@ async def test_arguments_are_recorded_as_the_model_wrote_them() -> None:
 
 @pytest.mark.parametrize("config", [{}, for_tool("t", enable=False)])
 async def test_call_of_an_unavailable_tool_is_an_error(config: Any) -> None:
-    tools = [returning("x")] if config else []
+    tools = [make_result_tool("x")] if config else []
     bench = Bench([reply(call("t")), DONE], tools=tools, config=config)
     await bench.run()
     [response] = bench.of(ToolCallResponse)
@@ -352,7 +352,7 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
     calls = [call("t", "c1", index=1), call("other", "c2", index=2)]
     bench = Bench(
         [reply(*calls)],
-        tools=[PythonTool(function, name="t"), returning("kept", name="other")],
+        tools=[PythonTool(function, name="t"), make_result_tool("kept", name="other")],
         person=FakePrompter(away="no kernel"),
         config=for_tool("t", **config),
         strict=True,
@@ -362,7 +362,7 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
     assert caught.value.reason == "no kernel"
     assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
     assert bench.of(ToolCallResponse)[1].content == "kept"
-    assert well_formed(bench.stream)
+    assert is_well_formed(bench.stream)
 
 
 async def test_interrupt_before_the_turn_records_nothing() -> None:
@@ -377,11 +377,11 @@ async def test_internal_error_leaves_a_well_formed_record() -> None:
         if isinstance(event, ToolBegins):
             raise ZeroDivisionError("bug")
 
-    bench = Bench([reply(call("t"))], tools=[returning("x")])
+    bench = Bench([reply(call("t"))], tools=[make_result_tool("x")])
     bench.loop.display = broken
     with pytest.raises(ZeroDivisionError):
         await bench.run()
-    assert well_formed(bench.stream)
+    assert is_well_formed(bench.stream)
 
 
 async def test_unsupported_schema_is_an_error_before_anything_is_recorded() -> None:

@@ -49,7 +49,7 @@ print(json.dumps({"type": "success", "content": told["tool"]["arguments"]["what"
 """
 
 
-def bench_of(
+def make_bench(
     folder: Path, config: Partial, *scripts: Any, person: FakePrompter | None = None
 ) -> Bench:
     bench = Bench([*scripts, DONE], person=person or FakePrompter(), config=config)
@@ -57,16 +57,16 @@ def bench_of(
     return bench
 
 
-def local(name: str, command: JsonValue, **settings: Any) -> Partial:
+def local_tool(name: str, command: JsonValue, **settings: Any) -> Partial:
     return for_tool(name, **({"source": "local", "command": command} | settings))
 
 
-def script(folder: Path, code: str) -> dict[str, JsonValue]:
+def write_script(folder: Path, code: str) -> dict[str, JsonValue]:
     (folder / "tool.py").write_text(code, encoding="utf-8")
     return {"program": sys.executable, "args": ["tool.py"]}
 
 
-def the_response(bench: Bench) -> tuple[str, bool]:
+def only_response(bench: Bench) -> tuple[str, bool]:
     [response] = bench.of(ToolCallResponse)
     return response.content, response.is_error
 
@@ -79,16 +79,18 @@ async def test_command_asks_one_question_after_the_other(
     tmp_path: Path,
 ) -> None:
     person = FakePrompter(yes("live"), yes(True), yes(""))
-    config = local(
+    config = local_tool(
         "deploy",
-        script(tmp_path, DEPLOY),
+        write_script(tmp_path, DEPLOY),
         run="unattended",
         parameters={"what": {"type": "string", "required": True}},
     )
-    bench = bench_of(tmp_path, config, reply(call("deploy", text='{"what": "v2"}')), person=person)
+    bench = make_bench(
+        tmp_path, config, reply(call("deploy", text='{"what": "v2"}')), person=person
+    )
     end = await bench.run()
     assert end.status == "completed"
-    assert the_response(bench) == ("v2 is out", False)
+    assert only_response(bench) == ("v2 is out", False)
     runs = [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
     assert runs == [
         {},
@@ -139,10 +141,10 @@ async def test_command_asks_with_a_form(tmp_path: Path) -> None:
         2.5,
     ]
     person = FakePrompter(FormEnd(tuple(Answered(each, "form") for each in given)))
-    config = local("plan", script(tmp_path, PLAN), run="unattended")
-    bench = bench_of(tmp_path, config, reply(call("plan")), person=person)
+    config = local_tool("plan", write_script(tmp_path, PLAN), run="unattended")
+    bench = make_bench(tmp_path, config, reply(call("plan")), person=person)
     await bench.run()
-    assert the_response(bench) == ("planned\n", False)
+    assert only_response(bench) == ("planned\n", False)
     told = json.loads((tmp_path / "told").read_text())
     assert told == {"trip": given[0], "pets": given[1], "weight": 2.5}
     [prompt] = person.asked
@@ -152,10 +154,12 @@ async def test_command_asks_with_a_form(tmp_path: Path) -> None:
 
 
 async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> None:
-    config = local("plan", script(tmp_path, PLAN.replace('"minimum"', '"min"')), run="unattended")
-    bench = bench_of(tmp_path, config, reply(call("plan")))
+    config = local_tool(
+        "plan", write_script(tmp_path, PLAN.replace('"minimum"', '"min"')), run="unattended"
+    )
+    bench = make_bench(tmp_path, config, reply(call("plan")))
     await bench.run()
-    assert the_response(bench) == (
+    assert only_response(bench) == (
         "The tool asked an invalid question: "
         "`questions.0.answer_type.fields.0.answer_type.min`: unknown key.",
         True,
@@ -176,8 +180,8 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     before = [yes("edit")] if mode == "ask" else []
     person = FakePrompter(*before, edit, yes("edit"), yes('{"what": "four"}'), yes("run"))
     command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
-    config = local("t", command, run=mode, parameters=PARAMETERS)
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    config = local_tool("t", command, run=mode, parameters=PARAMETERS)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
     await bench.run()
     seen = [p.exhibits for p in person.asked if isinstance(p, ActionPrompt)]
     lines = ["echo one >> runs"] if mode == "ask" else []
@@ -192,10 +196,10 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
 async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:
     person = FakePrompter(yes("edit"), yes('{"what": "two"}'), yes("skip"))
     command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
-    config = local("t", command, run="ask", parameters=PARAMETERS)
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    config = local_tool("t", command, run="ask", parameters=PARAMETERS)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
     await bench.run()
-    assert the_response(bench) == ("Tool skipped by user.", False)
+    assert only_response(bench) == ("Tool skipped by user.", False)
     assert not (tmp_path / "runs").exists()
 
 
@@ -203,8 +207,8 @@ async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) 
     person = FakePrompter(
         *(yes("edit"), yes('{"what": "two"}'), yes("edit"), yes('{"what": "one"}')), yes("run")
     )
-    config = local("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    config = local_tool("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.metadata) == ("one\n", {})
@@ -214,13 +218,13 @@ async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) 
 async def test_unknown_arguments_keep_a_command_from_running(
     tmp_path: Path,
 ) -> None:
-    config = local(
+    config = local_tool(
         "t", "touch ran", run="unattended", parameters={"a": {"type": "string", "required": True}}
     )
     text = '{"tool_answers": {"sure": true}}'
-    bench = bench_of(tmp_path, config, reply(call("t", text=text)))
+    bench = make_bench(tmp_path, config, reply(call("t", text=text)))
     await bench.run()
-    assert the_response(bench) == (
+    assert only_response(bench) == (
         'Invalid arguments: Invalid arguments (missing: ["a"], unknown: ["tool_answers"])\n\n'
         'You can call `describe_tools(tools: ["t"])` to learn more about how to use the tool '
         "correctly.",
@@ -233,10 +237,10 @@ async def test_command_gets_converted_arguments_and_defaults(
     tmp_path: Path,
 ) -> None:
     parameters = {"days": {"type": "integer"}, "unit": {"type": "string", "default": "C"}}
-    config = local("t", "cat", run="unattended", parameters=parameters)
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"days": "3"}')))
+    config = local_tool("t", "cat", run="unattended", parameters=parameters)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"days": "3"}')))
     await bench.run()
-    document = json.loads(the_response(bench)[0])
+    document = json.loads(only_response(bench)[0])
     assert document["tool"]["arguments"] == {"days": 3, "unit": "C"}
     assert document["context"]["conversation_id"] == "jp-c1"
     assert document["context"]["root"] == str(tmp_path)
@@ -246,11 +250,11 @@ async def test_tool_without_a_command_fails_when_called(
     tmp_path: Path,
 ) -> None:
     config = for_tool("t", source="local", run="unattended")
-    bench = bench_of(tmp_path, config, reply(call("t")))
+    bench = make_bench(tmp_path, config, reply(call("t")))
     await bench.run()
     request, _ = bench.provider.requests[0]
     assert "t" in [tool.name for tool in request.tools]
-    assert the_response(bench) == ("Command missing for local tool", True)
+    assert only_response(bench) == ("Command missing for local tool", True)
 
 
 # --- formatters ------------------------------------------------------------------------------
@@ -259,20 +263,20 @@ async def test_tool_without_a_command_fails_when_called(
 async def test_command_formats_the_arguments(tmp_path: Path) -> None:
     style: JsonValue = {"parameters": "echo {{context.action}} {{tool.arguments.a}} "}
     parameters = {"a": {"type": "string"}}
-    config = local("t", "echo ran", run="unattended", style=style, parameters=parameters)
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"a": "x"}')))
+    config = local_tool("t", "echo ran", run="unattended", style=style, parameters=parameters)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"a": "x"}')))
     await bench.run()
     [begins] = bench.shown_of(ToolBegins)
     assert begins.formatted == "format_arguments x"
-    assert the_response(bench) == ("ran\n", False)
+    assert only_response(bench) == ("ran\n", False)
 
 
 async def test_failed_formatter_keeps_the_tool_from_running(tmp_path: Path) -> None:
     style: JsonValue = {"parameters": {"program": "echo why >&2; exit 3", "shell": True}}
-    config = local("t", "touch ran", run="unattended", style=style)
-    bench = bench_of(tmp_path, config, reply(call("t")))
+    config = local_tool("t", "touch ran", run="unattended", style=style)
+    bench = make_bench(tmp_path, config, reply(call("t")))
     await bench.run()
-    text, is_error = the_response(bench)
+    text, is_error = only_response(bench)
     assert is_error
     assert text == (
         "Tool 't' was not executed because the argument formatter failed: its command failed with "
@@ -292,9 +296,9 @@ async def test_builtin_with_a_local_source_runs_the_command(tmp_path: Path) -> N
         command="cat",
         parameters={"mood": {"type": "string", "default": "dry"}},
     )
-    bench = bench_of(tmp_path, config, reply(call("ask_user", text='{"question": "Why?"}')))
+    bench = make_bench(tmp_path, config, reply(call("ask_user", text='{"question": "Why?"}')))
     await bench.run()
-    document = json.loads(the_response(bench)[0])
+    document = json.loads(only_response(bench)[0])
     assert document["tool"]["arguments"] == {"question": "Why?", "mood": "dry"}
     assert bench.of(InquiryRequest) == []
 
@@ -310,6 +314,6 @@ async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:
         config = for_tool("t", source="local", run="unattended", parameters=parameters)
         for text in texts:
             config = apply(config, parse_assignment(f"conversation.tools.t.{text}", config))
-        bench = bench_of(tmp_path, config, reply(call("t", text='{"n": 3}')))
+        bench = make_bench(tmp_path, config, reply(call("t", text='{"n": 3}')))
         await bench.run()
-        assert the_response(bench) == (printed, False)
+        assert only_response(bench) == (printed, False)

@@ -16,7 +16,7 @@ from jp_nb.tools.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
 from jp_nb.tools.builtin.ask import SCHEMA
 from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tools.python import PythonTool
-from tests.agent.over_http import over_http, sent_calls, sent_results
+from tests.agent.over_http import sent_calls, sent_results, use_http_provider
 from tests.agent.turn_bench import Bench
 from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, ToolCall
@@ -47,7 +47,7 @@ async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str
     with LoopbackServer([Reply(tool_calls=(call,)), "Shipped."]) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=FakePrompter(yes(True)))
-        over_http(bench, provider, protocol)
+        use_http_provider(bench, provider, protocol)
         try:
             await bench.run()
         finally:
@@ -87,7 +87,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
     with LoopbackServer(replies) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], tools=[PythonTool(repeat)])
-        over_http(bench, provider, protocol)
+        use_http_provider(bench, provider, protocol)
         try:
             assert (await bench.run()).status == "completed"
         finally:
@@ -118,7 +118,7 @@ async def test_request_with_only_empty_deltas_is_retried(
     with LoopbackServer(RawResponse(chain([STREAM], body)) for body in bodies) as server:
         provider = create_provider("openai", {"base_url": server.url, "base_url_env": None})
         bench = Bench([])
-        over_http(bench, provider, "openai")
+        use_http_provider(bench, provider, "openai")
         try:
             await bench.run()
         finally:
@@ -164,7 +164,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
         provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=person)
-        over_http(bench, provider, protocol)
+        use_http_provider(bench, provider, protocol)
         try:
             assert (await bench.run()).status == "completed"
         finally:

@@ -221,7 +221,7 @@ def config(settings: Mapping[str, Any]) -> Partial:
 
 
 class Model(EventProvider):
-    """Calls tools at random; now and then it breaks off, and now and then it is done.
+    """Calls tools at random, and sometimes fails or ends the turn.
 
     Attributes:
         batches: How many batches of calls it has made.
@@ -292,7 +292,7 @@ WEIGHTS = {
 
 
 class OtherModel(MockInquiryBackend):
-    """Answers tools' questions at random; sometimes it fails, or never answers."""
+    """Answers questions of tools at random, and sometimes fails or never answers."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -368,7 +368,7 @@ class Person:
             self.shown -= 1
 
     def _later(self, prompt: Prompt, end: asyncio.Future[PromptEnd]) -> asyncio.TimerHandle:
-        """Answer in a moment."""
+        """Answer after a short wait."""
         random = self._random
         luck = random.random()
         answer: PromptEnd | Exception
@@ -411,7 +411,7 @@ class Person:
 
 
 class Cell:
-    """A cell's thread: one function at a time; an interrupt cuts the one that runs, and holds."""
+    """A cell's thread: one function at a time. An interrupt ends it and blocks the next ones."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"cell {seed}")
@@ -438,7 +438,7 @@ class Cell:
                 self._running = None
 
     def interrupt(self) -> None:
-        """A signal came to the cell's thread."""
+        """Send an interrupt to the cell's thread."""
         self._free.clear()
         if self._running is not None and not self._running.done():
             cut = CallInterrupted()
@@ -532,7 +532,7 @@ class Stress:
         assert not self.stream.repair(), self.stream.raw[before:]
 
     def _settings(self) -> dict[str, Any]:
-        """Most turns ask what an interrupt does; some were configured."""
+        """Most turns show the menu for an interrupt; others have a configured action."""
         if self.random.random() < 0.7:
             return {}
         actions = ["continue", "continue", "restart", "respond", "stop"]
@@ -554,7 +554,7 @@ class Stress:
         )
 
     async def _disturb(self, loop: TurnLoop, turn: asyncio.Future[Any]) -> None:
-        """Interrupt a few times; after that only what would never end without it."""
+        """Interrupt a few times, then only waits that would never end."""
         rest = self.random.randrange(8)
         while not turn.done():
             await asyncio.sleep(self.random.choice([0, 0.001, 0.005, 0.02]))

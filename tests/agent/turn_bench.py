@@ -1,4 +1,4 @@
-"""One turn loop with real tools and a real record; a test decides the events of its model.
+"""A turn loop with real tools and a real record. The test supplies the events of its model.
 
 A real `ScriptedProvider` streams whole replies; `EventProvider` streams events, so that a stream
 can break, wait or be silent at any event.
@@ -71,7 +71,7 @@ Step = ProviderEvent | Exception | Callable[[], Awaitable[None]]
 
 
 class EventProvider:
-    """Streams the given events, one list a request; raises exceptions and awaits functions.
+    """Streams one list of events per request. It raises exceptions and awaits functions in it.
 
     Attributes:
         requests: The requests, with the entries of the thread at that time.
@@ -162,7 +162,7 @@ class MockInquiryBackend:
 
 @dataclass
 class Bench:
-    """Everything around one turn loop, over real tools, a real record and a real configuration.
+    """A turn loop with real tools, a real record, and a real configuration.
 
     Attributes:
         scripts: The events that the model streams, one list a request.
@@ -288,11 +288,11 @@ class Bench:
         return [event for event in self.shown if isinstance(event, kind)]
 
 
-def returning(content: str, *, name: str = "t") -> PythonTool:
+def make_result_tool(content: str, *, name: str = "t") -> PythonTool:
     return PythonTool(lambda: content, name=name)
 
 
-def well_formed(stream: ConversationStream) -> bool:
+def is_well_formed(stream: ConversationStream) -> bool:
     """Return True if every call has a response and every inquiry an end."""
     again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
     return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)
