@@ -175,7 +175,7 @@ class CallRunner:
 
     def restart(self, call: Call) -> None:
         """Run `call` again from the beginning."""
-        if call.is_displayed and call.response is None:
+        if call.is_displayed and call.response is None:  # end its line before a new one begins
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
         self._drop_images(call)
         call.reset()
@@ -184,7 +184,7 @@ class CallRunner:
     def begin(self, call: Call) -> None:
         """Run `call`, ask for permission, or report why it cannot run."""
         tool = call.tool
-        if self._batch.results is not None:
+        if self._batch.results is not None:  # a replay runs no tool and asks no user
             self._use_recorded_result(call, self._batch.results)
             return
         if tool is None:
@@ -215,7 +215,7 @@ class CallRunner:
             call.arguments = copy_json(call.request.arguments)
             self._show_begin(call, call.tool)
         if call.index < len(results):
-            result, call.may_have_run = results[call.index], False  # what it came to is known
+            result, call.may_have_run = results[call.index], False  # its result is known
             self.finish(call, result.content, is_error=result.is_error)
         else:
             self.fail(call, NOT_RECORDED)
@@ -305,7 +305,7 @@ class CallRunner:
 
     async def _execute(self, call: Call, tool: OfferedTool) -> PromptEvent:
         in_cell = tool.executor.waits_for_cell
-        if not in_cell:
+        if not in_cell:  # a function in the cell may wait for others before it starts
             self._report_progress(call, "started")
         call.ran = True
         context, run = self.tool_context(call, tool), Run()
@@ -381,7 +381,7 @@ class CallRunner:
             content = RAN_BEFORE.format(content)
         if call.edited is not None:
             metadata = edit_metadata(copy_json(call.arguments), call.edited)
-        if skipped or content != call.delivered:
+        if skipped or content != call.delivered:  # the user may have edited the text
             self._drop_images(call)
         elif call.structured is not None:
             metadata["structured"] = copy_nested_json(call.structured)
@@ -570,7 +570,7 @@ class Coordinator:
         in_menu = self._menu_open or self._events.is_canceling
         verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=in_menu)
         self._interrupted_names = self._open_names()
-        self._turn.prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
+        self._turn.prompter.interrupt()  # closes the current prompt first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
             return
@@ -636,7 +636,7 @@ class Coordinator:
         self._turn.display(InterruptReceived(verdict.choice))
         self._menu_open = self._menu_due = False
         self._prompts.release()
-        if self._verdict is None or not self._verdict.escalated:
+        if self._verdict is None or not self._verdict.escalated:  # escalation is final
             self._verdict = verdict
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
@@ -650,7 +650,7 @@ class Coordinator:
             return None
         await self._cancel_tasks(asked="interrupted" if verdict.interrupted else "cancelled")
         later, self._verdict = self._verdict, None
-        if later is not None and later.escalated:
+        if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
         if verdict.choice == "restart":
             self._functions.cell.release()
@@ -693,7 +693,7 @@ class Coordinator:
         finally:
             self._menu_open = self._menu_due = False
             self._functions.forget_runs()
-        self._prompts.clear()
+        self._prompts.clear()  # events of ended tasks may have queued more
         self._prompts.release()
         self._runner.drop_questions(asked)
 

@@ -449,6 +449,7 @@ class Compactor:
             return
         planner = self._planner(in_turn=False)
         plan = planner.plan(planner.steps(settings.effective_rules))
+        # After a small effect, compaction would be due again in the next turn.
         is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
         why = _format_reason(auto, size if is_long else 0)
         if not (plan.steps and is_worth_it and await self._apply(plan, resolved, why=why)):
@@ -531,6 +532,7 @@ class Compactor:
         stream, providers = self.record.stream, self.compaction_settings.providers()
         try:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
+            # A summary may be longer than its turns.
             if self._estimate_with(entries, in_turn=in_turn) >= plan.before:
                 raise ProviderError(SUMMARY_TOO_LONG)
         except Exception as exc:
@@ -577,9 +579,9 @@ def _format_plan(plan: CompactionPlan) -> str:
 
 def _estimate_overhead(resolved: Resolved, request_text: str) -> int:
     """Estimate the tokens of the next request besides the conversation."""
-    beside = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(request_text)
-    beside += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
-    return beside + sum(map(estimate_attachment_tokens, resolved.attachments))
+    tokens = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(request_text)
+    tokens += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
+    return tokens + sum(map(estimate_attachment_tokens, resolved.attachments))
 
 
 def _format_reason(auto: AutoCompaction, size: int) -> str:

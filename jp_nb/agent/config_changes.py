@@ -197,7 +197,7 @@ class ConfigChanges:
 
     def begin(self, basis: ConfigSnapshot) -> None:
         """Begin a batch with the configuration `basis`."""
-        if basis is not self._basis:
+        if basis is not self._basis:  # the same object while nothing changes
             self._visible.clear()
         self._basis = basis
 
@@ -210,7 +210,7 @@ class ConfigChanges:
             return None
         if tool.name not in self._visible:
             self._visible[tool.name] = tool.grants.select_readable(self._basis.values)
-        return copy.deepcopy(self._visible[tool.name])
+        return copy.deepcopy(self._visible[tool.name])  # tools may modify what they get
 
     @property
     def has_approved(self) -> bool:

@@ -69,7 +69,7 @@ class FormDraft:
         self._channel = channel
         self._pages = [BLANK] * len(prompt.pages)
 
-    # --- what is up --------------------------------------------------------------------------
+    # --- the current page ---------------------------------------------------------------------
 
     @property
     def asked(self) -> QuestionPrompt:

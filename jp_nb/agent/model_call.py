@@ -146,9 +146,9 @@ class Attempt:
     def entries_to_record(self, rest: Sequence[Entry]) -> list[Entry]:
         """Return the entries of the response. The text of a continuation is marked as such."""
         entries = [*self.entries, *rest]
-        for place, entry in enumerate(entries if self.trimmer is not None else ()):
+        for index, entry in enumerate(entries if self.trimmer is not None else ()):
             if isinstance(entry, ChatResponse) and entry.kind == "message":
-                entries[place] = mark_continuation(entry)
+                entries[index] = mark_continuation(entry)
                 break
         return entries
 
@@ -158,6 +158,7 @@ class Attempt:
         limit_reached = self.finished is not None and self.finished.reason == "max_tokens"
         if not limit_reached or not isinstance(last, ToolCallRequest):
             return []
+        # Earlier calls are complete, and so is the last one if its arguments are valid.
         broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
         return [last.name] if self.call_count - 1 in broken else []
 
@@ -165,6 +166,7 @@ class Attempt:
         """Return True if `entry` is recorded: surplus tool calls are not, except for the first."""
         self.call_count += isinstance(entry, ToolCallRequest)
         surplus = self.call_count - self.max_tool_calls
+        # The first surplus call gets an error as its response, which explains the limit.
         return not (self.max_tool_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
 
     def call_errors(self) -> dict[int, str]:
@@ -224,7 +226,7 @@ class StreamInterrupts:
         if self.verdict is not None:  # a slow cleanup may delay the end
             if self.verdict.choice == "reply":
                 self._turn.display(InterruptReceived("stop"))
-                self.verdict = ESCALATED
+                self.verdict = ESCALATED  # the message is not sent: the user wants to stop
             self._work.cancel()
             return
         if self._work.done():
@@ -352,6 +354,7 @@ class AnswerStream:
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> list[Call]:
         request = self._request(resolved, choice, schema)
+        # A structured answer, or a forced tool call, must be in one response.
         chain = ContinuedAnswer(
             resolved.continues_answers and schema is None and choice in ("auto", "none")
         )
@@ -435,7 +438,7 @@ class AnswerStream:
                     "the response ended before the answer was complete", kind="transient"
                 )
         except Exception:
-            await self._wait_for_decision()
+            await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
             raise
         finally:
             self._tokens.add(attempt.model, attempt.builder.usage)

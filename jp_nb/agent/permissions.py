@@ -184,6 +184,7 @@ class _PendingCall:
         """Return the edited call, and its decision unless the user has to see its new command."""
         call, given = self, edited.arguments
         if given is not None:
+            # Arguments that equal the model's again do not count as edited.
             channel = (
                 edited.channel
                 if format_visible_json(given) != format_visible_json(self.original_arguments)

@@ -259,15 +259,14 @@ class TurnState:
     ) -> None:
         """Reuse a decision about a call for the rest of the turn.
 
-        Permission covers the arguments that the user saw if these are what runs. A refusal covers
-        the tool.
+        A permission covers the displayed arguments, or the tool. A refusal covers the tool.
         """
         covered = sorted_json(dict(arguments)) if runs and tool.covers == "arguments" else ""
         self.permissions[tool.name, covered] = (tool, runs)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""
-        asked = f"{call_id}.{question_id}"
+        asked = f"{call_id}.{question_id}"  # ids may contain dots: equal texts share a count
         self.attempts[asked] += 1
         return f"{asked}.{self.attempts[asked]}"
 
@@ -734,7 +733,7 @@ class ToolQuestions:
         text = f"{model}, which is answering a question of {call.title}"
         self._turn.display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
-    # --- a person answers --------------------------------------------------------------------
+    # --- the user answers --------------------------------------------------------------------
 
     def _queue_prompt(self, asked: _CallQuestions, inquiries: list[_OpenInquiry]) -> None:
         """Prompt the user, unless answers that are remembered meanwhile settle all `inquiries`."""
@@ -742,6 +741,7 @@ class ToolQuestions:
         def use_remembered() -> bool:
             if asked.is_over:
                 return True
+            # Another call may have asked the same question in the meantime.
             for each in self._filter_open(inquiries):
                 answer = self._turn.state.remembered(asked.tool.name, each.question)
                 if answer is not None:

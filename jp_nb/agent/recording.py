@@ -499,20 +499,21 @@ def find_nearest(
         stored: Requests to choose from.
         parts: All their parts by kind and id. A message comes after its predecessor.
     """
-    places = {part.id: place for place, part in enumerate(request.messages, 1)}
+    positions = {part.id: number for number, part in enumerate(request.messages, 1)}
     lengths, shared = {NO_MESSAGE: 0}, {NO_MESSAGE: 0}
     for (kind, message), part in parts.items():
         if kind == "message":
             lengths[message] = lengths[part.after] + 1
-            shared[message] = places.get(message, shared[part.after])
+            # An id covers all earlier messages, so a known id is a common beginning.
+            shared[message] = positions.get(message, shared[part.after])
 
     def distance(other: S) -> int:
         last = str(other.summary["messages"])
-        apart = len(request.messages) + lengths[last] - 2 * shared[last]
+        messages = len(request.messages) + lengths[last] - 2 * shared[last]
         keys = request.summary.keys() | other.summary.keys()
         differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
-        far = sum(key in IMPORTANT_KEYS for key in differing)
-        return apart + 2 * far + len(differing)
+        important = sum(key in IMPORTANT_KEYS for key in differing)
+        return messages + 2 * important + len(differing)
 
     return min(stored, key=distance, default=None)
 

@@ -114,6 +114,7 @@ class BatchEvents:
             for task in running:
                 task.cancel()
             if running:
+                # A tool that ignores its cancellation must not block the turn.
                 await asyncio.wait(running, timeout=STOP_GRACE)
             while self.has_events:
                 event = self._queue.get_nowait()
@@ -123,7 +124,7 @@ class BatchEvents:
                     log.exception("An event of a batch that was cut failed")
         finally:
             self.is_canceling = False
-            self._epoch += 1
+            self._epoch += 1  # late events of these tasks are dropped
 
 
 def _raise(exc: Exception) -> None:
@@ -199,6 +200,7 @@ class CellCall:
             before, self._all.settled = self._all.settled, self._settled
             began = monotonic()
             try:
+                # On the agent's thread, waiting would block the recording.
                 if before is not self._settled and get_ident() != agent:
                     before.wait(SETTLE_S)
                     began = monotonic()

@@ -204,7 +204,7 @@ def prepare_arguments(
 ) -> dict[str, JsonValue] | Failure:
     """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
     schema = tool.definition.parameters
-    copy = copy_json(dict(arguments))  # tools may change what they get, the record stays
+    copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
     try:
         prepared = tool.executor.prepare(tool.name, coerce_arguments(copy, schema), schema)
     except Exception as exc:  # a tool's own code

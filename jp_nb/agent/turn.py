@@ -287,7 +287,7 @@ class TurnLoop:
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
-        if self._is_over:
+        if self._is_over:  # it may arrive after the end
             return
         self.interrupt_count += 1
         if self._on_interrupt is not None:
