@@ -266,9 +266,9 @@ class TurnState:
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""
-        asked = f"{call_id}.{question_id}"  # ids may contain dots: equal texts share a count
-        self.attempts[asked] += 1
-        return f"{asked}.{self.attempts[asked]}"
+        key = f"{call_id}.{question_id}"  # ids may contain dots: equal texts share a count
+        self.attempts[key] += 1
+        return f"{key}.{self.attempts[key]}"
 
     def remembered(self, tool: str, question: Question) -> JsonValue:
         """Return the remembered answer to `question` if it is valid, else None."""
@@ -446,7 +446,7 @@ class BatchContext:
 
 
 @dataclass(slots=True, eq=False)
-class _CallQuestions:
+class _InquiryGroup:
     """Questions of one run of a tool, until each has an outcome.
 
     Models answer before the user, because a model that fails ends the call.
@@ -476,29 +476,29 @@ class _OpenInquiry:
     Attributes:
         end: Outcome; None while the question is open.
         usage: Usage of the model that answered.
-        recorded_answer: True if the answer is the recorded one of a turn that runs again.
+        is_recorded: True if the answer is the recorded one of a turn that runs again.
     """
 
     id: str
-    asked: _CallQuestions
+    group: _InquiryGroup
     question: Question
     answer: JsonValue = None
     end: QuestionEnd | None = None
     usage: ModelUsage = NO_USAGE
-    recorded_answer: bool = False
+    is_recorded: bool = False
 
     @property
     def call(self) -> Call:
-        return self.asked.call
+        return self.group.call
 
     @property
     def tool(self) -> OfferedTool:
-        return self.asked.tool
+        return self.group.tool
 
     @property
     def label(self) -> str | None:
         config = self.tool.questions.get(self.question.id)
-        return (config.prompt_label if config else None) or self.asked.label
+        return (config.prompt_label if config else None) or self.group.label
 
 
 class ToolQuestions:
@@ -517,102 +517,104 @@ class ToolQuestions:
         """Record the questions of `tool`, get answers, and run the tool again."""
         source = tool.executor.inquiry_source(tool.name)
         label = ASSISTANT if source.source == "assistant" else None
-        asked = _CallQuestions(call, tool, needs, batch, label)
+        group = _InquiryGroup(call, tool, needs, batch, label)
         for question in needs.questions:
             inquiry_id = self._turn.state.inquiry_id(call.request.id, question.id)
             self._turn.record(inquiry_request(inquiry_id, source, question))
-            asked.inquiries.append(_OpenInquiry(inquiry_id, asked, question))
-            self._open[inquiry_id] = asked.inquiries[-1]
-        self._route_all(asked, asked.inquiries, self._turn.prompter.unavailable())
+            group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
+            self._open[inquiry_id] = group.inquiries[-1]
+        self._route_all(group, group.inquiries, self._turn.prompter.unavailable())
 
     def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
         """Close all questions with the outcome `end`, because their calls were canceled."""
-        for each in list(self._open.values()):
-            each.asked.is_over = True
-            self._close(each, cancellation_entry(each.id, "user", end=end))
+        for inquiry in list(self._open.values()):
+            inquiry.group.is_over = True
+            self._close(inquiry, cancellation_entry(inquiry.id, "user", end=end))
 
     def _route_all(
-        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
+        self, group: _InquiryGroup, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
     ) -> None:
         """Get answers to `inquiries`. The questions for the user are one prompt."""
-        ways = [(each, self._select_route(each, unavailable)) for each in inquiries]
-        refused = [(each, way) for each, way in ways if isinstance(way, Refuse)]
-        if refused:  # before anything is taken for an answer
-            self._refuse(asked, refused)
+        routes = [(inquiry, self._select_route(inquiry, unavailable)) for inquiry in inquiries]
+        refused = [(inquiry, chosen) for inquiry, chosen in routes if isinstance(chosen, Refuse)]
+        if refused:  # before any answer is used
+            self._refuse(group, refused)
             return
-        for each, way in ways:
-            self._apply_route(each, way)
-            if asked.is_over:
+        for inquiry, chosen in routes:
+            self._apply_route(inquiry, chosen)
+            if group.is_over:
                 return
-        for each in asked.for_models:
-            self._events.spawn(partial(self._ask_model, each, unavailable))
-        self._advance(asked)
+        for inquiry in group.for_models:
+            self._events.spawn(partial(self._ask_model, inquiry, unavailable))
+        self._advance(group)
 
-    def _apply_route(self, each: _OpenInquiry, way: Route) -> None:
-        match way:
+    def _apply_route(self, inquiry: _OpenInquiry, chosen: Route) -> None:
+        match chosen:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
-                    self._note_open(each, OPTIONAL_WITHOUT_USER)
-                self._use_answer(each, answer, channel)
+                    self._note_open(inquiry, OPTIONAL_WITHOUT_USER)
+                self._use_answer(inquiry, answer, channel)
             case "leave_open":
-                self._note_open(each, OPTIONAL_WITHOUT_USER)
+                self._note_open(inquiry, OPTIONAL_WITHOUT_USER)
                 self._close(
-                    each, cancellation_entry(each.id, "no_prompt_backend", end="unavailable")
+                    inquiry, cancellation_entry(inquiry.id, "no_prompt_backend", end="unavailable")
                 )
-                self._count_automatic_answer(each)
+                self._count_automatic_answer(inquiry)
             case "decline":
-                self._decline(each)
+                self._decline(inquiry)
             case "model":
-                each.asked.for_models.append(each)
+                inquiry.group.for_models.append(inquiry)
             case "user":
-                each.asked.for_user.append(each)
+                inquiry.group.for_user.append(inquiry)
 
-    def _select_route(self, each: _OpenInquiry, unavailable: Unavailable | None) -> Route:
-        tool = each.tool
-        recorded_answer = self._turn.state.recorded_answer(each.id, each.question)
-        each.recorded_answer = recorded_answer is not None
+    def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
+        tool = inquiry.tool
+        recorded_answer = self._turn.state.recorded_answer(inquiry.id, inquiry.question)
+        inquiry.is_recorded = recorded_answer is not None
         return recorded_answer or route(
             tool.name,
-            each.question,
-            tool.questions.get(each.question.id),
-            remembered=self._turn.state.remembered(tool.name, each.question),
+            inquiry.question,
+            tool.questions.get(inquiry.question.id),
+            remembered=self._turn.state.remembered(tool.name, inquiry.question),
             unavailable_reason=None if unavailable is None else unavailable.reason,
-            prepared=self._turn.state.prepared.answer(tool.name, each.question),
+            prepared=self._turn.state.prepared.answer(tool.name, inquiry.question),
         )
 
-    def _note_open(self, each: _OpenInquiry, why: str) -> None:
-        decision = OpenDecision("question", each.tool.name, why, each.question)
+    def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
+        decision = OpenDecision("question", inquiry.tool.name, why, inquiry.question)
         self._turn.state.prepared.note_open(decision)
 
-    def _decline(self, each: _OpenInquiry) -> None:
-        asked = each.asked
-        self._close(each, cancellation_entry(each.id, "user", end="declined", channel=ANSWERS))
-        self._count_automatic_answer(each)
-        if each.question.required and not asked.needs.partial and not asked.is_over:
-            self._fail(asked, REASON_NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
+    def _decline(self, inquiry: _OpenInquiry) -> None:
+        group = inquiry.group
+        self._close(
+            inquiry, cancellation_entry(inquiry.id, "user", end="declined", channel=ANSWERS)
+        )
+        self._count_automatic_answer(inquiry)
+        if inquiry.question.required and not group.needs.partial and not group.is_over:
+            self._fail(group, REASON_NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
 
-    def _advance(self, asked: _CallQuestions) -> None:
+    def _advance(self, group: _InquiryGroup) -> None:
         """Prompt the user once the models are done, then run the tool again."""
-        if asked.is_over or asked.for_models:
+        if group.is_over or group.for_models:
             return
-        if inquiries := asked.for_user:
-            asked.for_user = []
-            self._queue_prompt(asked, inquiries)
-        elif all(each.end is not None for each in asked.inquiries):
-            self._run_tool_again(asked)
+        if inquiries := group.for_user:
+            group.for_user = []
+            self._queue_prompt(group, inquiries)
+        elif all(inquiry.end is not None for inquiry in group.inquiries):
+            self._run_tool_again(group)
 
-    def _refuse(self, asked: _CallQuestions, refused: list[tuple[_OpenInquiry, Refuse]]) -> None:
-        for each, way in refused:
-            if way.open is not None:
-                self._calls.note_unavailable(way.open)
-                self._note_open(each, way.open)
-        way = refused[0][1]
-        end = "unavailable" if way.reason == "no_prompt_backend" else None
-        self._fail(asked, way.text, way.reason, end=end)
+    def _refuse(self, group: _InquiryGroup, refused: list[tuple[_OpenInquiry, Refuse]]) -> None:
+        for inquiry, chosen in refused:
+            if chosen.open is not None:
+                self._calls.note_unavailable(chosen.open)
+                self._note_open(inquiry, chosen.open)
+        chosen = refused[0][1]
+        end = "unavailable" if chosen.reason == "no_prompt_backend" else None
+        self._fail(group, chosen.text, chosen.reason, end=end)
 
     def _fail(
         self,
-        asked: _CallQuestions,
+        group: _InquiryGroup,
         text: str,
         reason: CancelReason,
         *,
@@ -623,77 +625,81 @@ class ToolQuestions:
 
         `skipped` is True for a decision of the user, which is no error.
         """
-        asked.is_over = True
-        for each in asked.inquiries:
-            if each.end is None:
-                self._close(each, cancellation_entry(each.id, reason, end=end))
-        self._calls.finish(asked.call, text, is_error=not skipped, skipped=skipped)
+        group.is_over = True
+        for inquiry in group.inquiries:
+            if inquiry.end is None:
+                self._close(inquiry, cancellation_entry(inquiry.id, reason, end=end))
+        self._calls.finish(group.call, text, is_error=not skipped, skipped=skipped)
 
-    def _use_answer(self, each: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
+    def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
         marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
         self._record_answer(
-            each, answer, answer_entry(each.id, each.question, answer, channel, marks)
+            inquiry, answer, answer_entry(inquiry.id, inquiry.question, answer, channel, marks)
         )
-        self._count_automatic_answer(each)
+        self._count_automatic_answer(inquiry)
 
-    def _count_automatic_answer(self, each: _OpenInquiry) -> None:
+    def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
         """Count an answer without the user. End a call that ignores such answers."""
-        call, question_id = each.call, each.question.id
+        call, question_id = inquiry.call, inquiry.question.id
         call.automatic_answer_counts[question_id] += 1
-        if (
-            call.automatic_answer_counts[question_id] >= MAX_AUTOMATIC_ANSWERS
-            and not each.asked.is_over
-        ):
-            text = IGNORES_ANSWERS.format(each.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
-            self._fail(each.asked, text, "backend_error")
+        count = call.automatic_answer_counts[question_id]
+        if count >= MAX_AUTOMATIC_ANSWERS and not inquiry.group.is_over:
+            text = IGNORES_ANSWERS.format(inquiry.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
+            self._fail(inquiry.group, text, "backend_error")
 
-    def _record_answer(self, each: _OpenInquiry, answer: JsonValue, entry: InquiryResponse) -> None:
-        self._close(each, entry)
-        each.answer = answer
-        self._turn.state.secrets.add_answer(each.question, answer)
+    def _record_answer(
+        self, inquiry: _OpenInquiry, answer: JsonValue, entry: InquiryResponse
+    ) -> None:
+        self._close(inquiry, entry)
+        inquiry.answer = answer
+        self._turn.state.secrets.add_answer(inquiry.question, answer)
 
-    def _run_tool_again(self, asked: _CallQuestions) -> None:
+    def _run_tool_again(self, group: _InquiryGroup) -> None:
         """Run the tool again: every question has an outcome."""
-        for each in asked.inquiries:
-            if each.end is not None and (each.end.timed_out or each.end.end == "timed_out"):
-                self._count_automatic_answer(each)
-        if asked.is_over:
+        for inquiry in group.inquiries:
+            if inquiry.end is not None and (
+                inquiry.end.timed_out or inquiry.end.end == "timed_out"
+            ):
+                self._count_automatic_answer(inquiry)
+        if group.is_over:
             return
-        asked.is_over = True
-        partial_, call = asked.needs.partial, asked.call
-        for each in asked.inquiries:
-            assert each.end is not None
-            question, is_answered = each.question, each.end.end == "answered"
-            if question.required and not is_answered and not partial_:
-                text = REASON_NOT_ANSWERED.get(each.end.end, CANCELLED_BY_USER)
+        group.is_over = True
+        accepts_partial, call = group.needs.partial, group.call
+        for inquiry in group.inquiries:
+            assert inquiry.end is not None
+            question, is_answered = inquiry.question, inquiry.end.end == "answered"
+            if question.required and not is_answered and not accepts_partial:
+                text = REASON_NOT_ANSWERED.get(inquiry.end.end, CANCELLED_BY_USER)
                 self._calls.finish(call, text, skipped=True)
                 return
-            if is_answered or not partial_:
-                call.answers[question.id] = each.answer
-            call.question_ends[question.id] = each.end
-        self._calls.run(call, asked.tool)
+            if is_answered or not accepts_partial:
+                call.answers[question.id] = inquiry.answer
+            call.question_ends[question.id] = inquiry.end
+        self._calls.run(call, group.tool)
 
     # --- a model answers ---------------------------------------------------------------------
 
-    async def _ask_model(self, each: _OpenInquiry, unavailable: Unavailable | None) -> PromptEvent:
-        batch, call = each.asked.batch, each.call
+    async def _ask_model(
+        self, inquiry: _OpenInquiry, unavailable: Unavailable | None
+    ) -> PromptEvent:
+        batch, call = inquiry.group.batch, inquiry.call
         problem = NO_INQUIRY_BACKEND
         if batch.tokens.is_over:
             problem = NO_TOKENS_LEFT
         elif batch.inquiry is not None:
-            inquiry = ModelInquiry(
-                each.id,
+            request = ModelInquiry(
+                inquiry.id,
                 call.request.id,
-                each.tool.name,
-                each.question,
+                inquiry.tool.name,
+                inquiry.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
-                spent=partial(self._count_usage, each),
+                spent=partial(self._count_usage, inquiry),
                 when_idle=self._events.when_idle,
             )
             try:
-                answer = await batch.inquiry.inquire(batch.thread, inquiry)
+                answer = await batch.inquiry.inquire(batch.thread, request)
             except InquiryError as exc:
                 problem = str(exc)
             except asyncio.CancelledError:
@@ -704,28 +710,30 @@ class ToolQuestions:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__
             else:
-                return lambda: self._use_model_answer(each, answer)
-        return lambda: self._fail_inquiry(each, problem, unavailable)
+                return lambda: self._use_model_answer(inquiry, answer)
+        return lambda: self._fail_inquiry(inquiry, problem, unavailable)
 
-    def _count_usage(self, each: _OpenInquiry, model: str, usage: Usage) -> None:
-        tokens = each.asked.batch.tokens.count(usage)
-        each.usage = ModelUsage(model, each.usage.tokens + tokens)
+    def _count_usage(self, inquiry: _OpenInquiry, model: str, usage: Usage) -> None:
+        tokens = inquiry.group.batch.tokens.count(usage)
+        inquiry.usage = ModelUsage(model, inquiry.usage.tokens + tokens)
 
-    def _use_model_answer(self, each: _OpenInquiry, answer: JsonValue) -> None:
-        if not each.asked.is_over:
-            each.asked.for_models.remove(each)
-            self._use_answer(each, answer, "model")
-            self._advance(each.asked)
+    def _use_model_answer(self, inquiry: _OpenInquiry, answer: JsonValue) -> None:
+        if not inquiry.group.is_over:
+            inquiry.group.for_models.remove(inquiry)
+            self._use_answer(inquiry, answer, "model")
+            self._advance(inquiry.group)
 
     def _fail_inquiry(
-        self, each: _OpenInquiry, problem: str, unavailable: Unavailable | None
+        self, inquiry: _OpenInquiry, problem: str, unavailable: Unavailable | None
     ) -> None:
-        if each.asked.is_over:
+        if inquiry.group.is_over:
             return
         if unavailable is not None:
             self._calls.note_unavailable(unavailable.reason)
-        text = INQUIRY_FAILED.format(tool=each.tool.name, text=each.question.text, error=problem)
-        self._fail(each.asked, text, "backend_error")
+        text = INQUIRY_FAILED.format(
+            tool=inquiry.tool.name, text=inquiry.question.text, error=problem
+        )
+        self._fail(inquiry.group, text, "backend_error")
 
     def _wait_for_model(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
@@ -735,124 +743,126 @@ class ToolQuestions:
 
     # --- the user answers --------------------------------------------------------------------
 
-    def _queue_prompt(self, asked: _CallQuestions, inquiries: list[_OpenInquiry]) -> None:
+    def _queue_prompt(self, group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> None:
         """Prompt the user, unless answers that are remembered meanwhile settle all `inquiries`."""
 
         def use_remembered() -> bool:
-            if asked.is_over:
+            if group.is_over:
                 return True
             # Another call may have asked the same question in the meantime.
-            for each in self._filter_open(inquiries):
-                answer = self._turn.state.remembered(asked.tool.name, each.question)
+            for inquiry in self._filter_open(inquiries):
+                answer = self._turn.state.remembered(group.tool.name, inquiry.question)
                 if answer is not None:
-                    self._use_answer(each, answer, "remembered")
+                    self._use_answer(inquiry, answer, "remembered")
             if self._filter_open(inquiries):
                 return False
-            self._advance(asked)
+            self._advance(group)
             return True
 
         async def dialogue(ask: Ask) -> tuple[list[_OpenInquiry], PromptEnd | FormPromptEnd]:
             shown = self._filter_open(inquiries)
-            prompt = _make_prompt(asked, shown)
+            prompt = _make_prompt(group, shown)
             if isinstance(prompt, FormPrompt):
                 return shown, await ask_form(self._turn.prompter, prompt)
             return shown, await ask(prompt)
 
         questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
-        who = "the assistant" if asked.label == ASSISTANT else asked.call.title
+        who = "the assistant" if group.label == ASSISTANT else group.call.title
         text = f"your answer to {questions} from {who}"
-        self._turn.display(Waits(asked.call.key, text, person=True))
+        self._turn.display(Waits(group.call.key, text, person=True))
         self._prompts.add(
             dialogue,
-            settle=lambda ended: self._handle_prompt_end(asked, *ended),
+            settle=lambda ended: self._handle_prompt_end(group, *ended),
             skip=use_remembered,
         )
 
     def _filter_open(self, inquiries: list[_OpenInquiry]) -> list[_OpenInquiry]:
-        return [each for each in inquiries if each.end is None]
+        return [inquiry for inquiry in inquiries if inquiry.end is None]
 
     def _handle_prompt_end(
-        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], end: PromptEnd | FormPromptEnd
+        self, group: _InquiryGroup, inquiries: list[_OpenInquiry], end: PromptEnd | FormPromptEnd
     ) -> None:
-        if asked.is_over:
+        if group.is_over:
             return
         match end:
             case Unavailable():
-                self._route_all(asked, inquiries, end)
+                self._route_all(group, inquiries, end)
                 return
             case FormEnd(then="stop", ends=ends):
-                self._stop_turn(asked, ends[0].channel, ends[0].by)
+                self._stop_turn(group, ends[0].channel, ends[0].by)
                 return
             case FormEnd(ends=ends):
-                for each, one in zip(inquiries, ends, strict=True):
-                    self._record_outcome(each, one)
-                asked.call.reply = end.text if end.then == "reply" else None
-                if asked.call.reply is not None:
-                    self._turn.display(UserMessage(asked.call.reply))
+                for inquiry, one in zip(inquiries, ends, strict=True):
+                    self._record_outcome(inquiry, one)
+                group.call.reply = end.text if end.then == "reply" else None
+                if group.call.reply is not None:
+                    self._turn.display(UserMessage(group.call.reply))
             case NotAnswered():
-                self._handle_missing_answers(asked, inquiries, end)
+                self._handle_missing_answers(group, inquiries, end)
                 return
             case Answered(value=value, remember=remember):
-                [each] = inquiries
-                if remember and _rememberable(each.question):
-                    self._turn.state.remember(asked.tool.name, each.question, value)
-                self._record_outcome(each, end)
+                [inquiry] = inquiries
+                if remember and _rememberable(inquiry.question):
+                    self._turn.state.remember(group.tool.name, inquiry.question, value)
+                self._record_outcome(inquiry, end)
             case _:
                 assert_never(end)
-        self._advance(asked)
+        self._advance(group)
 
     def _handle_missing_answers(
-        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], end: NotAnswered
+        self, group: _InquiryGroup, inquiries: list[_OpenInquiry], end: NotAnswered
     ) -> None:
         """Handle a prompt that ended as a whole. Most calls end with it."""
-        if end.end == "cancelled" and asked.needs.menu:
-            self._stop_turn(asked, end.channel, end.by)
+        if end.end == "cancelled" and group.needs.menu:
+            self._stop_turn(group, end.channel, end.by)
             return
-        for each in inquiries:
-            self._record_outcome(each, apply_timeout_default(each.question, end))
-        accepts_it = asked.needs.partial and end.end != "interrupted"
+        for inquiry in inquiries:
+            self._record_outcome(inquiry, apply_timeout_default(inquiry.question, end))
+        accepts_it = group.needs.partial and end.end != "interrupted"
         if accepts_it or end.end == "timed_out":
-            self._advance(asked)
+            self._advance(group)
             return
-        asked.is_over = True
-        self._calls.finish(asked.call, REASON_NOT_ANSWERED[end.end], skipped=True)
+        group.is_over = True
+        self._calls.finish(group.call, REASON_NOT_ANSWERED[end.end], skipped=True)
 
-    def _record_outcome(self, each: _OpenInquiry, end: Answered | NotAnswered) -> None:
-        entry = closing_entry(each.id, each.question, end)
+    def _record_outcome(self, inquiry: _OpenInquiry, end: Answered | NotAnswered) -> None:
+        entry = closing_entry(inquiry.id, inquiry.question, end)
         if isinstance(end, Answered):
-            self._record_answer(each, end.value, entry)
+            self._record_answer(inquiry, end.value, entry)
         else:
-            self._close(each, entry)
+            self._close(inquiry, entry)
 
     def _stop_turn(
-        self, asked: _CallQuestions, channel: Channel | None = None, by: str | None = None
+        self, group: _InquiryGroup, channel: Channel | None = None, by: str | None = None
     ) -> None:
         """End the turn. Unsent input is discarded."""
-        asked.is_over = True
-        for each in self._filter_open(asked.inquiries):
-            stopped = cancellation_entry(each.id, "user", end="cancelled", channel=channel, by=by)
-            self._close(each, stopped)
-        self._calls.finish(asked.call, STOPPED_BY_USER, is_error=True, skipped=True)
+        group.is_over = True
+        for inquiry in self._filter_open(group.inquiries):
+            stopped = cancellation_entry(
+                inquiry.id, "user", end="cancelled", channel=channel, by=by
+            )
+            self._close(inquiry, stopped)
+        self._calls.finish(group.call, STOPPED_BY_USER, is_error=True, skipped=True)
         self._calls.stop_turn()
 
-    def _close(self, each: _OpenInquiry, entry: InquiryResponse) -> None:
+    def _close(self, inquiry: _OpenInquiry, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)
-        self._turn.record(with_usage(entry, each.usage))
-        each.end = question_end(entry)
+        self._turn.record(with_usage(entry, inquiry.usage))
+        inquiry.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
-        if each.recorded_answer:
+        if inquiry.is_recorded:
             channel = "recorded"
         self._turn.display(
             QuestionEnds(
-                call_id=each.call.key,
-                tool=each.call.request.name,
-                question=each.question,
+                call_id=inquiry.call.key,
+                tool=inquiry.call.request.name,
+                question=inquiry.question,
                 outcome=entry.outcome,
                 answer=entry.answer,
                 reason=entry.reason,
                 end=end if isinstance(end, str) else None,
                 channel=channel if isinstance(channel, str) else None,
-                label=each.label,
+                label=inquiry.label,
                 marks=marks_of(entry),
                 by=recorded_by(entry.metadata),
             )
@@ -864,19 +874,19 @@ def _rememberable(question: Question) -> bool:
 
 
 def _make_prompt(
-    asked: _CallQuestions, inquiries: list[_OpenInquiry]
+    group: _InquiryGroup, inquiries: list[_OpenInquiry]
 ) -> QuestionPrompt | FormPrompt:
     """Return a simple prompt for a single question, otherwise a form."""
-    needs, tool = asked.needs, asked.tool
+    needs, tool = group.needs, group.tool
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
     pages = tuple(
         QuestionPrompt(
-            each.question,
-            label=each.label,
+            inquiry.question,
+            label=inquiry.label,
             tool=None if tool.hidden else tool.name,
-            remember=alone and _rememberable(each.question),
+            remember=alone and _rememberable(inquiry.question),
         )
-        for each in inquiries
+        for inquiry in inquiries
     )
     if alone and not needs_form(pages[0].question):
         return pages[0]
