@@ -100,10 +100,10 @@ class CompactionStep:
         return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
 
 
-def _tool_call_policy(given: ToolCalls) -> ToolCallPolicy:
-    if given == "omit":
+def _tool_call_policy(setting: ToolCalls) -> ToolCallPolicy:
+    if setting == "omit":
         return ToolCallPolicy(policy="omit")
-    request, response = _STRIPPED_PARTS[given]
+    request, response = _STRIPPED_PARTS[setting]
     return ToolCallPolicy(policy="strip", request=request, response=response)
 
 
@@ -161,21 +161,21 @@ class CompactionPlanner:
         last: TurnBound | None = None,
     ) -> list[CompactionStep]:
         """Return the steps of `rules`. `first` and `last` override their bounds."""
-        found: list[CompactionStep] = []
+        steps: list[CompactionStep] = []
         summaries = summary_ranges(self._counting)
         for rule in rules:
             kept = self._bounds.kept(
                 parse_bound(rule.keep_first), parse_bound(rule.keep_last, may_be_last=False)
             )
-            given = first is not None or last is not None
-            turns = self._bounds.given(first, last, kept) if given else kept
+            has_bounds = first is not None or last is not None
+            turns = self._bounds.given(first, last, kept) if has_bounds else kept
             if turns is None:
                 continue
             if rule.summary is not None:
                 turns = widen_to_summaries(turns, summaries)
                 summaries.append(turns)
-            found.append(CompactionStep(turns, rule))
-        return found
+            steps.append(CompactionStep(turns, rule))
+        return steps
 
     def plan(
         self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
@@ -187,11 +187,11 @@ class CompactionPlanner:
         copy = self._stream.until(len(self._stream))
         before = size = self._size(copy)
         kept: list[CompactionStep] = []
-        for cut in steps:
-            copy.append(cut.entry(_summaries_in(copy, cut.turns)))
+        for step in steps:
+            copy.append(step.entry(_summaries_in(copy, step.turns)))
             after = self._size(copy)
-            if after < size or (wants_summary and cut.rule.summary is not None):
-                kept.append(cut)
+            if after < size or (wants_summary and step.rule.summary is not None):
+                kept.append(step)
                 size = after
             else:
                 copy = copy.until(len(copy) - 1)
@@ -204,8 +204,8 @@ class CompactionPlanner:
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
     """Return the current summaries of `turns`, each once."""
     treatments = turn_treatments(stream)[turns.first : turns.last + 1]
-    found = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
-    return "\n".join(text.summary for text in found.values() if text is not None)
+    summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
+    return "\n".join(text.summary for text in summaries.values() if text is not None)
 
 
 def count_uncompacted_turns(stream: ConversationStream) -> int:
@@ -231,21 +231,21 @@ async def make_compactions(
         ProviderError: A model returned no summary.
         ConfigError: The model is not configured.
     """
-    found: list[Compaction] = []
-    for cut in steps:
+    entries: list[Compaction] = []
+    for step in steps:
         text = None
-        if cut.rule.summary is not None:
+        if step.rule.summary is not None:
 
             def turns_in(turns: TurnRange) -> RequestContext:
                 return build_turns_context(stream, providers, turns)
 
-            text = await _summarize_turns(cut, cut.turns, turns_in, summarize)
-        found.append(cut.entry(text))
-    return mark_as_one_step(found)
+            text = await _summarize_turns(step, step.turns, turns_in, summarize)
+        entries.append(step.entry(text))
+    return mark_as_one_step(entries)
 
 
 async def _summarize_turns(
-    cut: CompactionStep,
+    step: CompactionStep,
     turns: TurnRange,
     turns_in: Callable[[TurnRange], RequestContext],
     summarize: Summarize,
@@ -258,15 +258,15 @@ async def _summarize_turns(
     if not len(thread):
         return ""
     try:
-        return await summarize(cut, thread)
+        return await summarize(step, thread)
     except ProviderError as exc:
         if exc.kind != "too_long":
             raise
     if turns.first == turns.last:
-        return await summarize(cut, _omit_results(thread))
+        return await summarize(step, _omit_results(thread))
     middle = (turns.first + turns.last) // 2
     halves = TurnRange(turns.first, middle), TurnRange(middle + 1, turns.last)
-    parts = [await _summarize_turns(cut, half, turns_in, summarize) for half in halves]
+    parts = [await _summarize_turns(step, half, turns_in, summarize) for half in halves]
     return "\n\n".join(filter(None, parts))
 
 
@@ -487,26 +487,31 @@ class Compactor:
     def _make_plans(self, rules: Sequence[CompactionRule]) -> dict[str, CompactionPlan]:
         """Return the plans that would make the context smaller now."""
         planner = self._planner(in_turn=True)
-        ways = {"compact": rules, "summarise": (summary_rule(),)}
-        plans = {way: planner.plan(planner.steps(given)) for way, given in ways.items()}
-        return {way: plan for way, plan in plans.items() if plan.steps}
+        choices = {"compact": rules, "summarise": (summary_rule(),)}
+        plans = {
+            choice: planner.plan(planner.steps(choice_rules))
+            for choice, choice_rules in choices.items()
+        }
+        return {choice: plan for choice, plan in plans.items() if plan.steps}
 
     async def _ask_plan(self, plans: dict[str, CompactionPlan]) -> CompactionPlan | None:
         """Ask the user which plan to use; return None for none."""
-        actions = [Action(_KEYS[way], f"{_NAMES[way]} and try again", way) for way in plans]
+        actions = [
+            Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans
+        ]
         actions.append(Action("s", "End the turn", "stop"))
         prompt = ActionPrompt(
             _TOO_LONG,
             tuple(actions),
             label="Too long",
             exhibits=tuple(
-                PromptDetail(_NAMES[way], _format_plan(plan)) for way, plan in plans.items()
+                PromptDetail(_NAMES[choice], _format_plan(plan)) for choice, plan in plans.items()
             ),
             help=_HELP,
         )
         match await safe_ask(self.prompter)(prompt):
-            case Answered(value=str() as way):
-                return plans.get(way)
+            case Answered(value=str() as choice):
+                return plans.get(choice)
         return None
 
     # --- both --------------------------------------------------------------------------------
@@ -525,9 +530,9 @@ class Compactor:
     ) -> bool:
         """Apply a plan and display the result; return True on success."""
 
-        async def summarize(cut: CompactionStep, thread: RequestContext) -> str:
-            made = self.compaction_settings.summarizer(resolved, cut.rule)
-            return await made.summarize(thread, waits=self._wait, spent=self.tokens.add)
+        async def summarize(step: CompactionStep, thread: RequestContext) -> str:
+            summarizer = self.compaction_settings.summarizer(resolved, step.rule)
+            return await summarizer.summarize(thread, waits=self._wait, spent=self.tokens.add)
 
         stream, providers = self.record.stream, self.compaction_settings.providers()
         try:
@@ -545,12 +550,12 @@ class Compactor:
             self.display(Waits(MODEL_WAITS, ""))
         self.record.add(*self.tokens.attach_usage_to_last(entries))
         self.record.thread = build_context(stream, providers, in_turn=in_turn)
-        told = (
+        text = (
             f"⊟ {why}: from now on, {format_compactions(entries)}"
             if why
             else format_compaction_line(entries)
         )
-        self.display(Notice(f"{told}. Undo: {UNDO}"))
+        self.display(Notice(f"{text}. Undo: {UNDO}"))
         return True
 
     def _estimate_with(self, entries: Sequence[Compaction], *, in_turn: bool) -> int:
@@ -573,7 +578,7 @@ _HELP: Final = "The record keeps every turn. A model writes the summary. The num
 
 def _format_plan(plan: CompactionPlan) -> str:
     """Return the effect of a plan: `turns 1 to 3 are sent without reasoning, …`."""
-    made = format_compactions([cut.entry() for cut in plan.steps])
+    made = format_compactions([step.entry() for step in plan.steps])
     return f"{made}: about {plan.frees:,} tokens less"
 
 

@@ -171,17 +171,17 @@ class Attempt:
 
     def call_errors(self) -> dict[int, str]:
         """Return the errors of calls that cannot run, by the number of the call."""
-        found = dict(self.builder.bad_arguments)
+        errors = dict(self.builder.bad_arguments)
         if self.truncated_call():
-            found[self.call_count - 1] = CUT_CALL
+            errors[self.call_count - 1] = CUT_CALL
         if self.max_tool_calls and (surplus := self.call_count - self.max_tool_calls) > 0:
             others = f" Further calls that are dropped: {surplus - 1}." if surplus > 1 else ""
-            found[self.max_tool_calls] = (
+            errors[self.max_tool_calls] = (
                 f"This call did not run. Your answer contains {self.call_count} tool calls, but "
                 f"{MAX_TOOL_CALLS} allows {self.max_tool_calls}.{others} Make fewer calls in one "
                 "answer."
             )
-        return found
+        return errors
 
 
 log = logging.getLogger(__name__)

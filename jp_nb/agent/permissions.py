@@ -182,15 +182,15 @@ class _PendingCall:
 
     def apply_edit(self, edited: Permission) -> tuple[_PendingCall, Permission | None]:
         """Return the edited call, and its decision unless the user has to see its new command."""
-        call, given = self, edited.arguments
-        if given is not None:
+        call, arguments = self, edited.arguments
+        if arguments is not None:
             # Arguments that equal the model's again do not count as edited.
             channel = (
                 edited.channel
-                if format_visible_json(given) != format_visible_json(self.original_arguments)
+                if format_visible_json(arguments) != format_visible_json(self.original_arguments)
                 else None
             )
-            call = replace(self, arguments=given, formatted=None, edited=channel)
+            call = replace(self, arguments=arguments, formatted=None, edited=channel)
         if self.command(call.arguments) is None:
             return call, edited
         return call, None

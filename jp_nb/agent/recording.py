@@ -137,14 +137,16 @@ class RequestNormalizer:
     def normalize(self, request: ModelRequest) -> NormalizedRequest:
         """Return `request` in normalized form."""
         messages = self._messages(request.thread)
-        given = asdict(request.parameters)
         settings: JsonObject = {
             "provider": self._provider,
             "model": request.model,
             "tool_choice": request.tool_choice,
         }
-        if parameters := {key: each for key, each in given.items() if each not in (None, (), {})}:
-            settings["parameters"] = parameters
+        parameters = asdict(request.parameters)
+        if effective := {
+            k: value for k, value in parameters.items() if value not in (None, (), {})
+        }:
+            settings["parameters"] = effective
         if request.schema is not None:
             settings["schema"] = messages.with_positions(dict(request.schema))
         return NormalizedRequest(
@@ -156,12 +158,12 @@ class RequestNormalizer:
         )
 
     def _parts(
-        self, kind: str, given: tuple[P, ...], as_json: Callable[[P], JsonObject]
+        self, kind: str, items: tuple[P, ...], as_json: Callable[[P], JsonObject]
     ) -> tuple[RequestPart, ...]:
         known, parts = self._known.get(kind, ((), ()))
-        if known != given:
-            parts = tuple(self._part(kind, as_json(each)) for each in given)
-            self._known[kind] = given, parts
+        if known != items:
+            parts = tuple(self._part(kind, as_json(item)) for item in items)
+            self._known[kind] = items, parts
         return parts
 
     def last_message(self, thread: RequestContext) -> str:

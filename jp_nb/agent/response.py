@@ -75,8 +75,10 @@ class ResponseBuilder:
             buffer = self._open.pop(event.index, None)
             return None if buffer is None else self._entry(buffer, event.metadata)
         elif isinstance(event, Usage):
-            given = {f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None}
-            self.usage = replace(self.usage, **given)
+            reported = {
+                f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
+            }
+            self.usage = replace(self.usage, **reported)
         return None
 
     def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
