@@ -309,8 +309,8 @@ class CallRunner:
             self._report_progress(call, "started")
         call.ran = True
         context, run = self.tool_context(call, tool), Run()
-        cell = self._cell.for_run(
-            call, starts=lambda: self._report_progress(call, "started") if in_cell else None
+        cell = CellCall(
+            self._cell, call, lambda: self._report_progress(call, "started") if in_cell else None
         )
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
@@ -509,8 +509,6 @@ class Coordinator:
         """Set when a decision needed a user and none was available."""
         return self._runner.unavailable_reason
 
-    # --- the loop ----------------------------------------------------------------------------
-
     async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
         """Run `calls` until each of them has a response.
 
@@ -558,8 +556,6 @@ class Coordinator:
 
     def _open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.response is None]
-
-    # --- interrupts --------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop while a batch runs."""

@@ -418,8 +418,6 @@ class Compactor:
     display: Display
     compaction_settings: CompactionSettings
 
-    # --- before the turn ---------------------------------------------------------------------
-
     async def compact_on_request(self, resolved: Resolved) -> None:
         """Compact the conversation by the configured rules, as the user requested.
 
@@ -463,8 +461,6 @@ class Compactor:
             self.compaction_settings.tokens.of(self.record.thread) if auto.max_tokens else 0,
             count_uncompacted_turns(stream) if auto.max_turns else 0,
         )
-
-    # --- after a request that was too long ---------------------------------------------------
 
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
         """Compact the conversation after the `error` that it is too long; return True on success.
@@ -513,8 +509,6 @@ class Compactor:
             case Answered(value=str() as choice):
                 return plans.get(choice)
         return None
-
-    # --- both --------------------------------------------------------------------------------
 
     def _planner(self, *, in_turn: bool) -> CompactionPlanner:
         compaction_settings = self.compaction_settings

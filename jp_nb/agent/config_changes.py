@@ -193,8 +193,6 @@ class ConfigChanges:
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
 
-    # --- the buffer --------------------------------------------------------------------------
-
     def begin(self, basis: ConfigSnapshot) -> None:
         """Begin a batch with the configuration `basis`."""
         if basis is not self._basis:  # the same object while nothing changes
@@ -245,8 +243,6 @@ class ConfigChanges:
             claims=dict.fromkeys(paths, None),
             metadata=by,
         )
-
-    # --- one proposal ------------------------------------------------------------------------
 
     def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
         """Review the proposal of a run, and then deliver its result."""

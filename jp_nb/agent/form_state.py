@@ -69,8 +69,6 @@ class FormDraft:
         self._channel = channel
         self._pages = [BLANK] * len(prompt.pages)
 
-    # --- the current page ---------------------------------------------------------------------
-
     @property
     def asked(self) -> QuestionPrompt:
         """Question of the current page."""
@@ -113,8 +111,6 @@ class FormDraft:
         required = self.prompt.pages[index].question.required
         return required and not self.prompt.partial and self._pages[index].answer is None
 
-    # --- pages -------------------------------------------------------------------------------
-
     def hold(self, draft: PageDraft) -> None:
         """Store the content of the current page."""
         if self.end is None:
@@ -141,8 +137,6 @@ class FormDraft:
             self.screen = screen
             self.demanded = False
             self.step += 1
-
-    # --- ends --------------------------------------------------------------------------------
 
     def submit(self) -> None:
         """Send all answers, or show the page that prevents it, or the summary of open pages."""
@@ -211,8 +205,6 @@ class FormDraft:
         if self.end is None:
             self.end = end
             self.step += 1
-
-    # --- deadlines ---------------------------------------------------------------------------
 
     def expire(self, picked: Answered | None = None) -> None:
         """End the time for the current page, and go to the next one. On the summary, end the form.

@@ -106,9 +106,6 @@ class InquiryBackend(Protocol):
         """
 
 
-# --- the question ----------------------------------------------------------------------------
-
-
 def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     """Return the JSON schema of the answer, with `inquiry_id` (`docs/decisions.md` D2)."""
     return {
@@ -183,9 +180,6 @@ def _question_request(inquiry: ModelInquiry) -> ChatRequest:
     )
 
 
-# --- the answer ------------------------------------------------------------------------------
-
-
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:
     """Return the answer in the first structured response among `entries`.
 
@@ -219,9 +213,6 @@ def _validate_answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
 
 def _extraction_error(reason: str) -> InquiryError:
     return InquiryError(f"Failed to extract answer from structured response: {reason}")
-
-
-# --- a model is asked ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,8 +376,6 @@ def _check_complete(finished: Finished) -> None:
             "the answer reached the token limit and is incomplete", kind="output_limit"
         )
 
-
-# --- errors for the model ---------------------------------------------------------------------
 
 _MAX_ERROR_CHARS: Final = 1000
 _URL: Final = re.compile(

@@ -373,9 +373,6 @@ def format_visible_json(value: JsonValue) -> str:
     return "\n".join(map(escape_invisible, lines)).replace("⟨", "\\u27e8")
 
 
-# --- delivery ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """The result that the model gets.
@@ -444,9 +441,6 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     if not text.strip():
         return None
     return Delivery(text) if text != result.content else result
-
-
-# --- configuration changes --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

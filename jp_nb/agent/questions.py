@@ -318,9 +318,6 @@ def is_reusable(question: Question) -> bool:
     return question.persistence == "turn" and not question.answer_type.has_secret
 
 
-# --- recording -------------------------------------------------------------------------------
-
-
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
     """Return the entry that opens an inquiry."""
     return InquiryRequest(id=inquiry_id, source=source, question=recorded_question(question))
@@ -678,8 +675,6 @@ class ToolQuestions:
             call.question_ends[question.id] = inquiry.end
         self._calls.run(call, group.tool)
 
-    # --- a model answers ---------------------------------------------------------------------
-
     async def _ask_model(
         self, inquiry: _OpenInquiry, unavailable: Unavailable | None
     ) -> PromptEvent:
@@ -740,8 +735,6 @@ class ToolQuestions:
     ) -> None:
         text = f"{model}, which is answering a question of {call.title}"
         self._turn.display(Waits(call.key, f"{text}: {again}" if again else text, until))
-
-    # --- the user answers --------------------------------------------------------------------
 
     def _queue_prompt(self, group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> None:
         """Prompt the user, unless answers that are remembered meanwhile settle all `inquiries`."""

@@ -402,8 +402,6 @@ class ExchangeRecorder:
         return Exchange(self._asked, tuple(self._events), end)
 
 
-# --- as JSON -----------------------------------------------------------------------------------
-
 _EVENTS: Final[Mapping[str, type[Any]]] = {
     "text": TextPart,
     "call": ToolCallStart,

@@ -162,10 +162,6 @@ class CellFunctions:
         self.settled = Event()
         self.settled.set()
 
-    def for_run(self, call: Call, starts: Callable[[], None]) -> CellCall:
-        """Return the thread for one run of `call`, with `starts` called before each function."""
-        return CellCall(self, call, starts)
-
     def forget_runs(self) -> None:
         """Let the next function run: the run before was canceled."""
         self.settled.set()
@@ -175,16 +171,17 @@ class CellCall:
     """The cell's thread for one run of a tool.
 
     A function waits for the previous one, and for the decision about an interrupt that ended it.
+    `on_start` is called on the thread before each function.
 
     Attributes:
         interrupts: Number of interrupts when the function began.
         seconds: Duration of the functions, without the time that they waited.
     """
 
-    def __init__(self, functions: CellFunctions, call: Call, starts: Callable[[], None]) -> None:
+    def __init__(self, functions: CellFunctions, call: Call, on_start: Callable[[], None]) -> None:
         self._all = functions
         self._call = call
-        self._starts = starts
+        self._on_start = on_start
         self._settled = Event()
         self.interrupts = functions.interrupts
         self.seconds = 0.0
@@ -204,7 +201,7 @@ class CellCall:
                 if before is not self._settled and get_ident() != agent:
                     before.wait(SETTLE_S)
                     began = monotonic()
-                self._starts()
+                self._on_start()
                 return function()
             finally:
                 self.seconds += monotonic() - began
