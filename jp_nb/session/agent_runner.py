@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 MAX_START_S = 5.0
 """Time in which the event loop has to start a coroutine."""
+MAX_UNHANDLED_INTERRUPTS = 3
+"""The interrupt with this number ends the wait for an event loop that a tool blocks."""
 
 
 class AgentThread:
@@ -146,10 +148,6 @@ class AgentThread:
         self._loop = self._thread = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5)
-
-
-MAX_UNHANDLED_INTERRUPTS = 3
-"""The interrupt with this number ends the wait for an event loop that a tool blocks."""
 
 
 class Interruptible(Protocol):

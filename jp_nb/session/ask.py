@@ -60,6 +60,8 @@ from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.outcome import MAX_QUESTIONS
 from jp_nb.tools.question import FormAnswer, Question
 
+log = logging.getLogger(__name__)
+
 OWN_CODE: Final = "jp.ask"
 """The name in the answers file in place of a tool, for questions of the user's code."""
 Answers = dict[str, JsonValue]
@@ -116,13 +118,14 @@ class CodeQuestions:
             self._take_configured(question)
 
     def answers(self, show: ShowPrompt) -> Answers:
-        """Return the answers by question id; `show` asks the user for the others.
+        """Return the answers by question id. `show` asks the user for missing ones.
 
         The answer to an optional question can be None.
 
         Raises:
+            ConfigError: A configured or prepared answer does not fit.
             PromptUnavailable: A question needs the user, and no user is available.
-            PromptCancelled: The user gave no answer.
+            PromptCancelled: The user or the answers file declined a question.
         """
         for question in self._open_questions():
             self._take_prepared(question)
@@ -134,11 +137,6 @@ class CodeQuestions:
         return [question for question in self._questions if question.id not in self._answers]
 
     def _take_configured(self, question: Question) -> None:
-        """Use a configured answer to `question`, or to fields of its form.
-
-        Raises:
-            ConfigError: The answer does not fit.
-        """
         kind = question.answer_type
         if question.id in self._configured:
             answer = kind.normalized(self._configured[question.id])
@@ -149,12 +147,6 @@ class CodeQuestions:
             self._take_fields(question, kind)
 
     def _take_prepared(self, question: Question) -> None:
-        """Use a prepared answer to `question`.
-
-        Raises:
-            ConfigError: The answer does not fit.
-            PromptCancelled: The answers file declines a question that needs an answer.
-        """
         match self._prepared.answer(self._asker, question):
             case GivenAnswer(value=value):
                 self._keep_answer(question, value)
@@ -238,16 +230,17 @@ class CodeQuestions:
         self._answers[question.id] = value
 
     def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
-        """Answer `questions` by the defaults of fields and of optional questions.
-
-        Raises:
-            PromptUnavailable: Some need the user. The message names them.
-        """
+        """Answer `questions` by the defaults of fields and of optional questions."""
         missing = [each for question in questions for each in self._apply_defaults(question)]
         if missing:
             for question in questions:
                 self._report_open(question, unavailable.reason)
-            raise self._user_required_error(questions, missing, unavailable)
+            settings = ", ".join(self._path(question.id) for question in missing)
+            raise PromptUnavailable(
+                f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
+                f"{unavailable.reason}. To answer without a user, set {settings}",
+                reason=unavailable.reason,
+            )
 
     def _apply_defaults(self, question: Question) -> list[Question]:
         """Answer `question` by defaults if possible; return the questions that need the user."""
@@ -270,16 +263,6 @@ class CodeQuestions:
         self._answers[question.id] = answer
         return missing
 
-    def _user_required_error(
-        self, questions: Sequence[Question], missing: Sequence[Question], unavailable: Unavailable
-    ) -> PromptUnavailable:
-        settings = ", ".join(self._path(question.id) for question in missing)
-        return PromptUnavailable(
-            f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
-            f"{unavailable.reason}. To answer without a user, set {settings}",
-            reason=unavailable.reason,
-        )
-
 
 def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
     """Return the texts of `questions`, and the verb for `one` or for `several`."""
@@ -296,8 +279,6 @@ def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> Prompt
         f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
     )
 
-
-log = logging.getLogger(__name__)
 
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
 _SECTIONS: Final[Mapping[DecisionKind, Section]] = {

@@ -63,9 +63,18 @@ from jp_nb.tools.python import REGISTRY, PythonTool
 CALL_ID = "bench"
 REQUEST = "The user runs tools of this conversation directly."
 """The request that a model reads when it answers a question of such a call."""
+ANSWERS_IGNORED: Final = (
+    "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
+    "settings, and asks."
+)
+DIGEST_CHARS: Final = len("sha256:") + 12
+FORMS = "name=value, name:=json, or a JSON object"
+_ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
+MAX_IDS: Final = 10
+"""Limit of the ids in an error message."""
+MAX_ID_CHARS: Final = 80
 _CANCEL: Final = Action("c", "Cancel", "cancel")
 _RUN_HERE: Final = Action("r", "Run here", "run")
-STOPPED = "You stopped the call. It is not part of the conversation."
 
 
 class NoInquiry:
@@ -275,7 +284,7 @@ def untrusted_call(name: str, distrust: str) -> str:
 
 
 def recorded_calls_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
-    """Return a prompt with all untrusted `calls`, whether they run."""
+    """Return the prompt that asks if the untrusted `calls` may run."""
     if len(calls) == 1:
         text, runs = untrusted_call(calls[0].name, distrust), "If it runs, it runs"
     else:
@@ -313,16 +322,9 @@ def raise_for_end(run: BenchRun) -> None:
         PromptUnavailable: A decision was left open in a strict run.
     """
     if run.stopped:
-        raise KeyboardInterrupt(STOPPED)
+        raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
     if run.unavailable is not None and os.environ.get(environment.STRICT) == "1":
         raise user_required_error(run.unavailable)
-
-
-ANSWERS_IGNORED: Final = (
-    "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
-    "settings, and asks."
-)
-DIGEST_CHARS: Final = len("sha256:") + 12
 
 
 @dataclass(slots=True)
@@ -458,10 +460,6 @@ def _format_change(change: ConfigDelta | None) -> str | None:
     return sorted_json({"set": dict(change.delta), "unset": list(change.unsets)})
 
 
-FORMS = "name=value, name:=json, or a JSON object"
-_ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
-
-
 def read_object(text: str) -> dict[str, JsonValue]:
     """Return arguments from the JSON object in `text`.
 
@@ -514,11 +512,6 @@ def _read_value(text: str, schema: JsonValue) -> JsonValue:
         return read_json(text)
     except ValueError:
         return text
-
-
-MAX_IDS: Final = 10
-"""Limit of the ids in an error message."""
-MAX_ID_CHARS: Final = 80
 
 
 class WithId(Protocol):

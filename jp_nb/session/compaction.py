@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from jp_nb.agent.compaction import (
     CompactionPlan,
@@ -34,9 +33,6 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import TurnOutput
 from jp_nb.session.turns import TurnRunner
-
-NO_SUMMARY: Final = "⚠ No summary was written"
-STOPPED: Final = "You stopped the compaction. The conversation is sent as before."
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,9 @@ class ManualCompaction:
                 mark = job.tokens.attach_usage(ConfigDelta())
                 self._record([mark] if is_usage_mark(mark) else [])
         if entries is None:
-            raise KeyboardInterrupt(STOPPED)
+            raise KeyboardInterrupt(
+                "You stopped the compaction. The conversation is sent as before."
+            )
         told = [
             each
             for each in job.tokens.attach_usage_to_last(entries)
@@ -189,7 +187,9 @@ class SummaryJob:
         try:
             entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
         finally:  # never leave an empty output
-            self._output(Notice(format_compaction_line(entries) if entries else NO_SUMMARY))
+            self._output(
+                Notice(format_compaction_line(entries) if entries else "⚠ No summary was written")
+            )
         return entries
 
     async def _summarize(self, cut: CompactionStep, thread: RequestContext) -> str:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from jp_nb.record.config_history import Projection
     from jp_nb.record.document import Document
 
-ANOTHER = "another conversation in the journal is not restored yet: run `%jp resume` again"
-
 
 class ConversationList:
     """The conversations of a notebook. Only `drop` removes one.
@@ -166,7 +164,10 @@ class ConversationList:
         active.add_interrupted_notice(active.append_finished_calls())
         with suppress(StorageError):  # reported by the next `%jp resume`
             if active.journal.has_notebook_candidates and active.journal.find_candidate():
-                active.notices.append(ANOTHER)
+                active.notices.append(
+                    "another conversation in the journal is not restored yet: run `%jp resume` "
+                    "again"
+                )
         return True
 
     def drop(self, name: str) -> conversations.ConversationInfo:
@@ -419,8 +420,8 @@ def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool)
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
-    """Start of a conversation of this kernel.
+class _ConversationStart:
+    """The first request of a conversation in this kernel.
 
     Attributes:
         execution: Run of the cell that sent the first request.
@@ -436,14 +437,14 @@ class FirstRequests:
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        self._starts: dict[str, _Start] = {}
+        self._starts: dict[str, _ConversationStart] = {}
 
     def remember(self, cell: CellRun) -> None:
         """Remember `cell` if its request is the first of the active conversation."""
         conversation = self._active.document.conversation
         if not conversation.turn_count:
             deltas = tuple(conversation.deltas)
-            self._starts[conversation.id] = _Start(cell.execution, deltas)
+            self._starts[conversation.id] = _ConversationStart(cell.execution, deltas)
 
     def restart_conversation(
         self, text: str, cell: CellRun, *, same_text: bool = False

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.agent.display import DisplayEvent
-    from jp_nb.agent.prompts import (
-        FormPrompt,
-        FormPromptEnd,
-        Prompt,
-        PromptEnd,
-        Prompter,
-    )
+    from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd, Prompter
     from jp_nb.config.tree.app import AppConfig
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document

@@ -42,6 +42,17 @@ MAX_FAILING_LINES = 20
 """Limit of the lines of the failed statement."""
 AROUND = 2
 """Lines of context above and below it."""
+MAX_LINE = 400
+"""Limit of the characters of a source line."""
+MAX_MESSAGE = 2000
+"""Limit of the characters of an exception message."""
+MAX_VALUE = 800
+"""Limit of the characters of a value."""
+MIN_CHARS = 2000
+"""Lower bound of the configured limit of a request."""
+DEFAULT_QUESTION = "Explain this error and how to fix it."
+_CAUSED = "The error above was the direct cause of the following error:"
+_HANDLED = "During handling of the error above, another error occurred:"
 
 LabelOf = Callable[[str], "str | None"]
 """Returns the label of the cell whose code has this file name; None for other files."""
@@ -335,20 +346,6 @@ def _home() -> Path | None:
         return Path.home()
     except RuntimeError:  # the user has no home
         return None
-
-
-MAX_LINE = 400
-"""Limit of the characters of a source line."""
-MAX_MESSAGE = 2000
-"""Limit of the characters of an exception message."""
-MAX_VALUE = 800
-"""Limit of the characters of a value."""
-MIN_CHARS = 2000
-"""Lower bound of the configured limit of a request."""
-
-DEFAULT_QUESTION = "Explain this error and how to fix it."
-_CAUSED = "The error above was the direct cause of the following error:"
-_HANDLED = "During handling of the error above, another error occurred:"
 
 
 def error_request(

@@ -49,6 +49,16 @@ from jp_nb.storage.trust import KeyFile, PendingConsent
 MIGRATED: Final = ".migrated"
 MAX_SKIPPED: Final = 5
 """Limit of the skipped rows in a report."""
+TABLE: Final = "qna.csv"
+"""Name of the table of earlier versions, in the folder of the log."""
+MAX_UNASKED: Final = 10_000
+"""Limit of the rows of an automatic import, as the author of the table is unknown."""
+PATIENCE: Final = 2.0
+"""Seconds that a turn waits for other kernels to write."""
+MAX_WAITING: Final = 1000
+"""Limit of the answers that wait to be written again."""
+USER_CHANNELS: Final = ("form", "stdin", "terminal")
+"""Channels of answers by the user. Other answers repeat with every run."""
 
 
 def read_table(path: Path) -> bytes:
@@ -129,18 +139,6 @@ def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Ite
     yield from rows.skipped[:MAX_SKIPPED]
     if (more := len(rows.skipped) - MAX_SKIPPED) > 0:
         yield f"and {more} more of this kind"
-
-
-TABLE: Final = "qna.csv"
-"""Name of the table of earlier versions, in the folder of the log."""
-MAX_UNASKED: Final = 10_000
-"""Limit of the rows of an automatic import, as the author of the table is unknown."""
-PATIENCE: Final = 2.0
-"""Seconds that a turn waits for other kernels to write."""
-MAX_WAITING: Final = 1000
-"""Limit of the answers that wait to be written again."""
-USER_CHANNELS: Final = ("form", "stdin", "terminal")
-"""Channels of answers by the user. Other answers repeat with every run."""
 
 
 class QuestionContext(Protocol):

@@ -32,8 +32,6 @@ from jp_nb.session.resolver import ATTACHMENTS
 from jp_nb.session.turns import TurnRunner
 
 NEXT: Final = "next"
-AS_SENT: Final = "exact request"
-REPLAYED: Final = "reconstructed request: a cassette answered"
 AS_NOW: Final = (
     "reconstructed request",
     "text, model and messages are from that time; tools, hosts, keys and attached "
@@ -138,17 +136,18 @@ class PastRequests:
         thread = build_context(self._stream, providers)
         thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
-            thread,
-            choice=resolved.tool_choice,
-            schema=None,
-            conversation_id=conversation_id,
+            thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
         return _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
 
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
         if last is not None and place == self._last_place:
-            remark = REPLAYED if _was_replayed(last) else AS_SENT
+            remark = (
+                "reconstructed request: a cassette answered"
+                if _was_replayed(last)
+                else "exact request"
+            )
             traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
         else:
             traced = self._reconstruct(place)

@@ -57,6 +57,13 @@ if TYPE_CHECKING:
 
 ATTACHMENTS = "conversation.attachments"
 ANSWERS: Final = "answers questions"
+KEPT_SECONDS: Final = 300.0
+"""Lifetime of a cached model list."""
+LIST_SECONDS: Final = 20.0
+"""Limit for a provider to list its models."""
+CHECK_SECONDS: Final = 3.0
+"""The same limit for a list that the user did not ask for."""
+UNKNOWN: Final = "it is unknown whether the provider has this model"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
     CommandTools(),
@@ -144,7 +151,7 @@ class Resolver:
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
             interrupts=config.interrupt,
             basis=basis,
-            continues_answers=_chains(model.provider, config),
+            continues_answers=_continues_at_limit(model.provider, config),
             results=self._results(provider),
             uses_cassette=self._cassette is not None,
             unavailable_reason=unavailable_reason,
@@ -383,7 +390,7 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
     raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
 
 
-def _chains(provider: str, config: AppConfig) -> bool:
+def _continues_at_limit(provider: str, config: AppConfig) -> bool:
     """Return True if a response that reaches the provider's default token limit is continued."""
     settings = getattr(config.providers.llm, provider, None)
     chains = getattr(settings, "chain_on_max_tokens", False)
@@ -405,15 +412,6 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
 def _dump(value: object) -> JsonValue:
     dump = getattr(value, "model_dump", None)
     return dump() if dump is not None else value  # type: ignore[return-value]
-
-
-KEPT_SECONDS: Final = 300.0
-"""Lifetime of a cached model list."""
-LIST_SECONDS: Final = 20.0
-"""Limit for a provider to list its models."""
-CHECK_SECONDS: Final = 3.0
-"""The same limit for a list that the user did not ask for."""
-UNKNOWN: Final = "it is unknown whether the provider has this model"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,6 @@ ABANDONED: Final = (
     "it again."
 )
 UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
-NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
-NOT_IN_JOURNAL: Final = (
-    "the journal has no conversation {} that is missing from the notebooks. `%jp "
-    "resume` restores the newest one; `%jp switch` opens a conversation of this "
-    "notebook"
-)
-COMPLETE: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
-OPTIONS_IGNORED: Final = (
-    "options of this turn are not applied again, because the history of this notebook is not "
-    "trusted: `%jp trust`"
-)
 _RUN: Final = Action("r", "Run it again", "run")
 _RUN_HERE: Final = Action("r", "Run it here", "run")
 _SKIP: Final = Action("s", "Skip it and tell the model", "skip")

@@ -362,25 +362,27 @@ class Session:
             PromptCancelled: The user decides later. Nothing has changed.
         """
         from jp_nb.rendering.status import finished_words, skipped_words
-        from jp_nb.session.resume import (
-            COMPLETE,
-            NO_TURN,
-            NOT_IN_JOURNAL,
-            OPTIONS_IGNORED,
-            TurnResumption,
-        )
+        from jp_nb.session.resume import TurnResumption
 
         turns = self._require_ready()
         if conversation:
             if not self.conversations.restore_from_journal(conversation):
-                raise UsageError(NOT_IN_JOURNAL.format(one_line(conversation, limit=60)))
+                raise UsageError(
+                    f"the journal has no conversation {one_line(conversation, limit=60)} that is "
+                    "missing from the notebooks. `%jp resume` restores the newest one; "
+                    "`%jp switch` opens a conversation of this notebook"
+                )
             return None
         resumption = TurnResumption(self.active, self.conversations.turn_statuses)
         turn = resumption.find_turn()
         if turn is None:
             if self.conversations.restore_from_journal():
                 return None
-            raise UsageError(COMPLETE if self.document.conversation.turn_count else NO_TURN)
+            if not self.document.conversation.turn_count:
+                raise UsageError("there is nothing to resume: this conversation has no turn yet")
+            raise UsageError(
+                "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+            )
         if turn.open_calls:
             resumption.refuse_missing_tools(turn, self.bench.tools())
         again, skipped = resumption.ask_user(turn, turns.ask_action)
@@ -389,7 +391,10 @@ class Session:
         if skipped:
             self.notices.append(skipped_words([call.request.name for call in skipped]))
         if turn.untrusted_changes:
-            self.notices.append(OPTIONS_IGNORED)
+            self.notices.append(
+                "options of this turn are not applied again, because the history of this notebook "
+                "is not trusted: `%jp trust`"
+            )
         with resumption.reapply_options(turn):
             prepared = turns.prepare(
                 None,

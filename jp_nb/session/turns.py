@@ -58,9 +58,6 @@ from jp_nb.tools.base import CURRENT_RUN
 from jp_nb.tools.question import Question
 from jp_nb.values.base import Description, ValueBudget
 
-STOPPED = "You stopped the turn"
-UNDECIDED = "Interrupted before you decided. No request was sent, and nothing ran."
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
@@ -212,11 +209,7 @@ class TurnRunner:
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
 
     def resolve(
-        self,
-        basis: ConfigSnapshot,
-        conversation_id: str,
-        *,
-        tool_choice: ToolChoice | None = None,
+        self, basis: ConfigSnapshot, conversation_id: str, *, tool_choice: ToolChoice | None = None
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
         unavailable_reason = self._front_end.unavailable_reason(basis.config)
@@ -394,7 +387,7 @@ class TurnRunner:
                 if made is not None:
                     self._on_end(made)
         if status == "stopped":
-            raise KeyboardInterrupt(STOPPED)
+            raise KeyboardInterrupt("You stopped the turn")
         if status == "interrupted":
             raise KeyboardInterrupt(*([why] if why else []))
         assert made is not None  # a turn that completed has begun
@@ -417,7 +410,7 @@ class TurnRunner:
         return self._active.settings.projection.providers()
 
     def clear_context(self) -> None:
-        """Rebuild the request context for the next request."""
+        """Build the request context again for the next request."""
         self._context = None
 
     def _read_turn(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
@@ -437,7 +430,9 @@ class TurnRunner:
         try:
             return self._front_end.ask_in_cell(prompt, keeps_record=False)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(UNDECIDED) from None
+            raise KeyboardInterrupt(
+                "Interrupted before you decided. No request was sent, and nothing ran."
+            ) from None
 
     def ask_question(self, question: Question, *, label: str | None, tool: str | None) -> Any:
         """Return the answer to `question`; see `ask_questions`."""
