@@ -1,4 +1,4 @@
-"""A notebook in which tools are called outside of the conversation, and what that may not touch."""
+"""A notebook for tool calls outside of the conversation, and the state that they must keep."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ text = "Sunny."
 @pytest.fixture
 def notebook(folder: Path) -> Iterator[Notebook]:
     (folder / "talk.toml").write_text(SCRIPT)
-    made = Notebook(folder)
-    set_current(made.session)
-    yield made
+    instance = Notebook(folder)
+    set_current(instance.session)
+    yield instance
     set_current(None)
-    made.session.close()
+    instance.session.close()
     for name in REGISTRY.all():
         REGISTRY.remove(name)
 
 
-def kept(session: Session) -> str:
-    """All that a call outside of the conversation may not touch."""
+def protected_state(session: Session) -> str:
+    """Return the state that a call outside of the conversation must not change."""
     document = session.document
     return json.dumps(
         [

@@ -11,17 +11,17 @@ from tests.session.killed_session import NOTEBOOK
 from tests.support.fake_host import FakeHome, FakeHost
 
 
-def journals(folder: Path) -> list[Path]:
+def journal_files(folder: Path) -> list[Path]:
     """Return the files in the journal folder."""
     return sorted((folder / "data" / "jp" / "journal").glob("*"))
 
 
-def lines(path: Path) -> list[Any]:
+def read_lines(path: Path) -> list[Any]:
     """Return the lines of a journal."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def opened(folder: Path, stored: Any, **home: Any) -> Session:
+def open_session(folder: Path, stored: Any, **home: Any) -> Session:
     """Open the notebook in a new session."""
     return Session(FakeHost(home=FakeHome(folder / NOTEBOOK, stored=stored, **home)))
 
@@ -32,6 +32,6 @@ def other_conversations(session: Session) -> list[Any]:
     return list(found)
 
 
-def kinds(session: Session) -> list[str]:
+def entry_types(session: Session) -> list[str]:
     """Return the types of the entries."""
     return [entry.type for entry in session.document.conversation.entries]

@@ -35,7 +35,7 @@ text = "two"
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Variables by which everything that a session writes is below `folder`."""
+    """Return environment variables that keep all files of a session below `folder`."""
     given = {name: text for name, text in os.environ.items() if not name.startswith("JP_")}
     root = Path(__file__).parents[2]
     return given | {
@@ -46,8 +46,8 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def killed(folder: Path, *, dies: str = "a", **variables: str) -> None:
-    """Run it in `folder`, and see it killed by its tool."""
+def run_killed_session(folder: Path, *, dies: str = "a", **variables: str) -> None:
+    """Run this program in `folder`, and check that its tool kills it."""
     (folder / "talk.toml").write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, "-m", "tests.session.killed_session"],
@@ -61,14 +61,14 @@ def killed(folder: Path, *, dies: str = "a", **variables: str) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr + done.stdout
 
 
-def saved(folder: Path) -> dict[str, Any]:
-    """The notebook's object after the first turn."""
+def read_saved_notebook(folder: Path) -> dict[str, Any]:
+    """Return the notebook's `jp` object after the first turn."""
     found: dict[str, Any] = json.loads((folder / "saved.json").read_text())
     return found
 
 
-def define(folder: Path, dies: str = "") -> None:
-    """Define the tool that leaves marks in `folder`."""
+def define_tool(folder: Path, dies: str = "") -> None:
+    """Define the tool `leave_mark`, which writes to `folder`."""
 
     @jp_nb.tool
     def leave_mark(word: str) -> str:
@@ -82,7 +82,7 @@ def define(folder: Path, dies: str = "") -> None:
 def main() -> None:
     """Run two turns; a tool kills the process in the second."""
     folder = Path.cwd()
-    define(folder, os.environ.get("DIES", ""))
+    define_tool(folder, os.environ.get("DIES", ""))
     session = Session(FakeHost(home=FakeHome(folder / NOTEBOOK)))
     session.run_turn("First.", model="scripted/talk")
     (folder / "saved.json").write_text(json.dumps(session.document.to_json()))

@@ -1,4 +1,4 @@
-"""The thread of the turns, as the cell's thread waits for it."""
+"""The agent's thread, and the wait of the cell's thread for it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_interrupt_at_the_start_cancels_the_work(
 
 
 class Shelf(SourceDefaults):
-    """A source that notes what happens to it, and on which thread."""
+    """A tool source that records its calls and their threads."""
 
     name = "mcp.shelf"
 

@@ -39,7 +39,7 @@ class Size(Enum):
 
 
 class Trip(BaseModel):
-    """Where to."""
+    """A destination."""
 
     city: str
     days: int = Field(3, ge=1, le=14)
@@ -58,7 +58,7 @@ Ask = Callable[..., Session]
 
 @pytest.fixture
 def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
-    """Makes the session in which `jp.ask` asks a person, configured as given."""
+    """Return a function that makes a session for `jp.ask` with the given configuration."""
     (bare_folder / "tools.toml").write_text(TOOL_TURN)
     made = list[Session]()
 
@@ -76,7 +76,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 
 def form_answers(*answers: Any) -> FakePrompter:
-    """A person who submits one form with `answers`."""
+    """A user who submits one form with `answers`."""
     ends = [x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers]
     return FakePrompter(FormEnd(tuple(ends)))
 
@@ -244,7 +244,7 @@ def test_unanswered_form_is_an_error(session_of: Ask, subtests: pytest.Subtests)
             assert caught.value.end == how
             assert [entry.name for entry in caught.traceback] == [
                 "test_unanswered_form_is_an_error",
-                "ask",  # and no inner frame
+                "ask",  # without inner frames
             ]
             session_of(FakePrompter(NotAnswered(how, "form")))
             with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):

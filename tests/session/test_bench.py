@@ -1,4 +1,4 @@
-"""Tools called outside of the conversation: as in a turn, and nothing of it is kept."""
+"""Tool calls outside of the conversation: they run as in a turn, and are not recorded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.errors import UsageError
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from tests.session.bench_notebook import kept
 from tests.session.bench_notebook import notebook as notebook
+from tests.session.bench_notebook import protected_state
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import figure
@@ -39,7 +39,7 @@ def define_weather() -> None:
 def test_call_returns_the_result_for_the_model(notebook: Notebook) -> None:
     define_weather()
     shown = notebook.jp("call weather city=123 days=2")
-    assert '✓ weather(city="123", days=2)' in shown  # a text stays a text
+    assert '✓ weather(city="123", days=2)' in shown  # text stays text
     assert "The model reads (" in shown
     assert "    123: sunny for 2 days" in shown
     assert jp.call("weather", city="Delft").content == "Delft: sunny for 1 days"
@@ -56,10 +56,10 @@ def test_arguments_are_validated_as_in_a_turn(notebook: Notebook) -> None:
 def test_call_changes_nothing_in_the_conversation(notebook: Notebook) -> None:
     define_weather()
     notebook.ask("What is the weather?")
-    before = kept(notebook.session)
+    before = protected_state(notebook.session)
     jp.call("weather", city="Delft")
     jp.call("weather", city="Atlantis")
-    assert kept(notebook.session) == before
+    assert protected_state(notebook.session) == before
 
 
 def test_arguments_of_the_model_can_be_reused(notebook: Notebook) -> None:
@@ -147,13 +147,13 @@ def test_proposed_change_is_decided_and_not_applied(notebook: Notebook) -> None:
         """Change the model."""
         return jp.Success("Changed.", config={"assistant": {"model": {"id": "scripted/other"}}})
 
-    before = kept(notebook.session)
+    before = protected_state(notebook.session)
     outcome = jp.call(change)
     assert outcome.content == "Changed."
     [proposed] = outcome.changes
     assert (proposed.approved, proposed.by) == (True, "grant")
     assert "not applied outside a turn" in "\n".join(notebook.shown)
-    assert kept(notebook.session) == before
+    assert protected_state(notebook.session) == before
 
 
 def test_question_without_a_user_is_in_the_result(notebook: Notebook) -> None:
@@ -231,10 +231,10 @@ def test_permissions_of_a_call_end_with_it(folder: Path) -> None:
         return jp.NeedsInput(jp.Question.text("name", "Which name?"))
 
     try:
-        before = kept(session)
+        before = protected_state(session)
         assert jp.call(rename).content == "Named Dunes."
-        assert jp.call(rename).content == "Named Heath."  # asked again: both
-        assert kept(session) == before
+        assert jp.call(rename).content == "Named Heath."  # both questions are asked again
+        assert protected_state(session) == before
         assert not list(folder.rglob("qna.jsonl"))
     finally:
         set_current(None)

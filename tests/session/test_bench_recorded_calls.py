@@ -1,4 +1,4 @@
-"""A call of the model by its id, or by how that begins."""
+"""Find a tool call by its id, or by the beginning of its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded turn run again with the current tools: new results next to the old ones."""
+"""Replay of a recorded turn with the current tools: new results next to the old ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.errors import PromptUnavailable, ReplayError, UsageError
-from tests.session.bench_notebook import kept
 from tests.session.bench_notebook import notebook as notebook
+from tests.session.bench_notebook import protected_state
 from tests.support.images import figure
 from tests.support.sessions import Notebook
 
@@ -44,35 +44,35 @@ def define(weather_says: str) -> None:
 
 
 @pytest.fixture
-def asked(notebook: Notebook) -> Notebook:
+def ask(notebook: Notebook) -> Notebook:
     (notebook.folder / "talk.toml").write_text(TWO_BATCHES)
     define("sunny")
     notebook.ask("Plan a day.")
     return notebook
 
 
-def test_unchanged_tools_give_the_same_results(asked: Notebook) -> None:
-    before = kept(asked.session)
-    shown = asked.jp("replay")
+def test_unchanged_tools_give_the_same_results(ask: Notebook) -> None:
+    before = protected_state(ask.session)
+    shown = ask.jp("replay")
     assert "Turn 0 with the current tools: 3 of 3 results are the same." in shown
-    assert kept(asked.session) == before
-    asked.jp("replay 0 --strict")
+    assert protected_state(ask.session) == before
+    ask.jp("replay 0 --strict")
 
 
-def test_different_results_are_shown_and_fail_a_strict_replay(asked: Notebook) -> None:
+def test_different_results_are_shown_and_fail_a_strict_replay(ask: Notebook) -> None:
     define("rainy")
-    shown = asked.jp("replay")
+    shown = ask.jp("replay")
     assert '≠ 1 weather: "Delft: sunny" → "Delft: rainy"' in shown
     assert '≠ 3 weather: "Leiden: sunny" → "Leiden: rainy"' in shown
     assert "1 of 3 results are the same" in shown
     assert "differs" in shown
     with pytest.raises(ReplayError, match="2 of 3 results of turn 0 differ from the record"):
-        asked.jp("replay --strict")
+        ask.jp("replay --strict")
 
 
-def test_removed_tool_is_reported(asked: Notebook) -> None:
+def test_removed_tool_is_reported(ask: Notebook) -> None:
     jp.remove_tool("sights")
-    shown = asked.jp("replay")
+    shown = ask.jp("replay")
     assert "the tool is not available" in shown
     assert "2 of 3 results are the same" in shown
 
@@ -96,7 +96,7 @@ def test_recorded_answer_is_used_without_a_user(notebook: Notebook) -> None:
     assert "Which name? → Dunes (recorded)" in shown
     assert "1 of 1 results are the same" in shown
     assert "no user was available" in notebook.jp("replay --ask")
-    asks = "Which name for all of them?"  # that is another question
+    asks = "Which name for all of them?"  # a different question
     assert "no user was available" in notebook.jp("replay")
     asks = "Which name?"
     notebook.jp("trust --revoke")
@@ -133,10 +133,10 @@ def test_proposed_changes_are_compared(notebook: Notebook) -> None:
     notebook.ask("Change it.")
     assert "2 of 2 results are the same" in notebook.jp("replay")
     wanted = "Bob"
-    before = kept(notebook.session)
+    before = protected_state(notebook.session)
     shown = notebook.jp("replay")
     assert "≠ 2 configuration" in shown
-    assert kept(notebook.session) == before
+    assert protected_state(notebook.session) == before
 
 
 def test_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:

@@ -1,4 +1,4 @@
-"""`%jp replay` and `%jp call` with calls of an untrusted record: shown and asked about first."""
+"""`%jp replay` and `%jp call` with calls of an untrusted record: the user decides first."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNTRUSTED: dict[str, Any] = {
 LINES = ["replay", "call leave_mark --last", "call --id c2 word=z"]
 
 
-def opened(folder: Path, *ends: Any, away: str | None = None) -> Session:
+def open_session(folder: Path, *ends: Any, away: str | None = None) -> Session:
     home = FakeHome(folder / NOTEBOOK, stored=UNTRUSTED)
     return Session(FakeHost(FakePrompter(*ends, away=away), home))
 
@@ -50,13 +50,13 @@ def jp(session: Session, line: str) -> None:
     run_subcommand(FakeShell(), session, name, rest)
 
 
-def asked(session: Session) -> list[Any]:
+def prompts_of(session: Session) -> list[Any]:
     host: Any = session.host
     prompts: list[Any] = host.person.prompter.asked
     return prompts
 
 
-def marks(folder: Path) -> list[str]:
+def read_marks(folder: Path) -> list[str]:
     path = folder / "marks"
     return path.read_text().split() if path.exists() else []
 
@@ -66,10 +66,10 @@ def test_declined_call_of_an_untrusted_record_does_not_run(
 ) -> None:
     for line, end in zip(LINES, (yes("cancel"), CANCELLED, yes("cancel")), strict=True):
         with subtests.test(line=line):
-            session = opened(clean_folder, end)
+            session = open_session(clean_folder, end)
             jp(session, line)
-            assert marks(clean_folder) == []
-            [prompt] = asked(session)
+            assert read_marks(clean_folder) == []
+            [prompt] = prompts_of(session)
             assert prompt.text.startswith("This notebook's history is not trusted (it is not sign")
             assert [action.value for action in prompt.actions] == ["cancel", "run"]
             assert "jp_nb: nothing was run" in capsys.readouterr().out
@@ -81,48 +81,48 @@ def test_without_a_user_no_call_of_an_untrusted_record_runs(
 ) -> None:
     for line in LINES:
         with subtests.test(line=line):
-            session = opened(clean_folder, away="this is a test")
+            session = open_session(clean_folder, away="this is a test")
             with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
                 jp(session, line)
-            assert marks(clean_folder) == []
+            assert read_marks(clean_folder) == []
             session.close()
 
 
 def test_replay_shows_every_call_before_it_runs(clean_folder: Path) -> None:
-    session = opened(clean_folder, yes("run"))
+    session = open_session(clean_folder, yes("run"))
     jp(session, "replay")
-    [prompt] = asked(session)
+    [prompt] = prompts_of(session)
     assert "these 2 calls may have been added by someone else" in prompt.text
     assert [(each.caption, each.value) for each in prompt.exhibits] == [
         ("1. leave_mark", {"word": "x"}),
         ("2. leave_mark", {"word": "y"}),
     ]
-    assert marks(clean_folder) == ["x", "y"]
+    assert read_marks(clean_folder) == ["x", "y"]
     session.close()
 
 
 def test_call_shows_its_arguments_before_it_runs(clean_folder: Path) -> None:
-    session = opened(clean_folder, yes("run"))
+    session = open_session(clean_folder, yes("run"))
     jp(session, "call --id c2 word=z")
-    [prompt] = asked(session)
+    [prompt] = prompts_of(session)
     assert "the call of leave_mark may have been added by someone else" in prompt.text
     assert [each.value for each in prompt.exhibits] == [{"word": "z"}]
-    assert marks(clean_folder) == ["z"]
+    assert read_marks(clean_folder) == ["z"]
     session.close()
 
 
 def test_call_with_the_users_own_arguments_is_not_questioned(clean_folder: Path) -> None:
-    session = opened(clean_folder)
+    session = open_session(clean_folder)
     jp(session, "call leave_mark word=mine")
-    assert asked(session) == []
-    assert marks(clean_folder) == ["mine"]
+    assert prompts_of(session) == []
+    assert read_marks(clean_folder) == ["mine"]
     session.close()
 
 
 def test_calls_of_a_trusted_record_are_not_questioned(clean_folder: Path) -> None:
-    session = opened(clean_folder)
+    session = open_session(clean_folder)
     session.active.accept()
     jp(session, "replay")
-    assert asked(session) == []
-    assert marks(clean_folder) == ["x", "y"]
+    assert prompts_of(session) == []
+    assert read_marks(clean_folder) == ["x", "y"]
     session.close()

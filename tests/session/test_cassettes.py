@@ -58,5 +58,5 @@ def test_current_key_is_hidden_in_recordings(monkeypatch: pytest.MonkeyPatch) ->
     assert hide(f"{KEY} sesame") == f"{KEY} (secret)"
     monkeypatch.setenv("A_KEY", KEY)
     assert hide(f"{KEY} sesame") == "[key] (secret)"
-    monkeypatch.setenv("A_KEY", "none")  # as local servers are given: a word
+    monkeypatch.setenv("A_KEY", "none")  # a word, as for local servers
     assert hide("none of it") == "none of it"

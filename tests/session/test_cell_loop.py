@@ -1,4 +1,4 @@
-"""The loop of the cell's thread: calls, jobs, timers and interrupts."""
+"""The queue of the cell's thread: calls, jobs, timers, and interrupts."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_interrupt_ends_the_wait_and_loses_no_call(cell: CellLoop, agent: Agent)
     cell.post(lambda: interrupt_main_thread_in(0.1))
     with pytest.raises(KeyboardInterrupt):
         cell.serve(turn.done)
-    agent.loop.call_soon_threadsafe(go_on.set)  # until here nothing else has ended the wait
+    agent.loop.call_soon_threadsafe(go_on.set)  # nothing else has ended the wait until here
     cell.serve(turn.done)
     assert turn.result() == "still here"
 
@@ -192,7 +192,7 @@ def test_wake_up_needs_no_polling(
 
     began = monotonic()
     agent.serve(many())
-    assert monotonic() - began < 60.0  # not one of them waited for the end of a slice
+    assert monotonic() - began < 60.0  # none of them waited for MAX_WAIT_S
 
 
 def test_timers_run_in_order_and_can_be_cancelled(
@@ -205,7 +205,7 @@ def test_timers_run_in_order_and_can_be_cancelled(
     cell.call_later(0.02, lambda: log.append("sooner"))
     cell.call_later(0.04, lambda: log.append("never")).cancel()
 
-    def are_over() -> bool:  # looked at once all three are known, and after each of them
+    def are_over() -> bool:  # checked after all three are known, and after each of them
         nonlocal now
         now += 0.01
         return len(log) == 2
@@ -327,7 +327,7 @@ def test_many_interrupts_lose_no_call(cell: CellLoop, agent: Agent) -> None:
     caught: SimpleQueue[bool] = SimpleQueue()
     main = threading.get_ident()
 
-    def disturb() -> None:  # one for each time: no interrupt comes while nothing catches it
+    def disturb() -> None:  # one interrupt for each attempt: none arrives while nothing catches it
         while caught.get():
             sleep(0.005)
             signal.pthread_kill(main, signal.SIGINT)
@@ -339,7 +339,7 @@ def test_many_interrupts_lose_no_call(cell: CellLoop, agent: Agent) -> None:
         try:
             caught.put(True)
             cell.serve(turn.done)
-            while True:  # the last one is still to come
+            while True:  # the last interrupt is still to come
                 sleep(1)
         except KeyboardInterrupt:
             interrupts += 1

@@ -1,4 +1,4 @@
-"""Conversations that take over the provider settings and the model of the user."""
+"""Conversations that inherit the provider settings and the model of the user."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
             begin()
             assert cells.address == chosen.url
             assert cells.session.config.providers.llm.openai.api_key_env == "CHOSEN_KEY"
-            cells.session.conversations.new()  # and the one after it
+            cells.session.conversations.new()  # and the next conversation
             assert cells.address == chosen.url
 
 
@@ -186,7 +186,7 @@ def test_settings_of_an_untrusted_record_are_not_kept(
     assert opened.session.config.providers.llm.openai.api_key_env == "VENDOR_KEY"
     assert opened.session.settings.model == "scripted/talk"
     again = Cells(vendor, FakeHome(stored={**stored, "signature": None}))
-    again.set(f"{ADDRESS}={chosen.url}")  # the user's own setting counts and is kept
+    again.set(f"{ADDRESS}={chosen.url}")  # the user's own setting applies and is inherited
     again.session.conversations.fork()
     assert again.address == chosen.url
     again.session.conversations.new()
@@ -240,9 +240,6 @@ def test_loading_again_keeps_the_settings_of_a_changed_record(
     same.close()
 
 
-# --- another host --------------------------------------------------------------------------------
-
-
 def notices(cells: Cells) -> list[str]:
     """The notices that the last turn showed before its answer."""
     events = cells.host.person.outputs[-1].events
@@ -277,7 +274,7 @@ def test_request_to_another_host_shows_a_notice_first(
     cells.unset(ADDRESS)
     cells.ask("f", "Six.")
     assert len(notices(cells)) == 1
-    cells.session.conversations.switch(before)  # which has its own address
+    cells.session.conversations.switch(before)  # it has its own address
     cells.ask("g", "Seven.")
     assert len(notices(cells)) == 1
 

@@ -1,4 +1,4 @@
-"""Cells that are run again, and requests that are asked again, with no Jupyter."""
+"""Cells that run again, and requests that are sent again, without Jupyter."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cells:
         return [prompt.text for prompt in self.prompter.asked if isinstance(prompt, ActionPrompt)]
 
     def everything(self) -> list[dict[str, Any]]:
-        """All entries of all conversations of the notebook."""
+        """Return all entries of all conversations of the notebook."""
         document = self.session.document
         others: Any = document.others
         return [
@@ -63,24 +63,24 @@ class Cells:
 REPLACE, APPEND = Answered("replace", "form"), Answered("append", "form")
 
 
-def three(*ends: PromptEnd, home: FakeHome | None = None) -> Cells:
+def three_turns(*ends: PromptEnd, home: FakeHome | None = None) -> Cells:
     cells = Cells(*ends, home=home)
     for name in "abc":
         cells.ask(name, name.upper())
     return cells
 
 
-def kept(cells: Cells, before: list[dict[str, Any]]) -> bool:
+def keeps_all(cells: Cells, before: list[dict[str, Any]]) -> bool:
     return all(entry in cells.everything() for entry in before)
 
 
 def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -> None:
-    cells = three(REPLACE)
+    cells = three_turns(REPLACE)
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.ask("b", "B again")
     assert cells.requests == ["A", "B again"]
     assert cells.asked[0].startswith("You already ran this cell: turn 1 and 1 later turn.")
-    assert kept(cells, before)
+    assert keeps_all(cells, before)
     assert cells.session.notices[-1] == (
         "turns 1 to 2 are replaced in a branch; go back to the conversation with all turns: "
         f"`%jp switch {old}`"
@@ -93,7 +93,7 @@ def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) 
     rows: list[PromptEnd] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
     for end in rows:
         with subtests.test(end=end):
-            cells = three(end)
+            cells = three_turns(end)
             before = cells.everything()
             with pytest.raises(PromptCancelled, match="cancelled: no request was sent"):
                 cells.ask("b", "B")
@@ -104,7 +104,7 @@ def test_timeout_and_missing_user_add_a_turn_with_a_notice(
     folder: Path,
 ) -> None:
     for ends in ((NotAnswered("timed_out", "form"),), ()):
-        cells = three(*ends)
+        cells = three_turns(*ends)
         cells.ask("b", "B")
         assert cells.requests == ["A", "B", "C", "B"]
         assert "as a new turn. Set `record.rerun`" in cells.session.notices[-1]
@@ -114,7 +114,7 @@ def test_rerun_setting_replaces_the_question(folder: Path, subtests: pytest.Subt
     rows: list[tuple[str, list[str]]] = [("replace", ["A", "B"]), ("append", [*"ABCB"])]
     for how, requests in rows:
         with subtests.test(how=how):
-            cells = three(REPLACE)
+            cells = three_turns(REPLACE)
             cells.session.configure(Directive("cfg", f"record.rerun={how}"))
             cells.ask("b", "B")
             assert (cells.requests, cells.asked) == (requests, [])
@@ -134,14 +134,14 @@ def test_one_run_with_several_requests_is_replaced_as_a_whole(
 
 
 def test_latest_run_of_a_cell_is_replaced(folder: Path) -> None:
-    cells = three(APPEND, REPLACE)
+    cells = three_turns(APPEND, REPLACE)
     cells.ask("c", "C1")
     cells.ask("c", "C2")
     assert cells.requests == ["A", "B", "C", "C2"]
 
 
 def test_headless_rerun_adds_a_turn_without_a_notice(folder: Path) -> None:
-    cells = three(REPLACE, home=FakeHome(headless=True))
+    cells = three_turns(REPLACE, home=FakeHome(headless=True))
     cells.ask("b", "B")
     assert cells.requests == ["A", "B", "C", "B"]
     assert not cells.asked
@@ -149,7 +149,7 @@ def test_headless_rerun_adds_a_turn_without_a_notice(folder: Path) -> None:
 
 
 def test_running_all_cells_again_asks_nothing(folder: Path) -> None:
-    cells = three(REPLACE)
+    cells = three_turns(REPLACE)
     for _ in range(2):
         for name in "abc":
             cells.ask(name, name.upper())
@@ -158,7 +158,7 @@ def test_running_all_cells_again_asks_nothing(folder: Path) -> None:
 
 
 def test_restored_conversation_knows_its_cells(folder: Path) -> None:
-    stored = three().session.document.to_json()
+    stored = three_turns().session.document.to_json()
     cells = Cells(REPLACE, home=FakeHome(stored=stored))
     cells.ask("c", "C, edited")
     assert cells.requests == ["A", "B", "C, edited"]
@@ -223,17 +223,14 @@ def test_settings_before_the_cell_apply_and_its_old_options_do_not(folder: Path)
     assert config.style.reasoning.display != "hidden", "set for a turn that goes"
 
 
-# --- the last request again --------------------------------------------------------------------
-
-
 def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
-    cells = three()
+    cells = three_turns()
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.enter("retry")
     turn = cells.session.retry()
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
     assert cells.host.namespace["_jp"] is turn
-    assert kept(cells, before)
+    assert keeps_all(cells, before)
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     shown = cells.host.person.outputs[-1].events
     assert [event.text for event in shown if isinstance(event, ShowRequest)] == ["C"]
@@ -319,7 +316,7 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     folder: Path,
 ) -> None:
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
-    cells = three()
+    cells = three_turns()
     old = cells.session.document.conversation.id
     with pytest.raises(ConfigError):
         cells.session.retry(model="nonsense")
@@ -340,7 +337,7 @@ def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
     folder: Path,
 ) -> None:
     path = "providers.llm.openai.base_url"
-    theirs = three()
+    theirs = three_turns()
     theirs.session.configure(Directive("cfg", f"{path}=http://theirs.example"))
     theirs.ask("d", "D")
     document: Any = theirs.session.document.to_json()
@@ -354,8 +351,6 @@ def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
     assert not cells.session.active.trust.trusted
     assert cells.session.config.providers.llm.openai.base_url == "http://mine.example"
 
-
-# --- nothing is ever deleted -------------------------------------------------------------------
 
 CELL = st.sampled_from("abc")
 STEPS = st.lists(
@@ -386,5 +381,5 @@ def test_reruns_and_retries_delete_nothing(folder: Path, steps: list[tuple[str, 
             cells.session.conversations.switch(found["conversation"]["id"])
         elif cells.session.document.conversation.turn_count:
             cells.session.retry() if step == "retry" else cells.session.conversations.undo()
-        assert kept(cells, before)
+        assert keeps_all(cells, before)
     cells.session.close()

@@ -1,4 +1,4 @@
-"""The journal of a session that is killed, and of those that come after it."""
+"""The journals of a killed session, and of later sessions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tools.question import Question
-from tests.session.journals import journals, kinds, lines, opened, other_conversations
-from tests.session.killed_session import NOTEBOOK, killed, saved
+from tests.session.journals import (
+    entry_types,
+    journal_files,
+    open_session,
+    other_conversations,
+    read_lines,
+)
+from tests.session.killed_session import NOTEBOOK, read_saved_notebook, run_killed_session
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
 
@@ -35,9 +41,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 SECOND = ["turn_start", "chat_request", "chat_response", "tool_call_request", "tool_call_request"]
 
 
-def test_entries_of_a_killed_kernel_are_restored(left_folder: Path) -> None:
-    session = opened(left_folder, saved(left_folder))
-    assert kinds(session)[-5:] == SECOND
+def test_entries_of_a_killed_kernel_are_restored(killed_folder: Path) -> None:
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
+    assert entry_types(session)[-5:] == SECOND
     assert session.active.trust.trusted
     told = (
         "restored from the journal: 5 entries of this conversation that had not reached the "
@@ -46,115 +52,115 @@ def test_entries_of_a_killed_kernel_are_restored(left_folder: Path) -> None:
     assert told in session.notices
     store: Any = session.store
     assert store.entries == session.document.conversation.raw
-    assert (left_folder / "marks").read_text() == "a\n"
+    assert (killed_folder / "marks").read_text() == "a\n"
     session.close()
-    again = opened(left_folder, session.document.to_json())
-    assert kinds(again) == kinds(session)
+    again = open_session(killed_folder, session.document.to_json())
+    assert entry_types(again) == entry_types(session)
     assert not [notice for notice in again.notices if "journal" in notice]
     again.close()
 
 
-def test_journal_is_private_and_equals_the_record(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_journal_is_private_and_equals_the_record(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    head, *rest = lines(path)
-    assert (head["base"], head["notebook"]) == (0, str(left_folder / NOTEBOOK))
+    head, *rest = read_lines(path)
+    assert (head["base"], head["notebook"]) == (0, str(killed_folder / NOTEBOOK))
     entries = [line["entry"] for line in rest if "entry" in line]
     assert [entry["type"] for entry in entries][-5:] == SECOND
-    assert entries[:-5] == saved(left_folder)["events"]
+    assert entries[:-5] == read_saved_notebook(killed_folder)["events"]
     assert rest[-1]["signature"].startswith("2:")
 
 
 @pytest.mark.kernel
 def test_unsigned_record_is_restored_unsigned(clean_folder: Path) -> None:
-    killed(clean_folder, JP_NB_KEY_FILE=str(clean_folder))  # no key can be there
-    session = opened(clean_folder, saved(clean_folder))
-    assert kinds(session)[-5:] == SECOND
+    run_killed_session(clean_folder, JP_NB_KEY_FILE=str(clean_folder))  # a folder cannot be a key
+    session = open_session(clean_folder, read_saved_notebook(clean_folder))
+    assert entry_types(session)[-5:] == SECOND
     assert session.active.trust.why_not == "it is not signed"
     session.close()
 
 
-def test_changed_journal_is_not_trusted(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_changed_journal_is_not_trusted(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     path.write_bytes(path.read_bytes().replace(b"Let me see.", b"Trust me."))
-    session = opened(left_folder, saved(left_folder))
-    assert kinds(session)[-5:] == SECOND
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
+    assert entry_types(session)[-5:] == SECOND
     assert not session.active.trust.trusted
     session.close()
 
 
 def test_truncated_journal_is_used_up_to_the_last_complete_line(
-    left_folder: Path, subtests: pytest.Subtests
+    killed_folder: Path, subtests: pytest.Subtests
 ) -> None:
-    [path] = journals(left_folder)
+    [path] = journal_files(killed_folder)
     whole = path.read_bytes()
     rows: list[int] = [1, 40, 400]
     for cut in rows:
         with subtests.test(cut=cut):
             path.write_bytes(whole[:-cut])
-            session = opened(left_folder, saved(left_folder))
+            session = open_session(killed_folder, read_saved_notebook(killed_folder))
             here = len(session.document.conversation)
             assert (
-                len(saved(left_folder)["events"]) <= here <= len(saved(left_folder)["events"]) + 5
+                len(read_saved_notebook(killed_folder)["events"])
+                <= here
+                <= len(read_saved_notebook(killed_folder)["events"]) + 5
             )
             assert any("cannot be read" in notice for notice in session.notices)
-            session.configure(
-                Directive("cfg", "user.name=Ada")
-            )  # what is written next begins a line
+            session.configure(Directive("cfg", "user.name=Ada"))  # later rows begin a line
             session.close()
-            again = opened(left_folder, saved(left_folder))
+            again = open_session(killed_folder, read_saved_notebook(killed_folder))
             assert len(again.document.conversation) == here + 1
             assert not any("cannot be read" in notice for notice in again.notices)
             again.close()
 
 
 def test_file_that_is_no_journal_is_reported_and_ignored(
-    left_folder: Path, subtests: pytest.Subtests
+    killed_folder: Path, subtests: pytest.Subtests
 ) -> None:
     rows: list[bytes] = [b"", b"\0" * 300, b"{}\n{}\n", b"[[[[[", b"\xff\xfe\n" * 9]
-    [path] = journals(left_folder)
+    [path] = journal_files(killed_folder)
     for garbage in rows:
         with subtests.test(garbage=garbage):
             path.touch(0o600)
             path.write_bytes(garbage)
-            session = opened(left_folder, saved(left_folder))
-            assert session.document.conversation.raw == saved(left_folder)["events"]
+            session = open_session(killed_folder, read_saved_notebook(killed_folder))
+            assert session.document.conversation.raw == read_saved_notebook(killed_folder)["events"]
             assert any("is not a journal" in notice for notice in session.notices) is bool(garbage)
             session.close()
 
 
-def test_journal_over_the_size_limit_hides_no_other(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_journal_over_the_size_limit_hides_no_other(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     huge = path.with_name(path.name.replace(".0.", ".1."))
     huge.write_bytes(path.read_bytes())
     huge.chmod(0o600)
-    os.truncate(huge, 300_000_000)  # a hole: it takes no room
-    session = opened(left_folder, saved(left_folder))
-    assert kinds(session)[-5:] == SECOND
+    os.truncate(huge, 300_000_000)  # a sparse file
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
+    assert entry_types(session)[-5:] == SECOND
     assert f"{huge} cannot be read: File too large" in session.notices
     session.close()
 
 
-def test_damaged_line_ends_the_journal(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_damaged_line_ends_the_journal(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     written = path.read_bytes().splitlines(keepends=True)
     last = max(i for i, line in enumerate(written) if b'"entry"' in line)
     path.write_bytes(b"".join([*written[:last], b'{"entry": "none"}\n', *written[last:]]))
-    session = opened(left_folder, saved(left_folder))
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
     ends = max(i for i, line in enumerate(written[:last]) if b'"signature"' in line)
     whole = [json.loads(line) for line in written[:ends]]
     assert session.document.conversation.raw == [x["entry"] for x in whole if "entry" in x]
-    assert kinds(session)[-1] != SECOND[-1]
+    assert entry_types(session)[-1] != SECOND[-1]
     assert [notice for notice in session.notices if "cannot be read" in notice]
     session.close()
 
 
 def test_full_disk_is_reported_once_and_the_turn_continues(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
-    [path] = journals(clean_folder)
+    [path] = journal_files(clean_folder)
     whole = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, hard))
@@ -165,26 +171,26 @@ def test_full_disk_is_reported_once_and_the_turn_continues(clean_folder: Path) -
     told = [notice for notice in session.notices if "cannot be written (File too large)" in notice]
     assert len(told) == 1
     assert path.read_bytes() == whole
-    session.configure(Directive("cfg", "user.name=Ada"))  # there is room again: all that is missing
-    entries = [line["entry"] for line in lines(path) if "entry" in line]
+    session.configure(Directive("cfg", "user.name=Ada"))  # there is space again: all missing rows
+    entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
     session.close()
 
 
 def test_failed_rewrite_keeps_the_old_journal(
-    left_folder: Path,
+    killed_folder: Path,
 ) -> None:
-    session = opened(left_folder, saved(left_folder))
-    [path] = journals(left_folder)
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
+    [path] = journal_files(killed_folder)
     whole, beside = path.read_bytes(), path.with_suffix(".new")
-    beside.mkdir()  # what is written anew cannot be put there
+    beside.mkdir()  # the rewritten file cannot be placed there
     session.run_turn("Third.")
     assert path.read_bytes() == whole
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     beside.rmdir()
     session.configure(Directive("cfg", "user.name=Ada"))
-    entries = [line["entry"] for line in lines(path) if "entry" in line]
+    entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
     session.close()
 
@@ -200,65 +206,67 @@ def test_unusable_journal_folder_is_reported_once(clean_folder: Path, how: str) 
         place.write_text("")
     else:
         place.symlink_to(clean_folder / "nowhere" / "at all")
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     assert session.run_turn("First.", model="scripted/talk").text == "one"
     assert session.run_turn("Second.").text == "two"
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     session.close()
-    again = opened(clean_folder, session.document.to_json())
+    again = open_session(clean_folder, session.document.to_json())
     assert again.document.conversation.raw == session.document.conversation.raw
     again.close()
 
 
 def test_disabled_journal_is_removed(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     off = Directive("cfg", "record.journal=false")
     session.run_turn("First.", model="scripted/talk", directives=[off])
-    assert journals(clean_folder) == []
+    assert journal_files(clean_folder) == []
     session.run_turn("Second.", directives=[Directive("cfg", "record.journal=true")])
-    [path] = journals(clean_folder)
-    assert [line["entry"]["type"] for line in lines(path) if "entry" in line][-1] == "chat_response"
+    [path] = journal_files(clean_folder)
+    assert [line["entry"]["type"] for line in read_lines(path) if "entry" in line][
+        -1
+    ] == "chat_response"
     session.configure(off)
-    assert journals(clean_folder) == []
+    assert journal_files(clean_folder) == []
     session.close()
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_invalid_configuration_files_do_not_affect_the_journal(
-    left_folder: Path, wanted: bool
+    killed_folder: Path, wanted: bool
 ) -> None:
-    first = opened(left_folder, saved(left_folder))
+    first = open_session(killed_folder, read_saved_notebook(killed_folder))
     if not wanted:
         first.configure(Directive("cfg", "record.journal=false"))
-    (left_folder / ".jp").mkdir()
-    (left_folder / ".jp" / "config.toml").write_text("[assistant\n")
+    (killed_folder / ".jp").mkdir()
+    (killed_folder / ".jp" / "config.toml").write_text("[assistant\n")
     first.active.revoke()
-    assert bool(journals(left_folder)) is wanted
+    assert bool(journal_files(killed_folder)) is wanted
     first.close()
-    second = opened(left_folder, saved(left_folder))
+    second = open_session(killed_folder, read_saved_notebook(killed_folder))
     second.active.accept()
-    assert bool(journals(left_folder)) is wanted
+    assert bool(journal_files(killed_folder)) is wanted
     second.close()
 
 
-def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Path) -> None:
-    first = opened(left_folder, saved(left_folder))
-    second = opened(left_folder, saved(left_folder))
+def test_two_kernels_of_one_conversation_have_separate_journals(killed_folder: Path) -> None:
+    first = open_session(killed_folder, read_saved_notebook(killed_folder))
+    second = open_session(killed_folder, read_saved_notebook(killed_folder))
     assert [
         notice for notice in second.notices if notice.startswith("another kernel also has this")
     ]
-    assert second.document.conversation.raw == saved(left_folder)["events"]
+    assert second.document.conversation.raw == read_saved_notebook(killed_folder)["events"]
     second.configure(Directive("cfg", "user.name=Ada"))
     first.configure(Directive("cfg", "user.name=Bea"))
-    assert len(journals(left_folder)) == 2
+    assert len(journal_files(killed_folder)) == 2
     first.close()
     second.close()
-    third = opened(left_folder, first.document.to_json())
+    third = open_session(killed_folder, first.document.to_json())
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "has other entries of this conv" in notice]
-    assert len(journals(left_folder)) == 2
+    assert len(journal_files(killed_folder)) == 2
     assert third.conversations.restore_from_journal()
     assert third.document.conversation.raw == second.document.conversation.raw
     assert third.active.trust.trusted
@@ -267,12 +275,12 @@ def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Pat
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: bool) -> None:
-    (left_folder / NOTEBOOK).write_text("{}")
-    first = opened(left_folder, saved(left_folder))
+def test_entries_of_a_second_kernel_are_restored(killed_folder: Path, renamed: bool) -> None:
+    (killed_folder / NOTEBOOK).write_text("{}")
+    first = open_session(killed_folder, read_saved_notebook(killed_folder))
     first.configure(Directive("cfg", "user.name=Ada"))
-    path = left_folder / ("walk.ipynb" if renamed else NOTEBOOK)
-    (left_folder / NOTEBOOK).rename(path)
+    path = killed_folder / ("walk.ipynb" if renamed else NOTEBOOK)
+    (killed_folder / NOTEBOOK).rename(path)
     page = json.loads(json.dumps(first.document.to_json()))
     second = Session(FakeHost(home=FakeHome(path, stored=page)))
     assert [
@@ -281,7 +289,7 @@ def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: boo
     second.configure(Directive("cfg", "user.name=Bea"))
     second.close()
     first.close()
-    third = Session(FakeHost(home=FakeHome(path, stored=saved(left_folder))))
+    third = Session(FakeHost(home=FakeHome(path, stored=read_saved_notebook(killed_folder))))
     while third.conversations.restore_from_journal():
         pass
     held = [third.document.conversation.raw, *(x["events"] for x in other_conversations(third))]
@@ -289,30 +297,30 @@ def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: boo
     third.close()
 
 
-def test_journal_with_a_missing_beginning_is_not_offered(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_journal_with_a_missing_beginning_is_not_offered(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     head, first, *rest = path.read_text().splitlines(keepends=True)
     assert "entry" in json.loads(first)
     told = json.dumps(json.loads(head) | {"base": 1, "mark": "of another one"}) + "\n"
     path.write_text(told + "".join(rest))
-    session = opened(left_folder, saved(left_folder))
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
     assert [notice for notice in session.notices if f"they stay in {path}" in notice]
     assert not [notice for notice in session.notices if "%jp resume` restores" in notice]
     assert path.exists()
     session.close()
 
 
-def test_two_matching_journals_are_both_restored(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_two_matching_journals_are_both_restored(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     path.unlink()
-    stored = saved(left_folder)
-    first, second = opened(left_folder, stored), opened(left_folder, stored)
+    stored = read_saved_notebook(killed_folder)
+    first, second = open_session(killed_folder, stored), open_session(killed_folder, stored)
     second.configure(Directive("cfg", "user.name=Bea"))
     first.configure(Directive("cfg", "user.name=Ada"))
     first.configure(Directive("cfg", "user.name=Eve"))
     first.close()
     second.close()
-    third = opened(left_folder, stored)
+    third = open_session(killed_folder, stored)
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "has other entries of this conv" in notice]
     assert third.conversations.restore_from_journal()
@@ -320,47 +328,47 @@ def test_two_matching_journals_are_both_restored(left_folder: Path) -> None:
     third.close()
 
 
-def test_journal_contained_in_another_is_removed(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_journal_contained_in_another_is_removed(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     written = path.read_bytes().splitlines(keepends=True)
     last = max(i for i, line in enumerate(written) if b'"entry"' in line)
     path.with_name(path.name.replace(".0.", ".1.")).write_bytes(b"".join(written[:last]))
-    for each in journals(left_folder):
+    for each in journal_files(killed_folder):
         each.chmod(0o600)
-    session = opened(left_folder, saved(left_folder))
-    assert kinds(session)[-5:] == SECOND
-    assert journals(left_folder) == [path]
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
+    assert entry_types(session)[-5:] == SECOND
+    assert journal_files(killed_folder) == [path]
     assert not [notice for notice in session.notices if "other entries" in notice]
     session.close()
 
 
-def test_duplicate_conversation_is_restored_as_the_active_one(left_folder: Path) -> None:
-    stored = saved(left_folder)
-    session = opened(left_folder, stored)
+def test_duplicate_conversation_is_restored_as_the_active_one(killed_folder: Path) -> None:
+    stored = read_saved_notebook(killed_folder)
+    session = open_session(killed_folder, stored)
     longer: Any = session.document.to_json()
     session.configure(Directive("cfg", "user.name=Ada"))
     session.close()
     active = {**stored, "events": [*longer["events"], *session.document.conversation.raw[-1:]]}
     stored["events"][-1] = {**stored["events"][-1], "message": "Another one."}
-    twice = opened(left_folder, {**active, "others": [stored]})
+    twice = open_session(killed_folder, {**active, "others": [stored]})
     assert twice.document.conversation.raw == active["events"]
     assert not [notice for notice in twice.notices if "other entries" in notice]
     twice.configure(Directive("cfg", "user.name=Bea"))
     twice.close()
-    again = opened(left_folder, {**active, "others": [stored]})
+    again = open_session(killed_folder, {**active, "others": [stored]})
     assert again.document.conversation.raw == twice.document.conversation.raw
     again.close()
-    shelved = opened(left_folder, {**stored, "others": [twice.document.to_json()]})
+    shelved = open_session(killed_folder, {**stored, "others": [twice.document.to_json()]})
     assert shelved.document.conversation.raw == stored["events"]
     assert not [notice for notice in shelved.notices if "other entries" in notice]
     shelved.close()
 
 
-def unsaved(folder: Path) -> Any:
-    """Leave a turn that the file of the notebook does not have; return what it has."""
+def leave_unsaved_turn(folder: Path) -> Any:
+    """Make a turn that the notebook file does not have; return the content of the file."""
     (folder / "talk.toml").write_text(TALK)
     (folder / NOTEBOOK).touch()
-    session = opened(folder, None)
+    session = open_session(folder, None)
     session.run_turn("First.", model="scripted/talk")
     stored = json.loads(json.dumps(session.document.to_json()))
     session.run_turn("Second.")
@@ -371,33 +379,33 @@ def unsaved(folder: Path) -> Any:
 def test_copied_notebook_does_not_take_the_journal_of_the_original(
     clean_folder: Path,
 ) -> None:
-    stored, original = unsaved(clean_folder), clean_folder / NOTEBOOK
-    [path] = journals(clean_folder)
+    stored, original = leave_unsaved_turn(clean_folder), clean_folder / NOTEBOOK
+    [path] = journal_files(clean_folder)
     copy = clean_folder / "copy.ipynb"
     copy.touch()
     copied = Session(FakeHost(home=FakeHome(copy, stored=stored)))
     assert copied.document.conversation.raw == stored["events"]
     assert not copied.notices
     copied.close()
-    away = original.rename(clean_folder / "drive")  # its drive is away
+    away = original.rename(clean_folder / "drive")  # its drive is not mounted
     copied = Session(FakeHost(home=FakeHome(copy, stored=stored)))
     assert copied.document.conversation.raw == stored["events"]
     [told] = copied.notices
     assert f"for the notebook {original}, which no longer exists. If it is this notebook" in told
     assert copied.conversations.restore_from_journal()
     assert copied.document.conversation.turn_count == 2
-    assert path in journals(clean_folder)
+    assert path in journal_files(clean_folder)
     copied.close()
     away.rename(original)
-    back = opened(clean_folder, stored)
+    back = open_session(clean_folder, stored)
     assert back.document.conversation.turn_count == 2
     back.close()
 
 
 def test_renamed_notebook_keeps_its_journal(clean_folder: Path) -> None:
-    stored = unsaved(clean_folder)
+    stored = leave_unsaved_turn(clean_folder)
     renamed = (clean_folder / NOTEBOOK).rename(clean_folder / "renamed.ipynb")
-    for content in (stored, None):  # content that was never saved is in the journal only
+    for content in (stored, None):  # unsaved content is only in the journal
         session = Session(FakeHost(home=FakeHome(renamed, stored=content)))
         assert session.conversations.restore_from_journal() is (content is None)
         assert session.document.conversation.turn_count == 2
@@ -407,10 +415,10 @@ def test_renamed_notebook_keeps_its_journal(clean_folder: Path) -> None:
 def test_replaced_notebook_file_keeps_its_journal(
     clean_folder: Path,
 ) -> None:
-    stored = unsaved(clean_folder)
+    stored = leave_unsaved_turn(clean_folder)
     new = clean_folder / "new"
     new.touch()
-    new.replace(clean_folder / NOTEBOOK)  # as some editors save
+    new.replace(clean_folder / NOTEBOOK)  # some editors save like this
     (clean_folder / "link").symlink_to(clean_folder)
     home = FakeHome(clean_folder / "link" / NOTEBOOK, stored=stored)
     session = Session(FakeHost(home=home))
@@ -420,19 +428,19 @@ def test_replaced_notebook_file_keeps_its_journal(
 
 def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
-    [path] = journals(clean_folder)
+    [path] = journal_files(clean_folder)
     first = session.document.conversation.id
     session.conversations.new()
     session.run_turn("First.", model="scripted/talk")
     session.conversations.switch(first)
     session.run_turn("Second.")
-    entries = [line["entry"] for line in lines(path) if "entry" in line]
+    entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
-    assert len(journals(clean_folder)) == 2
+    assert len(journal_files(clean_folder)) == 2
     session.close()
-    after = opened(clean_folder, None)  # nothing of all that was saved
+    after = open_session(clean_folder, None)  # the notebook was never saved
     turns = []
     while after.conversations.restore_from_journal():
         turns.append(after.document.conversation.turn_count)
@@ -443,17 +451,17 @@ def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None
 
 def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
     stored = json.loads(json.dumps(session.document.to_json()))
     session.conversations.new()
-    other = opened(clean_folder, stored)
+    other = open_session(clean_folder, stored)
     session.conversations.switch(stored["conversation"]["id"])
     session.run_turn("Second.")
     raw = list(session.document.conversation.raw)
     session.close()
     other.close()
-    after = opened(clean_folder, None)
+    after = open_session(clean_folder, None)
     assert after.conversations.restore_from_journal()
     assert after.document.conversation.raw == raw
     after.close()
@@ -461,82 +469,88 @@ def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) ->
 
 def test_dropped_conversation_is_not_restored(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
     first = session.document.conversation.id
     session.conversations.new()
     session.conversations.drop(first)
     session.close()
-    after = opened(clean_folder, None)
+    after = open_session(clean_folder, None)
     assert not after.notices
     assert not after.conversations.restore_from_journal()
     after.close()
 
 
 def test_new_notebook_of_an_old_name_does_not_get_its_journal(
-    left_folder: Path,
+    killed_folder: Path,
 ) -> None:
-    host = FakeHost(home=FakeHome(left_folder / "Untitled.ipynb", stored=saved(left_folder)))
-    [path] = journals(left_folder)
+    host = FakeHost(
+        home=FakeHome(killed_folder / "Untitled.ipynb", stored=read_saved_notebook(killed_folder))
+    )
+    [path] = journal_files(killed_folder)
     path.unlink()
     session = Session(host)
     session.configure(Directive("cfg", "user.name=Ada"))
-    host.home.path = left_folder / "walk.ipynb"
+    host.home.path = killed_folder / "walk.ipynb"
     session.configure(Directive("cfg", "user.name=Bea"))
     raw = session.document.conversation.raw
     session.close()
-    (left_folder / "Untitled.ipynb").write_text("{}")
-    fresh = Session(FakeHost(home=FakeHome(left_folder / "Untitled.ipynb")))
+    (killed_folder / "Untitled.ipynb").write_text("{}")
+    fresh = Session(FakeHost(home=FakeHome(killed_folder / "Untitled.ipynb")))
     assert not [notice for notice in fresh.notices if "the journal" in notice]
     fresh.close()
-    renamed = FakeHost(home=FakeHome(left_folder / "walk.ipynb", stored=saved(left_folder)))
+    renamed = FakeHost(
+        home=FakeHome(killed_folder / "walk.ipynb", stored=read_saved_notebook(killed_folder))
+    )
     again = Session(renamed)
     assert again.document.conversation.raw == raw
     again.close()
 
 
-def test_repair_and_branch_are_in_the_journal(left_folder: Path) -> None:
-    session = opened(left_folder, saved(left_folder))
+def test_repair_and_branch_are_in_the_journal(killed_folder: Path) -> None:
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
     session.run_turn("Third.")
-    [path] = journals(left_folder)
-    assert [x["entry"] for x in lines(path) if "entry" in x] == session.document.conversation.raw
+    [path] = journal_files(killed_folder)
+    assert [
+        x["entry"] for x in read_lines(path) if "entry" in x
+    ] == session.document.conversation.raw
     session.conversations.undo()
     branch = session.document.conversation
-    [other] = [each for each in journals(left_folder) if each != path]
-    assert [line["entry"] for line in lines(other) if "entry" in line] == branch.raw
-    assert lines(other)[0]["conversation"]["parent"] == branch.head["parent"]
+    [other] = [each for each in journal_files(killed_folder) if each != path]
+    assert [line["entry"] for line in read_lines(other) if "entry" in line] == branch.raw
+    assert read_lines(other)[0]["conversation"]["parent"] == branch.head["parent"]
     session.close()
 
 
-def test_revoked_signature_is_not_in_the_journal(left_folder: Path) -> None:
-    session = opened(left_folder, saved(left_folder))
+def test_revoked_signature_is_not_in_the_journal(killed_folder: Path) -> None:
+    session = open_session(killed_folder, read_saved_notebook(killed_folder))
     session.active.revoke()
     session.close()
-    again = opened(left_folder, saved(left_folder))
-    assert kinds(again)[-5:] == SECOND
+    again = open_session(killed_folder, read_saved_notebook(killed_folder))
+    assert entry_types(again)[-5:] == SECOND
     assert not again.active.trust.trusted
     again.close()
 
 
-def test_headless_run_replaces_journals_of_headless_runs(left_folder: Path) -> None:
-    [path] = journals(left_folder)
+def test_headless_run_replaces_journals_of_headless_runs(killed_folder: Path) -> None:
+    [path] = journal_files(killed_folder)
     for made in ("live", "headless"):
         head, rest = path.read_text().split("\n", 1)
-        said = json.loads(head) | {"notebook": str(left_folder / NOTEBOOK)}
+        said = json.loads(head) | {"notebook": str(killed_folder / NOTEBOOK)}
         said["conversation"]["made"] = made
         path.write_text(json.dumps(said) + "\n" + rest)
-        Session(FakeHost(home=FakeHome(left_folder / NOTEBOOK, headless=True))).close()
-        assert bool(journals(left_folder)) is (made == "live")
+        Session(FakeHost(home=FakeHome(killed_folder / NOTEBOOK, headless=True))).close()
+        assert bool(journal_files(killed_folder)) is (made == "live")
 
 
 @pytest.mark.parametrize("made", ["live", "headless"])
 def test_journals_of_headless_runs_are_not_offered(
-    dead: Path, left_folder: Path, made: str
+    killed_kernel: Path, killed_folder: Path, made: str
 ) -> None:
-    [path] = journals(left_folder)
-    text = path.read_text().replace(str(dead), str(left_folder))
+    [path] = journal_files(killed_folder)
+    text = path.read_text().replace(str(killed_kernel), str(killed_folder))
     path.write_text(text.replace('"made":"live"', f'"made":"{made}"'))
-    session = opened(left_folder, None)
+    session = open_session(killed_folder, None)
     told = [notice for notice in session.notices if "has a conversation" in notice]
     assert bool(told) is session.conversations.restore_from_journal() is (made == "live")
     session.close()
@@ -560,7 +574,7 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
     finally:
         set_current(None)
         jp_nb.remove_tool("log_in")
-    [path] = journals(clean_folder)
+    [path] = journal_files(clean_folder)
     assert b"logged in with" in path.read_bytes()
     assert b"hunter-2-7f3a" not in path.read_bytes()
     session.close()
@@ -568,28 +582,28 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
 
 def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
     stream, store = session.document.conversation, session.store
     assert isinstance(store, FakeStore)
     count = len(stream)
     store.saved[stream.id] = count - 1
     session.configure(Directive("cfg", "user.name=Ada"))
-    [path] = journals(clean_folder)
-    assert lines(path)[0]["base"] == 0
+    [path] = journal_files(clean_folder)
+    assert read_lines(path)[0]["base"] == 0
     store.saved[stream.id] = len(stream)
     session.run_turn("Second.")
-    head, *rest = lines(path)
+    head, *rest = read_lines(path)
     assert head["base"] == count + 1
     assert [line["entry"] for line in rest if "entry" in line] == stream.raw[count + 1 :]
     store.saved[stream.id] = len(stream)
     session.close()
-    assert journals(clean_folder) == []
+    assert journal_files(clean_folder) == []
 
 
 def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK + TALK)
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
     stream, store = session.document.conversation, session.store
     assert isinstance(store, FakeStore)
@@ -597,13 +611,13 @@ def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     stream.append(ToolCallRequest(id="c1", name="x", arguments={}))
     stream.append(decode({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
     store.saved[stream.id] = before = len(stream)
-    session.run_turn("Third.")  # it begins with a repair, after which there are as many
-    [path] = journals(clean_folder)
-    assert lines(path)[0]["base"] == 0
-    assert [line["entry"] for line in lines(path) if "entry" in line] == stream.raw
+    session.run_turn("Third.")  # a repair leaves the same number of entries
+    [path] = journal_files(clean_folder)
+    assert read_lines(path)[0]["base"] == 0
+    assert [line["entry"] for line in read_lines(path) if "entry" in line] == stream.raw
     store.saved[stream.id] = before + 1
     session.configure(Directive("cfg", "user.name=Ada"))
     store.saved[stream.id] = count = len(stream)
     session.configure(Directive("cfg", "user.name=Bea"))
-    assert lines(path)[0]["base"] == count
+    assert read_lines(path)[0]["base"] == count
     session.close()

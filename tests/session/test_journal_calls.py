@@ -12,15 +12,15 @@ from jp_nb.config.directives import Directive
 from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import CallProgress, open_calls
 from jp_nb.session.session import Session
-from tests.session.journals import journals, kinds, lines, opened
+from tests.session.journals import entry_types, journal_files, open_session, read_lines
 from tests.support.fake_host import FakeHome, FakeHost
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
 
 
 def with_open_calls(folder: Path, **home: Any) -> Session:
-    """A session whose last answer called a tool twice: the first call finished, the other waits."""
-    session = opened(folder, None, **home)
+    """A session with two open tool calls: one has finished, the other waits."""
+    session = open_session(folder, None, **home)
     stream = session.document.conversation
     stream.start_turn(ChatRequest(content="Mark."))
     calls = [ToolCallRequest(id=w, name="leave_mark", arguments={"word": w}) for w in "ab"]
@@ -34,7 +34,7 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
 
 
 def assert_the_result_is_back(session: Session) -> None:
-    assert kinds(session)[-1] == "tool_call_response"
+    assert entry_types(session)[-1] == "tool_call_response"
     assert session.document.conversation.raw[-1]["content"] == "marked a"
     [open_call] = open_calls(session.document.conversation, session.active.call_progress)
     assert (open_call.request.id, open_call.stage) == ("b", "asked")
@@ -48,11 +48,11 @@ def test_result_in_the_journal_is_appended_when_the_notebook_opens(
     session = with_open_calls(clean_folder)
     stored = session.document.to_json()
     session.close()
-    again = opened(clean_folder, stored)
+    again = open_session(clean_folder, stored)
     assert_the_result_is_back(again)
     stored = again.document.to_json()
     again.close()
-    third = opened(clean_folder, stored)  # the state of the other call is still known
+    third = open_session(clean_folder, stored)  # the state of the other call is still known
     [open_call] = open_calls(third.document.conversation, third.active.call_progress)
     assert open_call.stage == "asked"
     third.close()
@@ -60,12 +60,12 @@ def test_result_in_the_journal_is_appended_when_the_notebook_opens(
 
 def test_restored_conversation_has_its_results(clean_folder: Path) -> None:
     with_open_calls(clean_folder).close()
-    again = opened(clean_folder, None)
+    again = open_session(clean_folder, None)
     assert again.conversations.restore_from_journal()
     assert_the_result_is_back(again)
     stored = again.document.to_json()
     again.close()
-    third = opened(clean_folder, stored)
+    third = open_session(clean_folder, stored)
     [open_call] = open_calls(third.document.conversation, third.active.call_progress)
     assert open_call.stage == "asked"
     third.close()
@@ -76,8 +76,8 @@ def test_rewritten_journal_keeps_the_progress(clean_folder: Path) -> None:
     host: Any = session.host
     host.home.path = clean_folder / "renamed.ipynb"
     session.document.conversation.append(ConfigDelta(delta={"user": {"name": "Ada"}}))
-    [path] = journals(clean_folder)
-    stages = [line["call"]["stage"] for line in lines(path) if "call" in line]
+    [path] = journal_files(clean_folder)
+    stages = [line["call"]["stage"] for line in read_lines(path) if "call" in line]
     assert stages == ["finished", "asked"]
     stored = session.document.to_json()
     session.close()
@@ -94,23 +94,23 @@ def test_journal_with_an_open_call_is_kept_after_saving(
     store.saved[session.document.conversation.id] = 4
     stored = session.document.to_json()
     session.close()
-    assert len(journals(clean_folder)) == 1
-    again = opened(clean_folder, stored)
+    assert len(journal_files(clean_folder)) == 1
+    again = open_session(clean_folder, stored)
     assert_the_result_is_back(again)
     store = again.store
     store.saved[again.document.conversation.id] = 6
     again.document.conversation.append(ToolCallResponse(id="b", content="done", is_error=False))
     again.close()
-    assert journals(clean_folder) == []
+    assert journal_files(clean_folder) == []
 
 
 def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
-    session = opened(clean_folder, None)
+    session = open_session(clean_folder, None)
     session.configure(Directive("cfg", "record.journal=false"))
     stream = session.document.conversation
     stream.start_turn(ChatRequest(content="Mark."))
     stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
     [call] = open_calls(stream, {})
     session.active.keep_progress(call.event_id, CallProgress("started"))
-    assert journals(clean_folder) == []
+    assert journal_files(clean_folder) == []
     session.close()

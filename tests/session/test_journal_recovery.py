@@ -29,7 +29,7 @@ def made() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, made: str) -> JournalFolder:
-    """Has a journal of the second conversation, which begins with its second entry."""
+    """A folder with a journal of the second conversation, from its second entry on."""
     folder = JournalFolder(tmp_path / "journal")
     file = folder.create("jp-c2", "/nb.ipynb")
     mark = EntriesDigest().at(HAD, 1)

@@ -1,4 +1,4 @@
-"""Errors for the model: cell, calls, causes and values, bounded, marked as data, no secrets."""
+"""Exceptions for the model: cell, calls, causes, and values, limited and without secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jp_nb.session.last_error import LastError, error_request, names_in, read_er
 KEY = "sk-" + "a1b2c3d4" * 4
 
 
-def failed(code: str, **namespace: Any) -> tuple[LastError, dict[str, Any]]:
+def run_failing_cell(code: str, **namespace: Any) -> tuple[LastError, dict[str, Any]]:
     """Run `code` as the cell `Cell In[1]`; return its error and its variables."""
     file = f"<cell {abs(hash(code))}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
@@ -21,14 +21,16 @@ def failed(code: str, **namespace: Any) -> tuple[LastError, dict[str, Any]]:
     try:
         exec(compile(code, file, "exec"), namespace)
     except BaseException as exc:
-        exc = exc.with_traceback(exc.__traceback__ and exc.__traceback__.tb_next)  # not ours
+        exc = exc.with_traceback(
+            exc.__traceback__ and exc.__traceback__.tb_next
+        )  # without the frame of this module
         label = {file: "Cell In[1]"}.get
         return read_error(exc, label, raw_cell=code), namespace
     raise AssertionError("it did not fail")
 
 
 def request(code: str, question: str = "", *, room: int = 20_000, **namespace: Any) -> str:
-    error, names = failed(code, **namespace)
+    error, names = run_failing_cell(code, **namespace)
     return error_request(error, question, room=room, namespace=names)
 
 

@@ -26,7 +26,7 @@ def host(bare_folder: Path) -> FakeHost:
 
 
 def ask(session: Session, *attach: str) -> tuple[Attachment, ...]:
-    """Run a turn, and return what was attached to its request."""
+    """Run a turn, and return the attachments of its request."""
     session.run_turn(
         "Go.", model="scripted/talk", directives=[Directive("attach", text) for text in attach]
     )

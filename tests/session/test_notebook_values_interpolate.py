@@ -42,13 +42,13 @@ NAMESPACE: dict[str, Any] = {
 }
 
 
-def put_in(text: str, max_chars: int = 100) -> str:
+def interpolated(text: str, max_chars: int = 100) -> str:
     return interpolate(text, NAMESPACE, ValueBudget(chars=max_chars)).text
 
 
 @given(st.text(alphabet="{} ab\n\"':", max_size=20).filter(lambda t: "{{" not in t))
 def test_single_braces_are_unchanged(text: str) -> None:
-    assert put_in(text) == text
+    assert interpolated(text) == text
 
 
 def test_names_with_attributes_and_subscripts_are_replaced(subtests: pytest.Subtests) -> None:
@@ -63,7 +63,7 @@ def test_names_with_attributes_and_subscripts_are_replaced(subtests: pytest.Subt
         ("{a} }} {", "{a} }} {"),
     ]:
         with subtests.test(text=text):
-            assert put_in(text) == result
+            assert interpolated(text) == result
 
 
 def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
@@ -84,16 +84,16 @@ def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(text=text):
             with pytest.raises(UsageError) as caught:
-                put_in(text)
+                interpolated(text)
             assert says in str(caught.value)
 
 
 def test_value_without_a_text_is_described() -> None:
-    assert "Mute: no text available: RuntimeError: no text" in put_in("{{mute}}")
+    assert "Mute: no text available: RuntimeError: no text" in interpolated("{{mute}}")
 
 
 def test_long_text_is_truncated_in_the_middle_with_its_range() -> None:
-    text = put_in("<{{long}}>", max_chars=100)
+    text = interpolated("<{{long}}>", max_chars=100)
     assert len(text) <= 102
     found = re.search(r"characters omitted; long\[(\d+):(\d+)\] has them", text)
     assert found is not None

@@ -40,7 +40,7 @@ def notebook(folder: Path) -> Iterator[AskedNotebook]:
 
 
 @pytest.fixture
-def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNotebook]:
+def other_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNotebook]:
     """A notebook of another user that holds one of their answers."""
     monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "their-key"))
     (elsewhere := folder.parent / "elsewhere").mkdir()
@@ -55,14 +55,11 @@ def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNot
     made.session.close()
 
 
-def plant(folder: Path, *entries: dict[str, Any]) -> Path:
+def write_foreign_log(folder: Path, *entries: dict[str, Any]) -> Path:
     path = folder / ".jp" / "context" / "qna.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     return path
-
-
-# --- when it is kept -------------------------------------------------------------------------
 
 
 @pytest.mark.req("RCP-38", "RCP-40", "RCP-63", "RCP-54")
@@ -174,35 +171,35 @@ def test_setting_and_folder_decide_whether_a_log_is_kept(
             notebook.jp(f"config record.project_log={setting}")
             notebook.ask_user("Which?", "this")
             assert len(notebook.kept()) == kept
-            assert notebook.read()["total"] == 1  # of the record, where there is no log
+            assert notebook.read()["total"] == 1  # from the record, as there is no log
             notebook.session.close()
 
 
 @pytest.mark.req("RCP-63", "RCP-64", "RCP-66", "RCP-67", "RCP-70", "HB-14")
 def test_untrusted_notebook_neither_writes_nor_reads_the_log(
-    stranger: AskedNotebook,
+    other_user: AskedNotebook,
 ) -> None:
-    call = stranger.ask_user("Which?", "mine")
+    call = other_user.ask_user("Which?", "mine")
     assert call.content == '{"answer_type":"text","answer":"mine"}'
-    assert not stranger.log.parent.exists()
-    body = stranger.read()
+    assert not other_user.log.parent.exists()
+    body = other_user.read()
     assert (body["is_error"], body["untrusted"], body["entries"]) == (True, True, [])
-    plant(stranger.folder, OLD)
-    assert stranger.read()["entries"] == []
-    (turn,) = (turn for turn in stranger.session.conversations.log(9) if turn.number == 1)
+    write_foreign_log(other_user.folder, OLD)
+    assert other_user.read()["entries"] == []
+    (turn,) = (turn for turn in other_user.session.conversations.log(9) if turn.number == 1)
     assert [inquiry.answer for inquiry in turn.inquiries] == ["mine"]  # it is in the record
 
 
 @pytest.mark.req("RCP-65")
-def test_trust_is_checked_at_each_write(stranger: AskedNotebook) -> None:
-    stranger.ask_user("One?", "1")
-    stranger.jp("trust --yes")
-    stranger.ask_user("Two?", "2")
-    stranger.jp("trust --revoke")
-    stranger.ask_user("Three?", "3")
-    assert [entry["question"] for entry in stranger.kept()] == ["Two?"]
-    stranger.jp("trust --yes")
-    assert [x["question"] for x in stranger.read()["entries"]] == ["Two?"]
+def test_trust_is_checked_at_each_write(other_user: AskedNotebook) -> None:
+    other_user.ask_user("One?", "1")
+    other_user.jp("trust --yes")
+    other_user.ask_user("Two?", "2")
+    other_user.jp("trust --revoke")
+    other_user.ask_user("Three?", "3")
+    assert [entry["question"] for entry in other_user.kept()] == ["Two?"]
+    other_user.jp("trust --yes")
+    assert [x["question"] for x in other_user.read()["entries"]] == ["Two?"]
 
 
 @pytest.mark.req("RCP-71")
@@ -212,9 +209,6 @@ def test_notebook_of_the_same_user_is_trusted(notebook: AskedNotebook) -> None:
     again = AskedNotebook(notebook.folder, stored=notebook.stored)  # signed by the same user
     assert again.read()["total"] == 1
     again.session.close()
-
-
-# --- headless runs -------------------------------------------------------------------------
 
 
 def configure(folder: Path, answer: str) -> None:
@@ -251,14 +245,11 @@ def test_headless_question_without_an_answer_is_not_logged(folder: Path) -> None
     run.session.close()
 
 
-# --- one log, several notebooks --------------------------------------------------------------
-
-
 @pytest.mark.req("RCP-48", "RCP-49", "HB-14")
 def test_notebooks_of_a_workspace_share_log_and_ids(folder: Path) -> None:
     one, two = AskedNotebook(folder, name="one"), AskedNotebook(folder, name="two")
     for number in range(120):
-        asked((one, two)[number % 2], number)
+        append_question((one, two)[number % 2], number)
     assert one.log.with_name("qna_0001.jsonl").exists()
     assert one.read(limit=200)["total"] == 120
     assert [x["id"] for x in two.read(limit=200)["entries"]] == list(range(1, 121))
@@ -268,8 +259,8 @@ def test_notebooks_of_a_workspace_share_log_and_ids(folder: Path) -> None:
     two.session.close()
 
 
-def asked(notebook: AskedNotebook, number: int) -> None:
-    """Append an answered question, as a turn does."""
+def append_question(notebook: AskedNotebook, number: int) -> None:
+    """Append an answered question as a turn does."""
     stream = notebook.session.document.conversation
     stream.start_turn(ChatRequest(content="x"))
     question: Any = {"text": f"Number {number}?", "answer_type": {"type": "text"}}
@@ -279,9 +270,6 @@ def asked(notebook: AskedNotebook, number: int) -> None:
     stream.append(
         InquiryResponse(id="c.a.1", outcome="answered", answer=str(number), metadata=metadata)
     )
-
-
-# --- failures --------------------------------------------------------------------------------
 
 
 @pytest.mark.req("RCP-53")
@@ -330,7 +318,7 @@ def test_newest_unwritten_answers_are_kept_for_later(
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
         for number in range(5):
-            asked(notebook, number)
+            append_question(notebook, number)
     notebook.ask_user("Now?", "now")
     assert [e["question"] for e in notebook.kept()] == ["Number 3?", "Number 4?", "Now?"]
 
@@ -367,15 +355,14 @@ def test_repaired_conversation_is_not_logged_again(notebook: AskedNotebook) -> N
     assert [e["question"] for e in notebook.kept()] == ["One?", "Two?"]
 
 
-# --- foreign entries ----------------------------------------------------------------
-
-
 @pytest.mark.req("RCP-67", "RCP-68")
 def test_foreign_entries_need_consent_before_a_model_reads_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
-    plant(folder, OLD, {**OLD, "answer": "Rotterdam", "trusted": True, "signature": "1:00"})
+    write_foreign_log(
+        folder, OLD, {**OLD, "answer": "Rotterdam", "trusted": True, "signature": "1:00"}
+    )
     notebook = AskedNotebook(folder)
     notebook.ask_user("Which?", "this")
     body = notebook.read()
@@ -398,7 +385,7 @@ def test_foreign_entries_are_shown_before_the_user_agrees(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
-    plant(folder, OLD)
+    write_foreign_log(folder, OLD)
     notebook = AskedNotebook(folder)
     notebook.ends.append(Answered(True, "form"))
     shown = notebook.jp("trust --workspace")
@@ -412,18 +399,18 @@ def test_headless_run_reads_the_log_of_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
-    plant(folder, OLD)
+    write_foreign_log(folder, OLD)
     run = AskedNotebook(folder, headless=True)
     assert [x["answer"] for x in run.read()["entries"]] == ["Delft"]
     run.session.close()
 
 
 @pytest.fixture
-def untrusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def untrusted_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
 
 
-@pytest.mark.usefixtures("untrusted")
+@pytest.mark.usefixtures("untrusted_folder")
 def test_signed_answers_are_foreign_in_another_workspace(
     notebook: AskedNotebook, folder: Path
 ) -> None:
@@ -439,7 +426,7 @@ def test_signed_answers_are_foreign_in_another_workspace(
     elsewhere.session.close()
 
 
-@pytest.mark.usefixtures("untrusted")
+@pytest.mark.usefixtures("untrusted_folder")
 @pytest.mark.parametrize("answers", [3, 110])
 def test_removing_the_newest_line_invalidates_the_older_ones(
     notebook: AskedNotebook, folder: Path, answers: int
@@ -453,13 +440,13 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
     lines = notebook.log.read_bytes().splitlines(keepends=True)
     notebook.log.write_bytes(b"".join(lines[:-1]))
     assert notebook.read()["entries"] == []
-    notebook.log.write_bytes(b"".join([*lines, lines[0]]))  # and an older one is put behind
+    notebook.log.write_bytes(b"".join([*lines, lines[0]]))  # an older line again at the end
     assert notebook.read(limit=200)["total"] == answers
     notebook.log.write_bytes(b"".join(lines))
     assert notebook.read(limit=200)["total"] == answers
 
 
-@pytest.mark.usefixtures("untrusted")
+@pytest.mark.usefixtures("untrusted_folder")
 def test_answers_stay_valid_after_archives_were_removed(
     notebook: AskedNotebook, folder: Path
 ) -> None:
@@ -472,24 +459,21 @@ def test_answers_stay_valid_after_archives_were_removed(
     assert notebook.read(limit=200)["total"] == 120
 
 
-# --- tables ----------------------------------------------------------------------------------
-
-
 @pytest.mark.req("RCP-56", "RCP-59", "RCP-61")
 def test_table_next_to_the_log_is_imported_once_trusted(
-    stranger: AskedNotebook, capsys: pytest.CaptureFixture[str]
+    other_user: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = stranger.log.with_name("qna.csv")
+    table = other_user.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_text(TABLE)
-    stranger.ask_user("Which?", "mine")
-    stranger.read()
-    assert table.exists()  # nothing before there is trust
-    stranger.jp("trust --yes")
+    other_user.ask_user("Which?", "mine")
+    other_user.read()
+    assert table.exists()  # no import without trust
+    other_user.jp("trust --yes")
     assert "1 answer imported from qna.csv" in capsys.readouterr().out
     assert not table.exists()
     assert table.with_name("qna.csv.migrated").read_text() == TABLE
-    assert [(x["id"], x["answer"]) for x in stranger.read()["entries"]] == [(1, "Delft")]
+    assert [(x["id"], x["answer"]) for x in other_user.read()["entries"]] == [(1, "Delft")]
 
 
 @pytest.mark.req("RCP-56", "RCP-62")

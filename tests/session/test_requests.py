@@ -1,4 +1,4 @@
-"""Requests that are put together from the record are the bytes that arrived at the server."""
+"""Requests that are reconstructed from the record equal the bytes that the server received."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def notebook_at(
     return Notebook(folder)
 
 
-def past(notebook: Notebook) -> PastRequests:
+def past_requests(notebook: Notebook) -> PastRequests:
     return PastRequests(notebook.session.active, notebook.session.turns)
 
 
-def body(notebook: Notebook, name: str | None = None) -> bytes:
-    return past(notebook).find(name).sent.body
+def request_body(notebook: Notebook, name: str | None = None) -> bytes:
+    return past_requests(notebook).find(name).sent.body
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -83,16 +83,16 @@ def test_past_requests_equal_the_received_bytes(
         notebook.ask("Last.", model=f"{provider}/model-b")
         names = ["0.1", "1.1", "1.2", "1.3", "2.1", "2.2", "3.1", "4.1", "5.1"]
         arrived = [received.raw for received in server.requests]
-        assert [body(notebook, name) for name in names] == arrived
-        assert [past(notebook).find(name).remarks[0] for name in names] == [
+        assert [request_body(notebook, name) for name in names] == arrived
+        assert [past_requests(notebook).find(name).remarks[0] for name in names] == [
             *["reconstructed request"] * 8,
             "exact request",
         ]
-        assert body(notebook) == body(notebook, "5") == arrived[-1]
-        assert body(notebook, "1") == arrived[3]
-        notebook.jp("undo")  # copies of the entries: they are not linked to sent requests
-        assert [body(notebook, name) for name in names[:-1]] == arrived[:-1]
-        assert past(notebook).find(None).remarks[0] == "reconstructed request"
+        assert request_body(notebook) == request_body(notebook, "5") == arrived[-1]
+        assert request_body(notebook, "1") == arrived[3]
+        notebook.jp("undo")  # the entries are copies, without links to sent requests
+        assert [request_body(notebook, name) for name in names[:-1]] == arrived[:-1]
+        assert past_requests(notebook).find(None).remarks[0] == "reconstructed request"
         notebook.session.close()
 
 
@@ -101,13 +101,13 @@ def test_next_request_has_a_placeholder_for_the_text(
 ) -> None:
     with LoopbackServer(["One.", "Two."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
-        first, arrived = json.loads(body(notebook)), server.requests
+        first, arrived = json.loads(request_body(notebook)), server.requests
         assert first["messages"][-1] == {"role": "user", "content": PLACEHOLDER}
-        assert past(notebook).find(None).name == "next"
+        assert past_requests(notebook).find(None).name == "next"
         assert not arrived
         notebook.ask(PLACEHOLDER)
         assert json.loads(arrived[0].raw) == first
-        following = body(notebook, "next")
+        following = request_body(notebook, "next")
         notebook.ask(PLACEHOLDER)
         assert arrived[1].raw == following
         notebook.session.close()
@@ -122,12 +122,12 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
         notebook.ask("First.")
         with pytest.raises(ProviderError):
             notebook.ask("Wrong.", Directive("cfg", "assistant.name=Bo"))
-        assert body(notebook) == server.requests[1].raw
+        assert request_body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
-        assert body(notebook, "1") == server.requests[1].raw
-        assert past(notebook).find("1").remarks[0] == "reconstructed request"
-        assert body(notebook, "2") == server.requests[2].raw
-        assert b"Wrong." not in body(notebook, "2")
+        assert request_body(notebook, "1") == server.requests[1].raw
+        assert past_requests(notebook).find("1").remarks[0] == "reconstructed request"
+        assert request_body(notebook, "2") == server.requests[2].raw
+        assert b"Wrong." not in request_body(notebook, "2")
         notebook.session.close()
 
 
@@ -138,7 +138,7 @@ def test_failed_request_after_tools_is_known_in_the_same_kernel(
         notebook = notebook_at(server, folder, monkeypatch, "openai")
         with pytest.raises(ProviderError):
             notebook.ask("First.")
-        found = past(notebook).find(None)
+        found = past_requests(notebook).find(None)
         assert (found.name, found.sent.body) == ("0.2", server.requests[1].raw)
         notebook.session.close()
 
@@ -154,7 +154,7 @@ def test_continued_answer_has_two_requests(
         arrived = [received.raw for received in server.requests]
         choices = [received.body["tool_choice"]["type"] for received in server.requests]
         assert choices == ["none", "none", "auto"]
-        assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+        assert [request_body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
         notebook.session.close()
 
 
@@ -169,9 +169,9 @@ def test_reasoning_is_sent_back_to_its_provider(
         notebook.ask("Second.")
         notebook.ask("Third.", openai, model="openai/x")
         notebook.jp("undo")
-        assert b'"signature"' in body(notebook, "1")
+        assert b'"signature"' in request_body(notebook, "1")
         arrived = [received.raw for received in server.requests]
-        assert [body(notebook, name) for name in ("0", "1")] == arrived[:2]
+        assert [request_body(notebook, name) for name in ("0", "1")] == arrived[:2]
         notebook.session.close()
 
 
@@ -197,7 +197,7 @@ def test_configuration_change_by_a_tool_affects_the_next_request(
             arrived = [received.raw for received in server.requests]
             assert b"Be Bo." not in arrived[0]
             assert b"Be Bo." in arrived[1]
-            assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+            assert [request_body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
             notebook.session.close()
     finally:
         jp.remove_tool("switch")
@@ -215,8 +215,8 @@ def test_missing_attachment_of_a_past_request_is_reported(
         shown = notebook.jp("request 0")
         assert "without attachments" in shown
         assert "First." in shown
-        assert b"Notes" not in body(notebook, "0")
-        assert body(notebook, "1") == server.requests[1].raw  # it was sent
+        assert b"Notes" not in request_body(notebook, "0")
+        assert request_body(notebook, "1") == server.requests[1].raw  # known from the send
         notebook.session.close()
 
 
@@ -227,10 +227,8 @@ def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) ->
             notebook = Notebook(folder)
             notebook.ask("First.")
             with pytest.raises(UsageError, match=r"no request .*and its last request is 0\.1"):
-                past(notebook).find(name)
+                past_requests(notebook).find(name)
 
-
-# --- a command line ----------------------------------------------------------------------------
 
 HOSTILE = "$(touch pwned) `touch pwned` 'q' \"d\" \\ \u202e\nEND_OF_BODY\n!! \x1b[2J é ☀ %0a"
 
@@ -273,9 +271,6 @@ def test_invalid_variable_name_is_not_used_in_a_command() -> None:
     )
     with pytest.raises(UsageError, match="a shell cannot read the variable"):
         curl_command(traced)
-
-
-# --- other ways to see it ----------------------------------------------------------------------
 
 
 def test_json_and_dict_equal_the_sent_body(

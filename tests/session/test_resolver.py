@@ -31,8 +31,8 @@ def resolver(tmp_path: Path) -> Resolver:
     return Resolver(session)
 
 
-def target(value: Any) -> Partial:
-    """A partial with the table `value` for who answers the question of ask_user."""
+def target_table(value: Any) -> Partial:
+    """Return a partial configuration with `value` as the target of the `ask_user` question."""
     return for_tool("ask_user", questions={"answer": {"target": value}})
 
 
@@ -40,7 +40,7 @@ def inquiry(**overrides: Any) -> Partial:
     return {"conversation": {"inquiry": {"assistant": overrides}}}
 
 
-def resolved(resolver: Resolver, *partials: Partial) -> Resolved:
+def resolve(resolver: Resolver, *partials: Partial) -> Resolved:
     whole: Partial = {
         "assistant": {
             "system_prompt": "Be brief.",
@@ -53,14 +53,14 @@ def resolved(resolver: Resolver, *partials: Partial) -> Resolved:
     return asyncio.run(resolver.resolve(ConfigSnapshot(config=configured(whole)), "jp-c1"))
 
 
-def asked(found: Resolved) -> LlmInquiryBackend:
+def inquiry_backend(found: Resolved) -> LlmInquiryBackend:
     return cast(LlmInquiryBackend, found.inquiry)
 
 
 @pytest.mark.req("R028-17", "R028-19")
 def test_questions_are_answered_by_the_model_of_the_conversation(resolver: Resolver) -> None:
-    found = resolved(resolver)
-    who = asked(found)
+    found = resolve(resolver)
+    who = inquiry_backend(found)
     assert who.default.provider is found.provider
     assert (who.default.model, who.default.system) == (found.model, found.system)
     assert who.default.parameters == found.parameters
@@ -83,18 +83,20 @@ def test_attachments_are_searched_in_the_workspace(tmp_path: Path) -> None:
         document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
     )
     attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}
-    found = resolved(Resolver(session), attached)
+    found = resolve(Resolver(session), attached)
     assert [a.content for a in found.attachments] == ["Delft"]
-    assert asked(found).attachments is found.attachments
+    assert inquiry_backend(found).attachments is found.attachments
 
 
 def test_question_override_precedes_the_general_one(resolver: Resolver) -> None:
-    found = resolved(
+    found = resolve(
         resolver,
         inquiry(model={"id": "fast"}, system_prompt="Decide."),
-        target({"model": {"parameters": {"max_tokens": 9}}, "request": {"max_response_bytes": 0}}),
+        target_table(
+            {"model": {"parameters": {"max_tokens": 9}}, "request": {"max_response_bytes": 0}}
+        ),
     )
-    who = asked(found)
+    who = inquiry_backend(found)
     assert (found.model, found.system[0]) == ("main", "Be brief.")
     assert (who.default.model, who.default.system[0]) == ("small", "Decide.")
     own: InquiryModel = who.overrides[ANSWER]
@@ -107,16 +109,16 @@ def test_question_override_precedes_the_general_one(resolver: Resolver) -> None:
 
 
 def test_providers_are_shared(resolver: Resolver) -> None:
-    found = resolved(
+    found = resolve(
         resolver,
         inquiry(model={"id": "scripted/other"}),
-        target({"model": {"id": "ollama/qwen"}}),
+        target_table({"model": {"id": "ollama/qwen"}}),
     )
-    again = resolved(resolver, target({"model": {"id": "ollama/other"}}))
-    who = asked(found)
+    again = resolve(resolver, target_table({"model": {"id": "ollama/other"}}))
+    who = inquiry_backend(found)
     assert who.default.provider is found.provider
     assert who.overrides[ANSWER].provider is not found.provider
-    assert who.overrides[ANSWER].provider is asked(again).overrides[ANSWER].provider
+    assert who.overrides[ANSWER].provider is inquiry_backend(again).overrides[ANSWER].provider
 
 
 def test_invalid_model_for_questions_is_an_error_with_its_path(
@@ -125,7 +127,7 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
     rows: list[tuple[Any, str]] = [
         (lambda m: inquiry(model={"id": m}), "conversation.inquiry.assistant.model"),
         (
-            lambda m: target({"model": {"id": m}}),
+            lambda m: target_table({"model": {"id": m}}),
             "conversation.tools.ask_user.questions.answer.target",
         ),
     ]
@@ -134,7 +136,7 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
         for model in rows_1:
             with subtests.test(override=override):
                 with pytest.raises(ConfigError) as caught:
-                    resolved(resolver, override(model))
+                    resolve(resolver, override(model))
                 assert caught.value.path == path
                 assert str(caught.value).startswith(f"{path}: the model that answers questions")
                 assert "xai" in str(caught.value) or "nobody-knows" in str(caught.value)
@@ -142,10 +144,10 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
 
 def test_questions_of_disabled_tools_are_ignored(resolver: Resolver) -> None:
     off = for_tool("ask_user", enable=False)
-    found = resolved(resolver, target({"model": {"id": "xai/grok"}}), off)
-    assert asked(found).overrides == {}
-    plain = target("assistant")
-    assert asked(resolved(resolver, plain)).overrides == {}
+    found = resolve(resolver, target_table({"model": {"id": "xai/grok"}}), off)
+    assert inquiry_backend(found).overrides == {}
+    plain = target_table("assistant")
+    assert inquiry_backend(resolve(resolver, plain)).overrides == {}
 
 
 def test_configuration_without_overrides_merges_nothing(
@@ -156,6 +158,6 @@ def test_configuration_without_overrides_merges_nothing(
 
     monkeypatch.setattr(aliases, "merge", never)
     monkeypatch.setattr(inquiry_module, "with_open_question", never)
-    assert asked(resolved(resolver)).default.model == "main"
+    assert inquiry_backend(resolve(resolver)).default.model == "main"
     with pytest.raises(AssertionError):
-        resolved(resolver, inquiry(system_prompt="x"))
+        resolve(resolver, inquiry(system_prompt="x"))

@@ -1,4 +1,4 @@
-"""Files that a conversation attaches: in each request as they are then, and errors with a fix."""
+"""Attached files of a conversation: current content in each request, and errors with a fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN = '[[replies]]\ntext = "one"\n' * 5
 
 @pytest.fixture
 def folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A notebook's folder with a file to attach, where nothing is configured."""
+    """A notebook's folder with a file to attach, without configuration."""
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(bare_folder))
     (bare_folder / "talk.toml").write_text(PLAIN)
     (bare_folder / "notes.md").write_text("Delft is old")
@@ -43,7 +43,7 @@ def session(folder: Path) -> Iterator[Session]:
 
 
 def ask(session: Session, *attach: str, script: str = "talk") -> list[list[Any]]:
-    """Run a turn; return the contents of what each of its requests attached."""
+    """Run a turn; return the content of the attachments of each request."""
     provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
     before = len(provider.requests)
     directives = [Directive("attach", text) for text in attach]
@@ -166,9 +166,6 @@ def test_attachments_of_an_untrusted_record_are_read_once_the_user_trusts_it(
     session.close()
 
 
-# --- in a kernel -----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("attachments")
@@ -178,7 +175,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 
 @pytest.mark.kernel
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in jupyter_client, zmq
 def test_fix_can_be_pasted_for_any_file_name(kernel: FrontEnd) -> None:
     """IPython replaces `$x` and `{a}` in a line magic."""
     kernel.forget(widgets=False)

@@ -17,27 +17,32 @@ from jp_nb.record.turns import Turn
 from jp_nb.rendering.prompts import question
 from jp_nb.session.resume import resume_prompt
 from jp_nb.session.session import Session
-from tests.session.killed_session import NOTEBOOK, define, killed, saved
+from tests.session.killed_session import (
+    NOTEBOOK,
+    define_tool,
+    read_saved_notebook,
+    run_killed_session,
+)
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
 
-def opened(folder: Path, *ends: Any, away: str | None = None, stored: Any = None) -> Session:
+def open_session(folder: Path, *ends: Any, away: str | None = None, stored: Any = None) -> Session:
     """Open the notebook in a new kernel whose user gives the `ends`, or is `away`."""
     prompter = FakePrompter(*ends, away=away)
-    home = FakeHome(folder / NOTEBOOK, stored=stored or saved(folder))
+    home = FakeHome(folder / NOTEBOOK, stored=stored or read_saved_notebook(folder))
     return Session(FakeHost(prompter, home))
 
 
-def resumed(session: Session) -> Turn:
+def resume(session: Session) -> Turn:
     turn = session.resume()
     assert turn is not None
     return turn
 
 
-def asked(session: Session) -> list[Any]:
+def prompts_of(session: Session) -> list[Any]:
     host: Any = session.host
     prompts: list[Any] = host.person.prompter.asked
     return prompts
@@ -50,47 +55,50 @@ def responses(session: Session) -> list[tuple[str, bool]]:
 
 
 def forget_progress(folder: Path) -> None:
-    """Make the journal one of a release that did not keep the progress of tool calls."""
+    """Remove the progress of tool calls, as in journals of earlier releases."""
     [path] = (folder / "data" / "jp" / "journal").iterdir()
     kept = [line for line in path.read_text().splitlines(keepends=True) if '"call"' not in line]
     path.write_text("".join(kept))
 
 
-def marks(folder: Path) -> list[str]:
+def read_marks(folder: Path) -> list[str]:
     return (folder / "marks").read_text().split()
 
 
-def test_user_decides_about_each_interrupted_call(left_folder: Path) -> None:
-    assert marks(left_folder) == ["a"]
-    forget_progress(left_folder)
-    session = opened(left_folder, yes("skip"), yes("run"))
-    turn = resumed(session)
+def test_user_decides_about_each_interrupted_call(killed_folder: Path) -> None:
+    assert read_marks(killed_folder) == ["a"]
+    forget_progress(killed_folder)
+    session = open_session(killed_folder, yes("skip"), yes("run"))
+    turn = resume(session)
     assert (turn.text, turn.number, turn.status) == ("Let me see.\n\ntwo", 1, "completed")
-    assert marks(left_folder) == ["a", "b"]
+    assert read_marks(killed_folder) == ["a", "b"]
     (left, is_error), ran = responses(session)
     assert left.endswith("The user chose not to run it again.")
     assert (is_error, ran) == (True, ("marked b", False))
-    assert [prompt.exhibits[0].value for prompt in asked(session)] == [{"word": "a"}, {"word": "b"}]
-    assert "(1 of 2)" in asked(session)[0].text
+    assert [prompt.exhibits[0].value for prompt in prompts_of(session)] == [
+        {"word": "a"},
+        {"word": "b"},
+    ]
+    assert "(1 of 2)" in prompts_of(session)[0].text
     assert session.document.conversation.turn_count == 2
     assert not session.document.conversation.repair()
     with pytest.raises(UsageError, match="nothing to resume"):
-        resumed(session)
+        resume(session)
     session.close()
 
 
-def test_call_that_had_not_started_runs_without_a_question(left_folder: Path) -> None:
-    session = opened(left_folder, yes("run"))
+def test_call_that_had_not_started_runs_without_a_question(killed_folder: Path) -> None:
+    session = open_session(killed_folder, yes("run"))
     [notice] = [each for each in session.notices if "was interrupted" in each]
     assert notice == (
         "turn 1 was interrupted. leave_mark did not start. leave_mark may have run, fully or "
         "partly. Continue it: `%jp resume`"
     )
-    assert resumed(session).text.endswith("two")
-    [prompt] = asked(session)
+    assert resume(session).text.endswith("two")
+    [prompt] = prompts_of(session)
     assert prompt.text == "leave_mark was interrupted and may already have run, fully or partly."
     assert prompt.exhibits[0].value == {"word": "a"}
-    assert sorted(marks(left_folder)) == ["a", "a", "b"]
+    assert sorted(read_marks(killed_folder)) == ["a", "a", "b"]
     session.close()
 
 
@@ -98,71 +106,71 @@ def test_call_that_had_not_started_runs_without_a_question(left_folder: Path) ->
 def test_result_before_the_call_that_killed_the_process_is_recovered(
     clean_folder: Path,
 ) -> None:
-    killed(clean_folder, dies="b")
-    assert marks(clean_folder) == ["a", "b"]
-    session = opened(clean_folder, yes("run"))
+    run_killed_session(clean_folder, dies="b")
+    assert read_marks(clean_folder) == ["a", "b"]
+    session = open_session(clean_folder, yes("run"))
     assert responses(session) == [("marked a", False)]
-    assert resumed(session).text.endswith("two")
-    [prompt] = asked(session)
+    assert resume(session).text.endswith("two")
+    [prompt] = prompts_of(session)
     assert prompt.exhibits[0].value == {"word": "b"}
-    assert marks(clean_folder) == ["a", "b", "b"]
+    assert read_marks(clean_folder) == ["a", "b", "b"]
     assert responses(session) == [("marked a", False), ("marked b", False)]
     session.close()
 
 
-def test_undefined_tool_is_an_error_before_the_question(left_folder: Path) -> None:
+def test_undefined_tool_is_an_error_before_the_question(killed_folder: Path) -> None:
     jp_nb.remove_tool("leave_mark")
-    session = opened(left_folder, yes("run"))
+    session = open_session(killed_folder, yes("run"))
     before = list(session.document.conversation.raw)
     with pytest.raises(
         UsageError,
         match=r"^`leave_mark` is not defined in this kernel. Run the cell that defines it",
     ):
-        resumed(session)
+        resume(session)
     assert session.document.conversation.raw == before
-    assert asked(session) == []
-    define(left_folder)
-    assert resumed(session).text.endswith("two")
+    assert prompts_of(session) == []
+    define_tool(killed_folder)
+    assert resume(session).text.endswith("two")
     session.close()
 
 
-def test_disabled_tool_is_an_error_before_the_question(left_folder: Path) -> None:
-    session = opened(left_folder, yes("run"))
+def test_disabled_tool_is_an_error_before_the_question(killed_folder: Path) -> None:
+    session = open_session(killed_folder, yes("run"))
     session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=false"))
     with pytest.raises(UsageError, match=r"tools.leave_mark.enable=true`, then `%jp resume`"):
-        resumed(session)
+        resume(session)
     session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=true"))
-    assert resumed(session).text.endswith("two")
+    assert resume(session).text.endswith("two")
     session.close()
 
 
 def test_resume_without_a_turn_is_an_error(clean_folder: Path) -> None:
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
     with pytest.raises(UsageError, match="this conversation has no turn yet"):
-        resumed(session)
+        resume(session)
     session.close()
 
 
-def test_resume_without_a_user_runs_and_changes_nothing(left_folder: Path) -> None:
-    session = opened(left_folder, away="this is a test")
+def test_resume_without_a_user_runs_and_changes_nothing(killed_folder: Path) -> None:
+    session = open_session(killed_folder, away="this is a test")
     before = list(session.document.conversation.raw)
     with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
-        resumed(session)
+        resume(session)
     assert session.document.conversation.raw == before
-    assert marks(left_folder) == ["a"]
+    assert read_marks(killed_folder) == ["a"]
     session.close()
 
 
-def test_declined_resume_can_be_repeated(left_folder: Path) -> None:
-    forget_progress(left_folder)
-    session = opened(left_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
+def test_declined_resume_can_be_repeated(killed_folder: Path) -> None:
+    forget_progress(killed_folder)
+    session = open_session(killed_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
     before = list(session.document.conversation.raw)
     with pytest.raises(PromptCancelled):
-        resumed(session)
+        resume(session)
     assert session.document.conversation.raw == before
-    assert marks(left_folder) == ["a"]
-    assert resumed(session).text.endswith("two")
-    assert sorted(marks(left_folder)) == ["a", "a", "b"]
+    assert read_marks(killed_folder) == ["a"]
+    assert resume(session).text.endswith("two")
+    assert sorted(read_marks(killed_folder)) == ["a", "a", "b"]
     session.close()
 
 
@@ -174,31 +182,31 @@ def test_failed_request_is_sent_again_in_its_turn(clean_folder: Path) -> None:
     with pytest.raises(ProviderError):
         session.run_turn("First.", model="scripted/talk")
     stream = session.document.conversation
-    turn = resumed(session)
+    turn = resume(session)
     assert (turn.request, turn.text, stream.turn_count) == ("First.", "Done.", 1)
     session.close()
 
 
-def test_turn_before_a_new_request_is_not_resumed(left_folder: Path) -> None:
-    session = opened(left_folder)
+def test_turn_before_a_new_request_is_not_resumed(killed_folder: Path) -> None:
+    session = open_session(killed_folder)
     session.run_turn("Third.")
     with pytest.raises(UsageError, match="nothing to resume"):
-        resumed(session)
-    assert marks(left_folder) == ["a"]
+        resume(session)
+    assert read_marks(killed_folder) == ["a"]
     session.close()
 
 
 def test_resume_restores_a_conversation_missing_from_the_notebook(
-    left_folder: Path,
+    killed_folder: Path,
 ) -> None:
-    journal = left_folder / "data" / "jp" / "journal"
+    journal = killed_folder / "data" / "jp" / "journal"
     [path] = journal.iterdir()
-    at = str(left_folder / NOTEBOOK)
+    at = str(killed_folder / NOTEBOOK)
     text = path.read_text().split("\n", 1)
     head = json.loads(text[0]) | {"notebook": at}
     path.write_text(json.dumps(head) + "\n" + text[1])
     prompter = FakePrompter(yes("skip"), yes("run"))
-    session = Session(FakeHost(prompter, FakeHome(left_folder / NOTEBOOK)))
+    session = Session(FakeHost(prompter, FakeHome(killed_folder / NOTEBOOK)))
     assert len(session.document.conversation) == 0
     [told] = session.notices
     assert "has a conversation that is missing from this notebook: `%jp resume` restores" in told
@@ -212,7 +220,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
     [own] = journal.iterdir()
     assert own != path
     assert own.read_text().count('"entry"') == len(stream.raw)
-    assert resumed(session).text.endswith("two")
+    assert resume(session).text.endswith("two")
     session.close()
 
 
@@ -225,19 +233,21 @@ def test_hostile_tool_name_hides_no_part_of_the_question() -> None:
 
 
 @pytest.mark.parametrize("choice", ["run", "skip"])
-def test_question_about_an_untrusted_call_names_the_doubt(left_folder: Path, choice: str) -> None:
-    [path] = (left_folder / "data" / "jp" / "journal").iterdir()
+def test_question_about_an_untrusted_call_names_the_doubt(killed_folder: Path, choice: str) -> None:
+    [path] = (killed_folder / "data" / "jp" / "journal").iterdir()
     path.unlink()
-    (left_folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
+    (killed_folder / "talk.toml").write_text(
+        '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
+    )
     stored = foreign_record(
         {"type": "turn_start"},
         {"type": "chat_request", "content": "First."},
         {"type": "tool_call_request", "id": "c1", "name": "leave_mark", "arguments": {"word": "x"}},
     )
-    session = opened(left_folder, yes(choice), stored=stored)
-    assert resumed(session).text == "two"
-    assert marks(left_folder) == (["a", "x"] if choice == "run" else ["a"])
-    [prompt] = asked(session)
+    session = open_session(killed_folder, yes(choice), stored=stored)
+    assert resume(session).text == "two"
+    assert read_marks(killed_folder) == (["a", "x"] if choice == "run" else ["a"])
+    [prompt] = prompts_of(session)
     assert prompt.text.startswith("This notebook's history is not trusted (it is not signed)")
     assert "the call of leave_mark" in prompt.text
     assert prompt.exhibits[0].value == {"word": "x"}
@@ -246,13 +256,13 @@ def test_question_about_an_untrusted_call_names_the_doubt(left_folder: Path, cho
 
 
 def test_model_reads_that_a_skipped_call_may_have_run(
-    left_folder: Path,
+    killed_folder: Path,
 ) -> None:
-    forget_progress(left_folder)
-    session = opened(left_folder, yes("run"), yes("run"), yes("skip"), yes("skip_turn"))
+    forget_progress(killed_folder)
+    session = open_session(killed_folder, yes("run"), yes("run"), yes("skip"), yes("skip_turn"))
     session.configure(Directive("cfg", "conversation.tools.leave_mark.run=ask"))
-    assert resumed(session).text.endswith("two")
-    assert marks(left_folder) == ["a"]
+    assert resume(session).text.endswith("two")
+    assert read_marks(killed_folder) == ["a"]
     for told, _ in responses(session):
         assert told.startswith("This call may already have run, fully or partly")
         assert told.endswith("It did not run again: Tool skipped by user.")
@@ -285,9 +295,9 @@ def test_untrusted_options_of_a_failed_turn_are_not_applied(clean_folder: Path) 
         {"type": "chat_request", "content": "First."},
         {"type": "config_delta", "delta": {}, "metadata": FAILED},
     )
-    session = opened(clean_folder, stored=stored)
+    session = open_session(clean_folder, stored=stored)
     before = session.settings.config.providers
-    assert resumed(session).text == "Done."
+    assert resume(session).text == "Done."
     assert session.settings.config.providers == before
     assert any("not applied again" in notice for notice in session.notices)
     session.close()
@@ -303,5 +313,5 @@ def test_options_of_a_failed_turn_apply_again(clean_folder: Path) -> None:
     with pytest.raises(ProviderError):
         session.run_turn("Second.", model="scripted/near")
     session.configure(Directive("cfg", "assistant.request.max_retries=0"))
-    assert resumed(session).text == "near"
+    assert resume(session).text == "near"
     session.close()

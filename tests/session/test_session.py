@@ -1,4 +1,4 @@
-"""A session over a fake host: turns, questions and conversations with no Jupyter."""
+"""A session on a fake host: turns, questions, and conversations without Jupyter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folder(bare_folder: Path) -> Path:
 
 
 def texts(host: FakeHost) -> list[str]:
-    """The text that each turn showed."""
+    """Return the text that each turn showed."""
     shown = [[e.text for e in o.events if isinstance(e, ShowText)] for o in host.person.outputs]
     return ["".join(pieces) for pieces in shown]
 
@@ -113,7 +113,7 @@ def test_loading_again_keeps_the_trust_of_a_record(folder: Path) -> None:
     ours = made.document.to_json()
     for stored, previous, trusted in (
         (ours, made, True),
-        ({**ours, "signature": None}, made, True),  # it is what this process had made
+        ({**ours, "signature": None}, made, True),  # this process made it
         ({**ours, "signature": None, "base_config": {}}, made, False),
         ({**ours, "signature": None}, None, False),
     ):

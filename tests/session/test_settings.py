@@ -1,4 +1,4 @@
-"""The configuration of a session, without one: files, a record, and changes by tools."""
+"""Settings without a session: files, a record, and changes by tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`%%jp -s`: schemas from the notebook, in requests, and the answers to them."""
+"""`%%jp -s`: schemas from the notebook in requests, and their answers."""
 
 from __future__ import annotations
 
@@ -81,8 +81,6 @@ ANSWER: dict[str, Any] = {
     "properties": {"ok": {"type": "boolean"}},
     "required": ["ok"],
 }
-
-# --- a name becomes a schema -----------------------------------------------------------------
 
 
 def test_types_and_mappings_become_schemas(subtests: pytest.Subtests) -> None:
@@ -192,7 +190,7 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
         "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
     }
     assert read_schema(schema, {}) == schema
-    assert read_schema(Node, {})["$ref"] == "#/$defs/Node"  # recursion that ends is in order
+    assert read_schema(Node, {})["$ref"] == "#/$defs/Node"  # recursion with an end is valid
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
@@ -212,9 +210,6 @@ def test_completion_offers_models_and_schemas_without_running_code() -> None:
     others: list[Any] = [BaseModel, int, Hostile, {"a": 1}, {}, [ANSWER], "Trip", json]
     assert [value for value in others if is_schema_like(value)] == []
     assert not is_schema_like(Hostile())
-
-
-# --- an answer fits, or not ------------------------------------------------------------------
 
 
 def answer(data: Any) -> list[ChatResponse]:
@@ -285,9 +280,6 @@ def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(AnswerError, match="the schema does not define"):
         check_answer(answer({}), schema, text="")
     assert not fetched
-
-
-# --- a session, over HTTP --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -435,8 +427,6 @@ def test_schemas_and_forms_are_imported_when_they_are_used() -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
-
-# --- a kernel --------------------------------------------------------------------------------
 
 SCRIPT = """
 [[replies]]

@@ -19,7 +19,7 @@ from tests.support.notebook_runs import NOTEBOOKS
 
 @pytest.fixture
 def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """A session where nothing is configured, and no key is set."""
+    """A session without configuration and keys."""
     keys = {kind.model_fields["api_key_env"].default for kind in PROVIDERS.values()}
     for name in os.environ:
         if name.startswith("OPENAI_") or name in keys:
@@ -27,8 +27,10 @@ def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(FakeHost())
 
 
-def refused(session: Session, text: str = "Why is the sky blue?", model: str | None = None) -> str:
-    """Ask; return the error. Nothing is recorded, shown or kept."""
+def run_refused_turn(
+    session: Session, text: str = "Why is the sky blue?", model: str | None = None
+) -> str:
+    """Run a turn that fails, and return the error. Check that nothing was recorded or shown."""
     before = list(session.document.conversation.raw)
     name, shown = session.settings.model, len(_outputs(session))
     with pytest.raises(JpNbError) as caught:
@@ -50,7 +52,7 @@ def test_each_request_without_a_model_says_how_to_choose_one(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
     session.configure(Directive("cfg", "providers.llm.openrouter.api_key_env=MY_KEY"))
     for question in ("Why is the sky blue?", "Do I need an umbrella?", "And tomorrow?"):
-        said = refused(session, question)
+        said = run_refused_turn(session, question)
         assert said.startswith("No model is configured.")
         rows = {line.split()[2]: line for line in said.splitlines() if "%%jp -m" in line[:12]}
         assert rows["anthropic/MODEL"].endswith("ANTHROPIC_API_KEY is not set")
@@ -85,7 +87,7 @@ def test_request_without_a_key_is_not_recorded(session: Session, subtests: pytes
     for model in rows:
         with subtests.test(model=model):
             variable = f"{model.partition('/')[0].upper()}_API_KEY"
-            said = refused(session, model=model)
+            said = run_refused_turn(session, model=model)
             assert f"the environment variable {variable} is not set" in said
             assert f'os.environ["{variable}"] = getpass.getpass()' in said
 
@@ -94,14 +96,14 @@ def test_request_with_an_invalid_key_is_not_recorded(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\N{EURO SIGN}")
-    assert "OPENAI_API_KEY contains characters that are not valid in a key" in refused(
+    assert "OPENAI_API_KEY contains characters that are not valid in a key" in run_refused_turn(
         session, model="openai/x"
     )
 
 
 def test_misspelled_model_is_not_recorded(session: Session) -> None:
     for model in ("opnai/x", "gpt", "scripted/wellcome"):
-        refused(session, model=model)
+        run_refused_turn(session, model=model)
 
 
 def test_configuration_and_provider_errors_keep_their_classes(session: Session) -> None:
