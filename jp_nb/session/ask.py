@@ -460,11 +460,7 @@ def _secret_ids(question: Question) -> set[str]:
 
 
 def _replace_variables(given: FileAnswer) -> JsonValue:
-    """Replace environment variables by their values.
-
-    Raises:
-        KeyError: A variable is not set or empty. The argument is its name.
-    """
+    """Replace environment variables by their values; raise `KeyError` for one that is not set."""
     if isinstance(given, EnvironmentVariable):
         return _read_variable(given)
     if isinstance(given, Mapping):

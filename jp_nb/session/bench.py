@@ -43,7 +43,6 @@ from jp_nb.record.events import (
     Entry,
     InquiryRequest,
     InquiryResponse,
-    RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
 )
@@ -60,7 +59,6 @@ from jp_nb.text import one_line
 from jp_nb.tools.parameters import declared_types
 from jp_nb.tools.python import REGISTRY, PythonTool
 
-CALL_ID = "bench"
 REQUEST = "The user runs tools of this conversation directly."
 """The request that a model reads when it answers a question of such a call."""
 ANSWERS_IGNORED: Final = (
@@ -140,25 +138,13 @@ class ToolBench:
     def __init__(self, host: Host, turns: TurnRunner, active: ActiveConversation) -> None:
         self._host = host
         self._turns = turns
-        self._active = active
-
-    @property
-    def images(self) -> RecordedImages:
-        """The images of the conversation."""
-        return self._active.document.conversation.images
-
-    @property
-    def trusts_record(self) -> bool:
-        """True if the record is trusted."""
-        return self._active.trust.trusted
+        self.active = active
 
     def tools(self) -> BenchTools:
         """Return the tools of the effective configuration."""
-        self._active.refuse_while_running()
-        config = self._active.settings.config
-        return BenchTools(
-            self._turns.tools(config), self._turns.tools(with_all_tools_enabled(config))
-        )
+        self.active.refuse_while_running()
+        config, tools = self.active.settings.config, self._turns.tools
+        return BenchTools(tools(config), tools(with_all_tools_enabled(config)))
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
         """Ask the user whether `calls` of an untrusted record run.
@@ -167,10 +153,10 @@ class ToolBench:
             PromptUnavailable: No user is available to decide. Nothing has run.
             PromptCancelled: The user does not want them to run.
         """
-        distrust = self._active.trust.why_not
+        distrust = self.active.trust.why_not
         if distrust is None:
             return
-        self._active.refuse_while_running()
+        self.active.refuse_while_running()
         match self._turns.ask_action(recorded_calls_prompt(calls, distrust)):
             case Answered(value="run"):
                 return
@@ -194,9 +180,8 @@ class ToolBench:
             KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
             PromptUnavailable: A decision was left open in a strict run.
         """
-        request = ToolCallRequest(
-            id=CALL_ID, name=tool.name, arguments=_copy_arguments(tool.name, arguments)
-        )
+        copied = _copy_arguments(tool.name, arguments)
+        request = ToolCallRequest(id="bench", name=tool.name, arguments=copied)
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
@@ -210,10 +195,8 @@ class ToolBench:
         self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
     def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
-        unavailable_reason = self._turns.runner.front_end.unavailable_reason(
-            self._active.settings.config
-        )
-        report = call_report(outcome, timed=unavailable_reason is None)
+        front_end, config = self._turns.runner.front_end, self.active.settings.config
+        report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
         if why_not is not None:
             report = joined([sentence_report(NOT_OFFERED.format(outcome.name, why_not)), report])
         self.show(report)
@@ -227,7 +210,7 @@ class ToolBench:
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
         """Run `batches` in a copy of the conversation, with `recorded` answers."""
-        active, runner = self._active, self._turns.runner
+        active, runner = self.active, self._turns.runner
         active.refuse_while_running()
         config = active.settings.config
         scratch = self._copy_conversation()
@@ -260,7 +243,7 @@ class ToolBench:
 
     def _copy_conversation(self) -> ConversationStream:
         """Return a copy of the conversation with a new turn, without listeners."""
-        stream = self._active.document.conversation
+        stream = self.active.document.conversation
         entries = [] if stream.damage else copy_nested_json(stream.raw)
         copy = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
         copy.repair()
@@ -268,9 +251,9 @@ class ToolBench:
         return copy
 
     def _inquiry(self, tools: ToolSet) -> InquiryBackend:
-        conversation = self._active.document.conversation
+        config, conversation = self.active.settings.config, self.active.document.conversation
         try:
-            return self._turns.inquiry(self._active.settings.config, tools, conversation.id)
+            return self._turns.inquiry(config, tools, conversation.id)
         except ConfigError as exc:
             return NoInquiry(exc)  # tools without questions to a model still run
 
@@ -286,19 +269,18 @@ def untrusted_call(name: str, distrust: str) -> str:
 def recorded_calls_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
     """Return the prompt that asks if the untrusted `calls` may run."""
     if len(calls) == 1:
-        text, runs = untrusted_call(calls[0].name, distrust), "If it runs, it runs"
+        text = f"{untrusted_call(calls[0].name, distrust)}. If it runs, it runs"
     else:
-        text, runs = (
+        text = (
             f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls may "
-            "have been added by someone else",
-            "If they run, they run",
+            "have been added by someone else. If they run, they run"
         )
     exhibits = tuple(
         PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
         for number, call in enumerate(calls, start=1)
     )
     return ActionPrompt(
-        f"{text}. {runs} here, with your rights.",
+        f"{text} here, with your rights.",
         (_CANCEL, _RUN_HERE),
         exhibits=exhibits,
         last_line="Run?",
@@ -391,13 +373,17 @@ class TurnReplay:
             PromptCancelled: The user does not want calls of an untrusted record to run.
         """
         tools = self._bench.tools()
-        turn = read_turn(self._turn.number, self._turn.entries, images=self._bench.images)
+        turn = read_turn(
+            self._turn.number,
+            self._turn.entries,
+            images=self._bench.active.document.conversation.images,
+        )
         recorded = turn.tool_calls
         calls = list(self._calls(tools, recorded))
         self._bench.confirm_recorded([call.request for batch in calls for call in batch])
         answers = {} if asks else recorded_answers(self._turn.entries)
         note = ""
-        if answers and not self._bench.trusts_record:
+        if answers and not self._bench.active.trust.trusted:
             answers, note = {}, ANSWERS_IGNORED
         run = self._bench.run(tools, calls, answers)
         results = list(self._compare(run, recorded))

@@ -260,16 +260,16 @@ class OpenCassette:
         self._used: set[int] = set()
         self._first_miss = ""
         content = _read_content(choice, check_content)
-        self.cassette = content or CassetteContent()
+        self.content = content or CassetteContent()
         self._remaining: dict[str, deque[StoredExchange]] = {}
-        for exchange in self.cassette.exchanges:
-            if self.is_offline or not _ends_in_failure(exchange, self.cassette):
+        for exchange in self.content.exchanges:
+            if self.is_offline or not _ends_in_failure(exchange, self.content):
                 self._remaining.setdefault(exchange.request, deque()).append(exchange)
         self._writer = CassetteWriter(self.path, content, folder=choice.folder)
         self._unneeded = {
             each.number
-            for each in self.cassette.exchanges
-            if choice.tools == "recorded" and self.cassette.is_inquiry(each)
+            for each in self.content.exchanges
+            if choice.tools == "recorded" and self.content.is_inquiry(each)
         }
         if content is not None:
             _report_use(self.path, used=[*self._unneeded])
@@ -302,7 +302,7 @@ class OpenCassette:
     def unused(self) -> list[StoredExchange]:
         """Return the exchanges that were not replayed, without questions of replaced tools."""
         done = self._used | self._unneeded
-        return [exchange for exchange in self.cassette.exchanges if exchange.number not in done]
+        return [exchange for exchange in self.content.exchanges if exchange.number not in done]
 
     def replay(self, asked: NormalizedRequest) -> Exchange | None:
         """Return the next recorded exchange of `asked`; None: send the request.
@@ -328,7 +328,7 @@ class OpenCassette:
 
     @cached_property
     def _results(self) -> RecordedResults:
-        return RecordedResults(self.cassette)
+        return RecordedResults(self.content)
 
     def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
         # A tool continues with an error if its question to a model is missing. The next request is
@@ -336,7 +336,7 @@ class OpenCassette:
         if self._first_miss and not asked.is_inquiry:
             first, self._first_miss = self._first_miss, ""
             return UnrecordedError(first)
-        error = unrecorded_error(asked, self.cassette, self._used, self.path)
+        error = unrecorded_error(asked, self.content, self._used, self.path)
         if asked.is_inquiry:
             self._first_miss = self._first_miss or str(error)
         return error
@@ -421,11 +421,7 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
 
 
 def _report_use(path: Path, **use: JsonValue) -> None:
-    """Report the use of the cassette at `path` to the runner, if there is one.
-
-    `used` are the numbers of replayed exchanges, `added` is the number of written ones, and `anew`
-    means that these replace the file.
-    """
+    """Report the use of the cassette at `path` to the runner, if there is one."""
     if log := os.environ.get(environment.CASSETTE_USE):
         note = json.dumps({"cassette": str(path), **use})  # ASCII, whatever the path is
         with open(log, "a", encoding="ascii") as file:

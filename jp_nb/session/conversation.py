@@ -172,9 +172,6 @@ class ActiveConversation:
         """Return the base configuration of a new conversation (D8), with the run's arguments (D34).
 
         If it is not valid and the extension `is_loading`, it is empty, with a notice.
-
-        Raises:
-            ConfigError: The configuration is not valid.
         """
         if not self.files.has_configuration() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")

@@ -715,8 +715,7 @@ class ConversationJournal:
     def _rewrite(self, base: int, mark: EntriesDigest) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
-        Raises:
-            OSError: It cannot be written. The file and this object are unchanged.
+        If it cannot be written, the file and this object are unchanged.
         """
         raw, written = self._stream.raw, base
         if self._file is not None:
@@ -728,10 +727,7 @@ class ConversationJournal:
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 
     def _is_saved(self, count: int) -> bool:
-        """Return True if the notebook file has the first `count` entries in their current order.
-
-        A number from before the entries were rearranged does not count.
-        """
+        """Return True if the notebook file has the first `count` entries in their current order."""
         saved = self._saved(self._stream.id)
         if saved != self._void_saved:
             self._void_saved = None

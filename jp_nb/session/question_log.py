@@ -177,11 +177,6 @@ class QuestionLog:
         self._reported: set[str] = set()
 
     def _open_log(self) -> QuestionLogFile | None:
-        """Return the log of `record.project_log`; None if there is none.
-
-        Raises:
-            ConfigError: The configuration is not valid.
-        """
         record, root = self._active.settings.config.record, self._active.files.root
         mode = record.project_log
         if mode == "off" or (mode == "auto" and not is_owned_folder(root / ".jp")):

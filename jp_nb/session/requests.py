@@ -57,10 +57,7 @@ class PastRequests:
         self._last_place = self._find_last(turns.last_request)
 
     def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
-        """Return the place of the `last` request; None if it is of another conversation.
-
-        A request without entries gets a new place.
-        """
+        """Return the place of the `last` request; None if it is of another conversation."""
         if last is None:
             return None
         entries = self._stream.entries
@@ -68,7 +65,7 @@ class PastRequests:
         if index is None:
             return None
         last_place = next((x for x in self._places if x.position == index + 1), None)
-        if last_place is None:
+        if last_place is None:  # it left no entries
             turn = self._stream.turn_count - 1
             number = sum(place.turn == turn for place in self._places) + 1
             last_place = RequestSpan(turn, number, index + 1, index + 1, is_new_cycle=True)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 ATTACHMENTS = "conversation.attachments"
 ANSWERS: Final = "answers questions"
-KEPT_SECONDS: Final = 300.0
+CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
 LIST_SECONDS: Final = 20.0
 """Limit for a provider to list its models."""
@@ -244,11 +244,7 @@ class Resolver:
         attachments: tuple[Attachment, ...],
         conversation_id: str,
     ) -> LlmInquiryBackend:
-        """Return the model backend for questions of `tools`; `own` is the conversation's model.
-
-        Raises:
-            ConfigError: A model is not available. The error has the path of the override.
-        """
+        """Return the model backend for questions of `tools`; `own` is the conversation's model."""
         llm = config.providers.llm
         base = aliases.build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
@@ -446,7 +442,7 @@ class ModelCatalog:
         """
         provider = self._resolver.provider(name, config.providers.llm)
         cached = self._cache.get(name)
-        is_recent = cached is not None and self._clock() - cached.when < KEPT_SECONDS
+        is_recent = cached is not None and self._clock() - cached.when < CACHE_SECONDS
         if cached is not None and cached.provider is provider and is_recent and not refresh:
             return cached.models
         models = self._wait_for(provider.models(seconds=seconds))

@@ -11,7 +11,7 @@ import pytest
 from jp_nb.agent.provider import ModelList
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.completion import SessionFacts, complete_cell
-from jp_nb.session.resolver import KEPT_SECONDS, ModelCatalog
+from jp_nb.session.resolver import CACHE_SECONDS, ModelCatalog
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer
 from tests.support.sessions import Notebook
@@ -104,10 +104,10 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
         return ModelList()
 
     catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, lambda: now[0])
-    for moment in (0.0, KEPT_SECONDS - 1, KEPT_SECONDS + 1):
+    for moment in (0.0, CACHE_SECONDS - 1, CACHE_SECONDS + 1):
         now[0] = moment
         catalog.models("anthropic", notebook.session.config)
-    assert asked == [0.0, KEPT_SECONDS + 1]
+    assert asked == [0.0, CACHE_SECONDS + 1]
 
 
 def test_tab_offers_cached_models_without_a_request(

@@ -18,8 +18,8 @@ from tests.support.asked_requests import exchanges, requests, write_cassette
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     failed, good, *_ = exchanges()
     choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
-    tape = OpenCassette(choice)
-    tape.keep(failed)
+    cassette = OpenCassette(choice)
+    cassette.keep(failed)
     assert not choice.path or not choice.path.exists()
     again = OpenCassette(choice)
     assert again.replay(failed.request) is None
@@ -33,14 +33,14 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     failed, good, _, incomplete = exchanges()
     path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    tape = OpenCassette(CassetteChoice("record", path))
-    tape.keep(failed)
-    tape.keep(incomplete)
+    cassette = OpenCassette(CassetteChoice("record", path))
+    cassette.keep(failed)
+    cassette.keep(incomplete)
     assert path.read_bytes() == before
-    assert tape.awaits_response
-    tape.keep(good)
-    tape.keep(failed)
-    assert not tape.awaits_response
+    assert cassette.awaits_response
+    cassette.keep(good)
+    cassette.keep(failed)
+    assert not cassette.awaits_response
     content = read_cassette(path)
     kept = [content.exchange(each) for each in content.exchanges]
     assert kept == [failed, incomplete, good, failed]
@@ -67,8 +67,8 @@ def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> Non
         OpenCassette(CassetteChoice("replay", tmp_path / "a.jsonl"))
     modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
     for mode in modes:
-        tape = OpenCassette(CassetteChoice(mode, tmp_path / "a.jsonl"))
-        assert tape.replay(requests()[0]) is None
+        cassette = OpenCassette(CassetteChoice(mode, tmp_path / "a.jsonl"))
+        assert cassette.replay(requests()[0]) is None
 
 
 def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtests) -> None:

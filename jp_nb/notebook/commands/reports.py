@@ -319,23 +319,27 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     Raises:
         ConfigError: If the configuration is not valid, or the file cannot be read.
     """
-    tape = cassettes.active
-    if tape is None:
+    cassette = cassettes.active
+    if cassette is None:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
-    name, whole = cassettes.format_path(tape.path), exchanges(len(tape.cassette.exchanges))
-    if tape.awaits_response:
+    name, whole = cassettes.format_path(cassette.path), exchanges(len(cassette.content.exchanges))
+    if cassette.awaits_response:
         return [
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
-    if tape.choice.mode == "record":
-        return [f"Model responses are recorded on {name}: {exchanges(tape.added)} so far."]
-    added = "" if tape.is_offline else f", {tape.added} added. Other requests are sent to the model"
-    lines = [f"Model responses are replayed from {name}: {tape.used} of {whole} used{added}."]
-    if tape.choice.tools == "recorded":
+    if cassette.choice.mode == "record":
+        return [f"Model responses are recorded on {name}: {exchanges(cassette.added)} so far."]
+    added = (
+        ""
+        if cassette.is_offline
+        else f", {cassette.added} added. Other requests are sent to the model"
+    )
+    lines = [f"Model responses are replayed from {name}: {cassette.used} of {whole} used{added}."]
+    if cassette.choice.tools == "recorded":
         lines.append("Tools do not run: their results are replayed from the cassette.")
-    if rest := tape.unused() if tape.used else []:
+    if rest := cassette.unused() if cassette.used else []:
         lines.append("Not used yet:")
-        lines += [f"  {exchange_in_words(tape.cassette, each)}" for each in rest[:MAX_LISTED]]
+        lines += [f"  {exchange_in_words(cassette.content, each)}" for each in rest[:MAX_LISTED]]
         if more := rest[MAX_LISTED:]:
             lines.append(f"  … and {len(more)} more")
     return lines
