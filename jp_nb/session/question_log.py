@@ -233,21 +233,16 @@ class QuestionLog:
         while self._unwritten:
             entry = self._unwritten[0]
             try:
-                again, finish = (
-                    entry.get("channel") not in USER_CHANNELS,
-                    partial(self._signed, log),
-                )
-                self._add_notices(*log.append([entry], finish=finish, if_new=again).problems)
+                repeats = entry.get("channel") not in USER_CHANNELS
+                added = log.append([entry], finish=partial(self._signed, log), if_new=repeats)
+                self._add_notices(*added.problems)
             except EntryTooLongError as exc:  # not tried again
                 self._add_notices(f"the answer is only in this notebook's record: {exc}")
             del self._unwritten[0]
 
     def _describe_origin(self, stream: ConversationStream) -> LogEntry:
-        origin: LogEntry = {
-            "trusted": True,
-            "conversation": stream.id,
-            "turn": stream.turn_count - 1,
-        }
+        turn = stream.turn_count - 1
+        origin: LogEntry = {"trusted": True, "conversation": stream.id, "turn": turn}
         if self._notebook is not None:
             path, root = self._notebook.resolve(), self._active.files.root
             inside = path.is_relative_to(root)
@@ -271,10 +266,8 @@ class QuestionLog:
     def history(self, *, everybody: bool = False) -> QuestionHistory:
         """Return the earlier answers of the workspace's log, or else of this conversation.
 
-        An untrusted notebook has none.
-
-        Args:
-            everybody: Include entries that the user neither signed nor accepted.
+        An untrusted notebook has none. `everybody` includes entries that the user neither signed
+        nor accepted.
 
         Raises:
             ConfigError: The configuration is not valid.
@@ -318,11 +311,10 @@ class QuestionLog:
     def _read_contents(self, log: QuestionLogFile) -> LogContents:
         contents = log.read()
         if contents.damaged:
-            many = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
-            self._add_notices(f"{many} of the project log in {log.folder} ignored: not readable")
-        self._add_notices(
-            *(f"a file of the project log is ignored: {why}" for why in contents.unread)
-        )
+            lines = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
+            self._add_notices(f"{lines} of the project log in {log.folder} ignored: not readable")
+        for problem in contents.unread:
+            self._add_notices(f"a file of the project log is ignored: {problem}")
         return contents
 
     def _find_own(self, log: QuestionLogFile, contents: LogContents) -> list[bool]:
@@ -343,10 +335,8 @@ class QuestionLog:
 
     def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
         # Headless runs have no `trust`, and accept the files of their folder.
-        trust = self._active.files.trust
-        return (
-            trust is None or not foreign or trust.covers(self._active.files.root, _digest(foreign))
-        )
+        trust, root = self._active.files.trust, self._active.files.root
+        return trust is None or not foreign or trust.covers(root, _digest(foreign))
 
     def pending(self) -> list[PendingConsent]:
         """Return the log entries of others that the user has not accepted."""

@@ -138,17 +138,15 @@ class TurnRunner:
             PromptCancelled: The user canceled the request.
         """
         if new:
-            return NextConversation(
-                self._active.create_conversation(), inherits=(*INHERITED, MODEL)
-            )
-        if (
-            again := self.first_requests.restart_conversation(content, cell, same_text=same_text)
-        ) is not None:
-            return again
+            conversation = self._active.create_conversation()
+            return NextConversation(conversation, inherits=(*INHERITED, MODEL))
+        restarted = self.first_requests.restart_conversation(content, cell, same_text=same_text)
+        if restarted is not None:
+            return restarted
         repeated = self.reruns.find_repeated(content, cell, same_text=same_text)
-        return (
-            None if repeated is None else self.reruns.choose_conversation(repeated, self.ask_action)
-        )
+        if repeated is None:
+            return None
+        return self.reruns.choose_conversation(repeated, self.ask_action)
 
     def read_schema(self, schema: object) -> dict[str, JsonValue] | None:
         """Return `schema` as a JSON schema; None if it is None.
@@ -184,14 +182,16 @@ class TurnRunner:
         """
         active = self._active
         stream, settings = active.document.conversation, active.settings
-        kept: list[str] = []
+        inherited: list[str] = []
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
-            keeps = [path for path in other.inherits if model is None or path != MODEL]
-            kept = kept_notices(settings.inherit(active.settings, keeps))
-        chosen, notices = resolve_variables(directives, self._host.namespace, active.files.folder)
-        draft = settings.draft(chosen, model=model)
-        draft.notices[:] = [*kept, *draft.notices, *notices]
+            paths = [path for path in other.inherits if model is None or path != MODEL]
+            inherited = kept_notices(settings.inherit(active.settings, paths))
+        resolved_directives, notices = resolve_variables(
+            directives, self._host.namespace, active.files.folder
+        )
+        draft = settings.draft(resolved_directives, model=model)
+        draft.notices[:] = [*inherited, *draft.notices, *notices]
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
@@ -212,23 +212,17 @@ class TurnRunner:
         self, basis: ConfigSnapshot, conversation_id: str, *, tool_choice: ToolChoice | None = None
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
-        unavailable_reason = self._front_end.unavailable_reason(basis.config)
+        reason = self._front_end.unavailable_reason(basis.config)
         self._describe_attached_values(basis.config)
-        return self._agent.wait_for(
-            self.resolver.resolve(
-                basis,
-                conversation_id,
-                tool_choice=tool_choice,
-                unavailable_reason=unavailable_reason,
-            )
+        work = self.resolver.resolve(
+            basis, conversation_id, tool_choice=tool_choice, unavailable_reason=reason
         )
+        return self._agent.wait_for(work)
 
     def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""
-        unavailable_reason = self._front_end.unavailable_reason(config)
-        return self._agent.wait_for(
-            self.resolver.tools(config, unavailable_reason=unavailable_reason)
-        )
+        reason = self._front_end.unavailable_reason(config)
+        return self._agent.wait_for(self.resolver.tools(config, unavailable_reason=reason))
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the attachments of `config`; see `Resolver.attachments`."""
@@ -371,33 +365,32 @@ class TurnRunner:
         """Run `job` of the turn with this `number`, and show it below the request `shown`."""
         output, stream, thread = self.runner.output, turn.stream, turn.request_context
         assert output is not None
-        status, why = "failed", ""
+        status, reason = "failed", ""
         with self.runner.cell.defer_interrupts():
             try:
                 with self.runner.display(output):
                     if shown:
                         output(ShowRequest(shown))
                     end = self.runner.run(job, turn)
-                    status, why = ("interrupted", "") if end is None else (end.status, end.why)
+                    status, reason = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.last_request, self._last_host = turn.sent or self.last_request, turn.host
                 if turn.is_unanswered or turn.request_context is not thread:
                     self._context = None
-                made = self._read_turn(number, turn, status)
-                if made is not None:
-                    self._on_end(made)
+                result = self._read_turn(number, turn, status)
+                if result is not None:
+                    self._on_end(result)
         if status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
         if status == "interrupted":
-            raise KeyboardInterrupt(*([why] if why else []))
-        assert made is not None  # a turn that completed has begun
+            raise KeyboardInterrupt(*([reason] if reason else []))
+        assert result is not None  # a turn that completed has begun
         if schema is not None:
             from jp_nb.session.structured import check_answer
 
-            answered = stream.last_turn()
-            entries = answered.entries if answered else ()
-            check_answer(entries, schema, text=made.text)
-        return made
+            last = stream.last_turn()
+            check_answer(last.entries if last else (), schema, text=result.text)
+        return result
 
     def _request_context(self, stream: ConversationStream) -> RequestContext:
         if self._context is None or self._context[0] is not stream:
@@ -414,11 +407,11 @@ class TurnRunner:
         self._context = None
 
     def _read_turn(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
-        made = turn.stream.last_turn()
-        if made is None or made.number < number:
+        result = turn.stream.last_turn()
+        if result is None or result.number < number:
             return None
         self._turn_statuses[turn.stream.id, number] = status
-        return read_turn(number, made.entries, status=status, images=turn.stream.images)
+        return read_turn(number, result.entries, status=status, images=turn.stream.images)
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
         """Show `prompt` in the running cell before a turn, and return its end.
