@@ -122,12 +122,13 @@ def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator
     """Yield lines about open decisions and unused answers, for the end of a run."""
     undecided = decisions.undecided
     if undecided:
-        yield f"{_count(len(undecided))}:"
+        count = len(undecided)
+        yield "1 open decision:" if count == 1 else f"{count} open decisions:"
         for each in undecided[:MAX_LISTED]:
             times = f" ({each.times} times)" if each.times > 1 else ""
             yield plain(f"  {each.description}{times} — {format_line(each.why, limit=300)}")
-        if left := len(undecided) - MAX_LISTED:
-            yield from [f"  and {left} more"] if left > 0 else []
+        if count > MAX_LISTED:
+            yield f"  and {count - MAX_LISTED} more"
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
     if answers is not None:
         yield from format_unused_answers(decisions, answers)
@@ -165,10 +166,6 @@ def _format_key_path(key: Key) -> str:
     return ".".join(one_line(name, limit=80) for name in key)
 
 
-def _count(number: int) -> str:
-    return "1 open decision" if number == 1 else f"{number} open decisions"
-
-
 def write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
     """Write a new answers file with the open decisions as comments.
 
@@ -197,29 +194,25 @@ def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str
         "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
     ]
     tables: dict[str, list[str]] = {}  # TOML allows each table only once
-    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_get_section(one))):
+    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(SECTIONS[one.kind])):
         tables.setdefault(_format_header(each), []).extend(_format_decision(each))
     for header, decisions in tables.items():
         lines += ["", header, *decisions]
     return "\n".join(lines) + "\n"
 
 
-def _get_section(each: ReportedDecision) -> Section:
-    return SECTIONS[each.kind]
-
-
 def _format_header(each: ReportedDecision) -> str:
     return (
         f"[questions.{_format_toml_key(each.key[1])}]"
         if each.question
-        else f"[{_get_section(each)}]"
+        else f"[{SECTIONS[each.kind]}]"
     )
 
 
 def _format_decision(each: ReportedDecision) -> list[str]:
     if each.question is not None:
         return ["", *_format_question(each.question), *_format_examples(each.question)]
-    section = _get_section(each)
+    section = SECTIONS[each.kind]
     details = [_format_comment(line) for line in each.detail]
     return [
         "",

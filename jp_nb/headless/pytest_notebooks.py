@@ -74,7 +74,7 @@ class NotebookItem(pytest.Item):
     """Test that runs a notebook headless. The notebook file is not changed."""
 
     def runtest(self) -> None:
-        """Run the notebook, and raise `NotebookFailed` if the test fails."""
+        """Run the notebook, and raise `NotebookFailedError` if the test fails."""
         strict = self.config.option.jp_strict
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Jupyter's own code

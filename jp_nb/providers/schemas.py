@@ -21,6 +21,7 @@ from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     DEFINITIONS,
     ONLY_ITSELF,
+    Schema,
     SchemaPath,
     all_schemas,
     child_schemas,
@@ -28,8 +29,8 @@ from jp_nb.json_schema import (
     format_schema_path,
     resolve_reference,
 )
+from jp_nb.json_values import JsonObject
 
-Schema = dict[str, JsonValue]
 DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
 MAX_EXPANSIONS: Final = 64
 """Maximum depth of references that are expanded inside each other."""
@@ -55,18 +56,18 @@ _KEYWORD_TYPES: Final[Mapping[str, frozenset[str]]] = {
 """Types to which a keyword applies. Other keywords apply to all types."""
 
 
-def is_composed(schema: Mapping[str, JsonValue]) -> bool:
+def is_composed(schema: Schema) -> bool:
     """Return True if `allOf`, or keywords next to `$ref`, add to the constraints of `schema`."""
     beside = schema.keys() - DROPPED - set(DEFINITIONS) - {"$ref"}
     return "allOf" in schema or ("$ref" in schema and bool(beside))
 
 
 def expand(
-    schema: Mapping[str, JsonValue],
-    root: Mapping[str, JsonValue],
+    schema: Schema,
+    root: Schema,
     within: tuple[str, ...] = (),
-    known: dict[str, Mapping[str, JsonValue] | None] | None = None,
-) -> Mapping[str, JsonValue] | None:
+    known: dict[str, Schema | None] | None = None,
+) -> Schema | None:
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
     Returns None if the schemas constrain the same keyword, or a reference is recursive.
@@ -79,7 +80,7 @@ def expand(
     """
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-    members: list[Mapping[str, JsonValue]] = [own]
+    members: list[Schema] = [own]
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference in within or len(within) >= MAX_EXPANSIONS:
@@ -106,21 +107,19 @@ def expand(
     return _merge_schemas(members) if len(members) > 1 else own
 
 
-def expand_or_keep(
-    schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
-) -> Mapping[str, JsonValue]:
+def expand_or_keep(schema: Schema, root: Schema) -> Schema:
     """Return the expanded `schema`, or `schema` if it cannot be expanded."""
     return expand(schema, root) or schema
 
 
-def get_all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
+def get_all_of(schema: Schema) -> list[JsonObject]:
     """Return the schemas under `allOf`."""
     members = schema.get("allOf")
     return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
 
 
-def _merge_schemas(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
-    result: Schema = {}
+def _merge_schemas(members: Iterable[Schema]) -> JsonObject | None:
+    result: JsonObject = {}
     for member in members:
         for key, value in member.items():
             before = result.get(key)
@@ -142,13 +141,13 @@ def _merge_schemas(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
     return result
 
 
-def get_type_names(schema: Mapping[str, JsonValue]) -> set[JsonValue]:
+def get_type_names(schema: Schema) -> set[JsonValue]:
     """Return the names under `type`."""
     given = schema.get("type", [])
     return set(given) if isinstance(given, list) else {given}
 
 
-def split_types(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+def split_types(schema: Schema) -> Schema:
     """Return `schema` with an `anyOf` instead of a list of types that contains object or array.
 
     Returns `schema` unchanged if it has no such list, or other alternatives.
@@ -169,25 +168,25 @@ def split_types(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {**around, "anyOf": members}
 
 
-def find_undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
+def find_undeclared(schema: Schema) -> list[JsonValue]:
     """Return the names under `required` that are missing under `properties`."""
     properties = schema.get("properties")
     declared = properties if isinstance(properties, dict) else {}
     return [name for name in get_required(schema) if name not in declared]
 
 
-def has_mixed_types(schema: Mapping[str, JsonValue]) -> bool:
+def has_mixed_types(schema: Schema) -> bool:
     """Return True if `type` is a list with object or array."""
     return isinstance(schema.get("type"), list) and bool(_NESTED & get_type_names(schema))
 
 
-def get_required(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
+def get_required(schema: Schema) -> list[JsonValue]:
     """Return the names under `required`."""
     given = schema.get("required")
     return given if isinstance(given, list) else []
 
 
-def get_alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
+def get_alternatives(schema: Schema) -> list[JsonObject]:
     """Return the schemas under `anyOf` or `oneOf`."""
     listed = schema.get("anyOf") or schema.get("oneOf")
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -195,20 +194,10 @@ def get_alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
 
 WRAPPER_KEY: Final = "value"
 _TO_DESCRIPTION: Final = (
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
+    "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minProperties",
     "maxProperties",
-)
+)  # fmt: skip
 UNENFORCEABLE: Final = (
     "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentRequired",
     "dependentSchemas", "dependencies", "prefixItems", "additionalItems", "contains",
@@ -227,7 +216,7 @@ _MAX_NODES: Final = 20_000
 """Maximum size of a schema with expanded references."""
 
 
-def wrap_in_object(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
+def wrap_in_object(schema: Schema) -> tuple[JsonObject, bool]:
     """Return `schema`, or an object with it as a property if its answers are not objects.
 
     Returns:
@@ -238,7 +227,7 @@ def wrap_in_object(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
     if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):
         return {**definitions, **whole}, False
     inner = {key: value for key, value in schema.items() if key not in definitions}
-    root: Schema = {
+    root: JsonObject = {
         "type": "object",
         "properties": {WRAPPER_KEY: _move_references(inner)},
         "required": [WRAPPER_KEY],
@@ -260,7 +249,7 @@ def _move_references(value: JsonValue) -> JsonValue:
     return moved
 
 
-def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
+def _is_enforceable(schema: Schema) -> bool:
     reference = schema.get("$ref")
     if isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference):
         return False
@@ -278,9 +267,7 @@ class SchemaRewriter:
         is_too_large: The schema with expanded references is too large.
     """
 
-    def __init__(
-        self, dialect: Literal["anthropic", "openai"], root: Mapping[str, JsonValue]
-    ) -> None:
+    def __init__(self, dialect: Literal["anthropic", "openai"], root: Schema) -> None:
         self.strict = dialect == "openai"
         self.is_enforceable = True
         self.has_nullable = False
@@ -289,7 +276,7 @@ class SchemaRewriter:
         self._root = root
         self._expanding: list[JsonValue] = []
 
-    def rewrite(self, schema: Mapping[str, JsonValue]) -> Schema:
+    def rewrite(self, schema: Schema) -> JsonObject:
         """Return the node to send for `schema`."""
         self._nodes += 1
         if self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
@@ -314,11 +301,11 @@ class SchemaRewriter:
         del self._expanding[len(self._expanding) - len(references) :]
         return node
 
-    def _rewrite_simple(self, schema: Mapping[str, JsonValue]) -> Schema:
+    def _rewrite_simple(self, schema: Schema) -> JsonObject:
         schema = split_types(schema)
         if not _is_enforceable(schema):
             self.is_enforceable = False
-        result: Schema = {}
+        result: JsonObject = {}
         notes: list[str] = []
         for key, value in schema.items():
             if key in DROPPED:
@@ -364,7 +351,7 @@ class SchemaRewriter:
         self.is_enforceable = False  # `true`, or a list of schemas for the items
         return value
 
-    def _close_object(self, schema: Mapping[str, JsonValue], result: Schema) -> None:
+    def _close_object(self, schema: Schema, result: JsonObject) -> None:
         result["additionalProperties"] = False
         properties = result.get("properties")
         if not isinstance(properties, dict) or isinstance(schema.get("additionalProperties"), dict):
@@ -380,11 +367,11 @@ class SchemaRewriter:
         result["required"] = list(properties)
 
 
-def _allow_null(schema: Schema) -> Schema:
+def _allow_null(schema: JsonObject) -> JsonObject:
     kind = schema.get("type")
     if not isinstance(kind, str) or kind in ("object", "array"):
         return {"anyOf": [schema, {"type": "null"}]}
-    nullable: Schema = {**schema, "type": [kind, "null"]}
+    nullable: JsonObject = {**schema, "type": [kind, "null"]}
     choices = schema.get("enum")
     if isinstance(choices, list) and None not in choices:
         nullable["enum"] = [*choices, None]
@@ -411,8 +398,8 @@ class AnswerSchema:
         nullable: Optional properties are null instead of absent.
     """
 
-    original: Mapping[str, JsonValue]
-    schema: Schema
+    original: Schema
+    schema: JsonObject
     strict: bool = True
     wrapped: bool = False
     nullable: bool = False
@@ -441,18 +428,18 @@ class AnswerSchema:
             return text
 
 
-def pass_schema(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+def pass_schema(schema: Schema) -> AnswerSchema:
     """Return `schema` unchanged, for servers that accept any schema (llama.cpp, Ollama)."""
     return AnswerSchema(schema, dict(schema))
 
 
-def adapt_for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+def adapt_for_json_mode(schema: Schema) -> AnswerSchema:
     """Adapt `schema` for JSON mode, which answers only with objects (DeepSeek)."""
     root, wrapped = wrap_in_object(schema)
     return AnswerSchema(schema, root, wrapped=wrapped)
 
 
-def adapt_for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
     """Adapt `schema` for Anthropic's `output_config.format`.
 
     Raises:
@@ -466,7 +453,7 @@ def adapt_for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     return AnswerSchema(schema, sent, wrapped=wrapped)
 
 
-def adapt_for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+def adapt_for_openai(schema: Schema) -> AnswerSchema:
     """Adapt `schema` for OpenAI's strict mode. The result is not strict if that is impossible."""
     root, wrapped = wrap_in_object(schema)
     walker = SchemaRewriter("openai", root)
@@ -476,13 +463,13 @@ def adapt_for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.has_nullable)
 
 
-def check_references(schema: Mapping[str, JsonValue]) -> None:
+def check_references(schema: Schema) -> None:
     """Raise `UsageError` if a reference in `schema` refers only to itself."""
     if (path := find_loop(schema, same_value=True)) is not None:
         raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
 
 
-def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
+def check_anthropic(schema: Schema) -> None:
     """Raise `UsageError` if Anthropic's `output_config.format` cannot enforce `schema`.
 
     Source: `docs/providers.md`;
@@ -511,9 +498,7 @@ def _make_error(path: SchemaPath, why: str) -> UsageError:
     return UsageError(f"anthropic does not support this schema: {format_schema_path(path)}: {why}")
 
 
-def _find_anthropic_problem(
-    part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
-) -> str | None:
+def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
     for keyword in UNENFORCEABLE:
         if keyword in part:
             return f"`{keyword}` is not supported; describe the condition in `description`"
@@ -536,13 +521,13 @@ def _find_anthropic_problem(
     return None
 
 
-def _has_open_keys(part: Mapping[str, JsonValue]) -> bool:
+def _has_open_keys(part: Schema) -> bool:
     if "object" not in get_type_names(part) or is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
 
 
-def _exceeds_strict_limits(strict: Schema) -> bool:
+def _exceeds_strict_limits(strict: JsonObject) -> bool:
     properties = choices = deepest = 0
     for path, part in all_schemas(strict).items():
         names, values = part.get("properties"), part.get("enum")
@@ -557,9 +542,7 @@ def _exceeds_strict_limits(strict: Schema) -> bool:
     )
 
 
-def _drop_nulls(
-    value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
-) -> JsonValue:
+def _drop_nulls(value: JsonValue, schema: Schema, root: Schema) -> JsonValue:
     schema = expand_or_keep(schema, root)
     items = schema.get("items")
     properties = schema.get("properties")
@@ -578,9 +561,7 @@ def _drop_nulls(
     return value
 
 
-def _matches(
-    value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
-) -> bool:
+def _matches(value: JsonValue, schema: Schema, root: Schema) -> bool:
     schema = expand_or_keep(schema, root)
     if "const" in schema and value != schema["const"]:
         return False
