@@ -104,7 +104,7 @@ class CassetteUse:
     Attributes:
         used: Numbers of the replayed exchanges.
         added: Number of recorded exchanges.
-        anew: The cassette was recorded from the start.
+        is_new: The cassette was recorded from the start.
     """
 
     used: set[int] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Conversation directories of JP, made up."""
+"""Example conversation directories of JP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def directory(events: Any, base: Any = BASE, **others: bytes) -> dict[str, bytes
 
 
 def kept(value: Any) -> Any:
-    """Return `value` as a notebook and a page keep it: keys sorted, whole floats as ints."""
+    """Return `value` as a notebook and a page store it: keys sorted, whole floats as integers."""
     if isinstance(value, dict):
         return {key: kept(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def kept(value: Any) -> Any:
 
 
 def imported(files: Mapping[str, bytes], name: str = NAME) -> Any:
-    """The `jp` object that is read from `files`."""
+    """Return the `jp` object of `files`."""
     return kept(read_directory(name, files, clock=clock))
 
 

@@ -1,4 +1,4 @@
-"""The dialect `jp-head`: an export loads in the JP of today and lists its losses."""
+"""The dialect `jp-head`: JP can load an export, and the export lists omitted values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def convert_for_head(events: list[Any], base: Any = BASE) -> Directory:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp = {"conversation": head, "base_config": base, "events": events}
     written = write_directory(jp, dialect="jp-head")
-    loads(written)
+    load_as_jp(written)
     return written
 
 
@@ -37,8 +37,8 @@ def base(written: Directory) -> Any:
     return json.loads(written.files["base_config.json"])
 
 
-def loads(written: Directory) -> Partial:
-    """Load as JP does: one thing that it cannot read, and it reads nothing."""
+def load_as_jp(written: Directory) -> Partial:
+    """Load entries as JP does: one invalid entry is an error."""
     config: Partial = merge({}, base(written))
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
@@ -270,7 +270,7 @@ def test_base_and_init_become_a_flat_base_and_deltas() -> None:
     written = write_directory(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[0] == init
-    assert value_at(loads(written), "assistant.name") == "Ines"
+    assert value_at(load_as_jp(written), "assistant.name") == "Ines"
 
 
 def test_older_layouts_get_a_base_configuration() -> None:
@@ -280,7 +280,7 @@ def test_older_layouts_get_a_base_configuration() -> None:
     written = write_directory(imported(files), dialect="jp-head")
     assert base(written) == BASE
     assert entries(written)[-1]["delta"] == {"assistant": {"name": "Ines"}}
-    assert loads(written)
+    assert load_as_jp(written)
 
 
 OURS: dict[str, Any] = {
@@ -323,7 +323,7 @@ def test_settings_unknown_to_jp_are_omitted_from_a_delta() -> None:
     written = convert_for_head([delta(OURS)])
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"events[0].delta.{path}" for path in OURS_LISTED}
-    assert loads(written)
+    assert load_as_jp(written)
 
 
 def test_tool_with_a_later_source_is_written_whole() -> None:
@@ -336,7 +336,11 @@ def test_tool_with_a_later_source_is_written_whole() -> None:
     ]
     written = convert_for_head(events)
     assert len(entries(written)) == 2
-    assert value_at(loads(written), tools) == {"source": "local.here", "summary": "S", "run": "ask"}
+    assert value_at(load_as_jp(written), tools) == {
+        "source": "local.here",
+        "summary": "S",
+        "run": "ask",
+    }
 
 
 def test_last_model_known_to_jp_replaces_a_scripted_one() -> None:
@@ -431,7 +435,7 @@ def test_reset_is_written_as_values() -> None:
         "conversation": {"attachments": {"value": [], "strategy": "replace"}},
     }
     assert second == later
-    assert value_at(loads(written), "conversation.attachments") == ["z.md"]
+    assert value_at(load_as_jp(written), "conversation.attachments") == ["z.md"]
     stays = "JP cannot unset this: the earlier value remains"
     assert {line for line in written.dropped if line.endswith(stays)} == {
         f"events[0].delta.{path}: {stays}"
@@ -467,7 +471,7 @@ def test_strategy_is_kept_only_where_jp_reads_one() -> None:
     found = entries(written)[0]["delta"]
     assert found["providers"]["llm"]["anthropic"]["beta_headers"] == ["b"]
     assert found["assistant"]["name"] == "Ines"
-    config = loads(written)
+    config = load_as_jp(written)
     assert value_at(config, "assistant.system_prompt_sections") == [{"content": "S"}]
     listed = [line for line in written.dropped if "beta_headers" in line]
     assert len(listed) == 2
@@ -545,6 +549,6 @@ def test_usage_of_a_response_is_preserved() -> None:
     written = convert_for_head([START, ASKED, said, mark])
     [_, _, kept, changed] = entries(written)
     assert list(kept["metadata"]) == ["usage"]
-    assert "usage" not in changed.get("metadata", {})  # JP has no metadata there
+    assert "usage" not in changed.get("metadata", {})  # JP has no metadata in this entry
     back = imported(written.files)
     assert back["events"][2]["metadata"] == {"usage": usage}

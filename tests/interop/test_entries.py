@@ -1,4 +1,4 @@
-"""Entries of JP in plain text: decoding, encoding, and hints that a notebook may hold."""
+"""Entries of JP in plain text: decoding, encoding, and untrusted hints of a notebook."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_kept_text_is_ignored_after_the_entry_changed() -> None:
 
 
 def exported(entry: Any, **head: Any) -> Any:
-    """One entry as JP reads it, after a notebook with a crafted entry was exported."""
+    """Return an entry as JP reads it, after the export of a notebook with a crafted entry."""
     jp = imported(directory([TALK[0]]))
     jp["events"] = [TALK[0], entry]
     jp["conversation"]["origin"] |= head

@@ -58,7 +58,7 @@ def test_every_generation_of_directories_is_read_and_preserved(subtests: pytest.
             assert head["made"] == "imported"
             assert "signature" not in jp
             if files is G5:
-                jp["events"] = jp["events"][:1]  # there is a reset later
+                jp["events"] = jp["events"][:1]  # a reset follows
             config = Projection(Document.load(jp, clock=clock).conversation, lambda: []).config()
             assert config.assistant.name == ("Ines" if files is G5 else "Tess")
 
@@ -207,7 +207,7 @@ forms = st.fixed_dictionaries(
 
 
 def text_of(value: Any, form: dict[str, Any], end: str) -> bytes:
-    """Half a character has no bytes: it is escaped, as every JSON writer must."""
+    """Encode text with unpaired surrogates as escapes, as every JSON writer must."""
     return (json.dumps(value, **form) + end).encode("utf-8", "backslashreplace")
 
 
@@ -284,7 +284,7 @@ def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtest
         with subtests.test(files=files):
             jp = continued(files)
             added = [e for e in jp["events"] if "event_id" in e]
-            for entry in added:  # ids are random; they come first where there are any
+            for entry in added:  # ids are random, and come first
                 del entry["event_id"]
                 entry.pop("request_id", None)
             written = write_directory(jp)

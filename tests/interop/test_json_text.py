@@ -1,4 +1,4 @@
-"""JSON of JP, written again byte for byte however it was spelled."""
+"""JSON text of JP is written back byte for byte, whatever its spelling."""
 
 from __future__ import annotations
 
@@ -142,13 +142,13 @@ def test_integers_beyond_a_float_are_preserved() -> None:
     assert write_directory(imported(files)).files == files
 
 
-def after_a_page(value: Any) -> Any:
-    """`value` as a page stores it: half a character is U+FFFD."""
+def store_in_page(value: Any) -> Any:
+    """Return `value` as a page stores it: an unpaired surrogate is U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {after_a_page(key): after_a_page(item) for key, item in value.items()}
-    return [after_a_page(item) for item in value] if isinstance(value, list) else value
+        return {store_in_page(key): store_in_page(item) for key, item in value.items()}
+    return [store_in_page(item) for item in value] if isinstance(value, list) else value
 
 
 def test_half_a_character_is_preserved_through_a_page(subtests: pytest.Subtests) -> None:
@@ -161,7 +161,7 @@ def test_half_a_character_is_preserved_through_a_page(subtests: pytest.Subtests)
                     {**CALL, "arguments": {"\ud83d": "\ud83d", "a": "-\udc00"}},
                 ]
             files = directory(TALK) | {file: json.dumps(value, indent=2).encode()}
-            jp = after_a_page(imported(files))
+            jp = store_in_page(imported(files))
             assert "\\ud83d" in files[file].decode()
             assert write_directory(kept(jp)).files == files
 
