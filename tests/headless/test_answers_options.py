@@ -107,9 +107,9 @@ def execute(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             Path("in.answers.toml").write_text(answers, encoding="utf-8")
             more = ("--answers", "in.answers.toml", *more)
         status = main(["run", path.name, *more])
-        said = capsys.readouterr().err
-        assert status == code, said
-        return said
+        output = capsys.readouterr().err
+        assert status == code, output
+        return output
 
     return call
 
@@ -134,7 +134,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
     )
     assert "prompt.answers=none.toml" in source
     path.write_text(source, encoding="utf-8")
-    said = execute(path, "--strict", answers=ALL, A_TOKEN="sesame-open")
+    output = execute(path, "--strict", answers=ALL, A_TOKEN="sesame-open")
     assert printed(path) == [
         "for team with 11 and (secret)",
         '{"age": 30, "name": "Ada"}',
@@ -142,7 +142,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
         "toned",
         "4",
     ]
-    assert said == (
+    assert output == (
         "jp-nb: in.answers.toml, line 6: questions.sign*.w was not used: "
         "the notebook did not ask for it\n"
     )
@@ -162,8 +162,8 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
 def test_open_decisions_are_listed_and_their_template_is_filled_in(
     path: Path, execute: Execute
 ) -> None:
-    said = execute(path, "--answers-template", "new.toml")
-    assert said.startswith("jp-nb: 5 open decisions:\n")
+    output = execute(path, "--answers-template", "new.toml")
+    assert output.startswith("jp-nb: 5 open decisions:\n")
     for text in (
         "permission to run publish",
         "question who of signup: Who?",
@@ -171,7 +171,7 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
         "approval of a configuration change proposed by set_tone",
         "question size of jp.ask: How large?",
     ):
-        assert text in said
+        assert text in output
     format_template = (path.parent / "new.toml").read_text("utf-8")
     assert tomllib.loads(format_template) == {
         "questions": {"signup": {}, "jp.ask": {}},
@@ -194,24 +194,24 @@ def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Ex
         .replace('{ name = "Ada" }', '{ name = { env = "A_TOKEN" } }')
         .replace("size = 4", "size = 4.5")
     )
-    said = execute(path, answers=wrong, A_TOKEN="sesame-token")
+    output = execute(path, answers=wrong, A_TOKEN="sesame-token")
     place = "in.answers.toml, line"
-    assert f"{place} 4: give a secret such as 'token' as an environment" in said
-    assert f"{place} 7: 'name' is not a secret, so its answer is recorded and sent" in said
-    assert f"{place} 9: the answer to 'size' does not fit" in said
+    assert f"{place} 4: give a secret such as 'token' as an environment" in output
+    assert f"{place} 7: 'name' is not a secret, so its answer is recorded and sent" in output
+    assert f"{place} 9: the answer to 'size' does not fit" in output
     assert printed(path)[0].startswith("publish: in.answers.toml, line 4: ")
     assert printed(path)[-1] == "ConfigError"
     assert read_ends(path)["Which token?"]["reason"] == "invalid_static_answer"
-    assert "sesame" not in said + path.read_text("utf-8")
+    assert "sesame" not in output + path.read_text("utf-8")
 
 
 @pytest.mark.runners
 def test_unset_variable_and_misspelt_key_are_reported(path: Path, execute: Execute) -> None:
     wrong = ALL.replace("A_TOKEN", "EMPTY").replace("size = 4", "sise = 4")
-    said = execute(path, answers=wrong, EMPTY="")
-    assert "line 4: the environment variable 'EMPTY' is not set or is empty" in said
+    output = execute(path, answers=wrong, EMPTY="")
+    assert "line 4: the environment variable 'EMPTY' is not set or is empty" in output
     misspelt = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
-    assert misspelt in said
+    assert misspelt in output
 
 
 @pytest.mark.runners
@@ -248,8 +248,8 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
         .replace('"apply"', '"skip"')
         .replace("size = 4", "size = { skip = true }")
     )
-    said = execute(path, answers=skipped, A_TOKEN="sesame-open")
-    assert "open decision" not in said
+    output = execute(path, answers=skipped, A_TOKEN="sesame-open")
+    assert "open decision" not in output
     assert printed(path) == [
         "Tool input declined by user.",
         "Tool input declined by user.",
@@ -265,18 +265,18 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
 
 @pytest.mark.runners
 def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execute) -> None:
-    said = execute(path, "--strict", answers="", code=1)
-    assert "PromptUnavailable in cell 2: " in said
-    assert re.search(r"\d open decisions?:", said)
+    output = execute(path, "--strict", answers="", code=1)
+    assert "PromptUnavailable in cell 2: " in output
+    assert re.search(r"\d open decisions?:", output)
     [request] = [x for x in load_conversation(path).conversation.raw if x["type"] == "chat_request"]
     assert request["content"] == "Continue."
 
 
 def test_invalid_file_is_refused_before_the_run(path: Path, execute: Execute) -> None:
     before = path.read_bytes()
-    said = execute(path, answers="[questions.publish]\n\n[answers]\n", code=1)
-    assert said.startswith("jp-nb: unknown table [answers]: expected [questions], [permissions]")
-    assert "in.answers.toml, line 3" in said
+    output = execute(path, answers="[questions.publish]\n\n[answers]\n", code=1)
+    assert output.startswith("jp-nb: unknown table [answers]: expected [questions], [permissions]")
+    assert "in.answers.toml, line 3" in output
     (path.parent / "new.toml").touch()
     assert "exists" in execute(path, "--answers-template", "new.toml", code=2)
     assert path.read_bytes() == before

@@ -58,8 +58,8 @@ def test_replay_gives_the_same_record_and_shows_a_changed_request(
     assert cassette.read_text("utf-8") == text
     assert main(["check", str(path)]) == 0
 
-    said = check_of_changed_result(path, capsys)
-    assert "a message after the request 'How will it be?' of the last run" in said
+    output = check_of_changed_result(path, capsys)
+    assert "a message after the request 'How will it be?' of the last run" in output
 
     changed = WEATHER.replace("sun for", "rain for")
     load = LOAD.format(protocol="anthropic")
@@ -109,9 +109,9 @@ def test_run_lists_unused_exchanges(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "talk.toml").unlink()
     write_cells(path, load, "%%jp\nOne?")
     assert main(["run", str(path), "--replay", str(file)]) == 0
-    said = capsys.readouterr().err
-    assert "1 of 2 exchanges of my.jsonl not used:" in said
-    assert "scripted/talk: Two?" in said
+    output = capsys.readouterr().err
+    assert "1 of 2 exchanges of my.jsonl not used:" in output
+    assert "scripted/talk: Two?" in output
 
 
 PACK = '''

@@ -244,13 +244,13 @@ def test_damage_of_the_record_is_found(path: Path, check: Check, subtests: pytes
         (with_a_torn_carrier, "the copy of the record from a headless run is damaged"),
     ]
     before = path.read_bytes()
-    for damage, said in rows:
+    for damage, message in rows:
         with subtests.test(damage.__name__):
             path.write_bytes(before)
             edit_notebook(path, damage)
             status, lines = check(path)
             assert status == 1
-            found = [line for line in lines if said in line]
+            found = [line for line in lines if message in line]
             assert found[0].startswith("walk.ipynb: metadata."), lines
 
 

@@ -33,10 +33,10 @@ def test_mistake_on_the_command_line_is_explained(
     for arguments, code, words in rows:
         with subtests.test(arguments=arguments):
             assert main(arguments) == code
-            said = capsys.readouterr().err
-            assert said.startswith("jp-nb: ")
-            assert words in said
-            assert said.count("\n") == 1
+            output = capsys.readouterr().err
+            assert output.startswith("jp-nb: ")
+            assert words in output
+            assert output.count("\n") == 1
     assert Path("walk.ipynb").read_bytes() == before
 
 
@@ -66,9 +66,9 @@ def test_output_that_is_closed_early_is_not_an_error(
     """`head` closes the pipe early: `jp-nb show NB | head`."""
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
-        said = {"type": "chat_request", "timestamp": "2026-03-18 12:00:00.0", "content": name}
+        entry = {"type": "chat_request", "timestamp": "2026-03-18 12:00:00.0", "content": name}
         jp = {"version": 1, "conversation": {"id": "jp-c1", "made": "live"}, "base_config": {}}
-        metadata = {"jp": {**jp, "events": [said]}}
+        metadata = {"jp": {**jp, "events": [entry]}}
         nbformat.write(nbformat.v4.new_notebook(metadata=metadata), f"{name}.ipynb")
     reader, writer = os.pipe()
     os.close(reader)

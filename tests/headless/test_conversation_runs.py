@@ -154,7 +154,7 @@ def test_untrusted_record_causes_no_request_of_its_own(tmp_path: Path) -> None:
         "rules": [{"keep_first": 0, "summary": {"model": {"id": "anthropic/dear"}}}],
     }
     delta = {"type": "config_delta", "delta": {"conversation": {"compaction": compaction}}}
-    said = [
+    turn = [
         {"type": "turn_start"},
         {"type": "chat_request", "content": "Hello."},
         {"type": "chat_response", "message": "Hello. " * 500},
@@ -171,7 +171,7 @@ def test_untrusted_record_causes_no_request_of_its_own(tmp_path: Path) -> None:
     )
     write_untrusted(path, {"conversation": {"compaction": compaction}})
     made = read(path)
-    events: list[dict[str, Any]] = [*said, *said, stand_in, delta]
+    events: list[dict[str, Any]] = [*turn, *turn, stand_in, delta]
     made.metadata.jp["events"] = [{"timestamp": NOON, **entry} for entry in events]
     nbformat.write(made, path)
     with LoopbackServer(["Gladly."]) as server:
@@ -217,10 +217,10 @@ def test_tokens_are_recorded_and_known_to_a_later_kernel(tmp_path: Path, data: P
     ]  # fmt: skip
     assert "tokens" not in read_outputs(path)
     run_notebook(replace_cells(path, SCRIPTED, SEEN), continue_=True)
-    said = read_outputs(path)
-    assert "[1200, 1300]" in said
-    assert "scripted/talk" in said
-    assert "36%" in said, "900 of 2500 tokens were read from the cache"
+    output = read_outputs(path)
+    assert "[1200, 1300]" in output
+    assert "scripted/talk" in output
+    assert "36%" in output, "900 of 2500 tokens were read from the cache"
 
 
 SPENDS = """
@@ -241,11 +241,11 @@ def test_limit_of_tokens_fails_the_cell_and_names_the_setting(tmp_path: Path) ->
     assert run_notebook(path).failure is not None
     failure = read(path).cells[3].outputs[-1]
     assert failure.ename == "KeyboardInterrupt"
-    said = (
+    limit_text = (
         f"The turn took 1230 tokens; the limit {limit} is 1000. The turn ends here. The "
         "calls of the last "
     )
-    assert said in failure.evalue
+    assert limit_text in failure.evalue
     assert f"Allow more with `%jp config {limit}=N`" in failure.evalue
     *_, response = record(path)
     assert response["is_error"]
@@ -313,10 +313,10 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
     assert "request 1.1 · anthropic/claude-x · reconstructed request" in format_outputs(
         again.notebook.cells[LAST]
     )
-    told = format_outputs(again.notebook.cells[FIRST_TURN])
-    assert "hosts, keys and attached files are the current ones" in told
-    assert "result of weather        sun in Delft" in told
-    assert "x-api-key: (the variable KERNEL_KEY)" in told
+    output = format_outputs(again.notebook.cells[FIRST_TURN])
+    assert "hosts, keys and attached files are the current ones" in output
+    assert "result of weather        sun in Delft" in output
+    assert "x-api-key: (the variable KERNEL_KEY)" in output
     assert "shared prefix for a prompt cache:" in format_outputs(again.notebook.cells[COMPARED])
     assert len(server.requests) == len(arrived), "to look sends nothing"
     assert API_KEY not in path.read_text()

@@ -219,8 +219,8 @@ def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:
         for file in filter(None, (name, "other.cassette.jsonl", "other.answers.toml")):
             (folder / file).touch()
         found = make_file_settings(folder / "walk.ipynb", record=record)
-        said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
-        assert said == settings
+        names = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
+        assert names == settings
 
 
 def test_plugin_loads_no_library_before_the_option_is_given() -> None:

@@ -99,9 +99,9 @@ def difference(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
     def printed(before: Path, after: Path, code: int = 1) -> str:
         assert main(["diff", str(before), str(after)]) == code
-        said = capsys.readouterr()
-        assert said.err == ""
-        head, _, rest = said.out.partition("\n\n")
+        output = capsys.readouterr()
+        assert output.err == ""
+        head, _, rest = output.out.partition("\n\n")
         assert head == (f"--- {before}\n+++ {after}" if code else "")
         return rest
 
@@ -255,10 +255,10 @@ def test_base_configuration_compactions_and_other_conversations_are_compared(
     before = write("a.ipynb", others=[same])
     assert difference(before, write("b.ipynb", others=[other]), 0) == ""
     after = write("b.ipynb", shortened, base_config=base, others=[other, other])
-    said = difference(before, after)
-    assert '-     "name": "Eve"\n+     "name": "Kim"' in said
-    assert "+ compaction: " in said
-    assert "other conversations\n+ 1 without a counterpart\n" in said
+    output = difference(before, after)
+    assert '-     "name": "Eve"\n+     "name": "Kim"' in output
+    assert "+ compaction: " in output
+    assert "other conversations\n+ 1 without a counterpart\n" in output
 
 
 def test_notebook_without_a_record_has_no_turns(write: Write, difference: Difference) -> None:
@@ -277,8 +277,8 @@ def test_text_of_a_record_cannot_forge_lines_or_move_the_cursor(
         stream.start_turn(ChatRequest(content="a\x1b[2Jb\n\nturn 9: x\n+ y\rz ⟨… 3⟩ \ud800"))
         stream.append(ToolCallRequest(id="1", name="x\nturn 8: y", arguments={"k\n- z": "\x9b"}))
 
-    said = difference(write("a.ipynb", lambda _: None), write("b.ipynb", hostile))
-    lines = said.splitlines()
+    output = difference(write("a.ipynb", lambda _: None), write("b.ipynb", hostile))
+    lines = output.splitlines()
     assert [line for line in lines if "turn" in line] == [
         lines[0],
         "+   turn 9: x",
@@ -304,9 +304,9 @@ def test_unreadable_notebook_ends_with_2(write: Write, capsys: pytest.CaptureFix
         if content is not None:
             other.write_text(content, encoding="utf-8")
         assert main(["diff", str(one), str(other)]) == 2
-        said = capsys.readouterr()
-        assert "b.ipynb" in said.err
-        assert said.out == ""
+        output = capsys.readouterr()
+        assert "b.ipynb" in output.err
+        assert output.out == ""
     newer = write("c.ipynb", version=9)
     assert main(["diff", str(one), str(newer)]) == 2
     assert main(["diff", str(one)]) == 2
@@ -336,11 +336,11 @@ def test_git_shows_records_and_cells(write: Write) -> None:
     made = nbformat.read(one, as_version=4)
     made.cells[0].source = "1\n3"
     nbformat.write(made, one)
-    said = git(folder, "diff")
-    head, _, cells = said.partition("\n\n")
+    output = git(folder, "diff")
+    head, _, cells = output.partition("\n\n")
     assert head == "--- a/a.ipynb\n+++ b/a.ipynb"
     assert cells.startswith("cells\n  [code] one\n    1\n-   2\n+   3\n")
-    assert "\nturn 1: How will it be?\n" in said
+    assert "\nturn 1: How will it be?\n" in output
     git(folder, "mv", "a.ipynb", "b.ipynb")
     renamed = git(folder, "diff", "-M", "HEAD")
     assert renamed.startswith("--- a/a.ipynb\n+++ b/b.ipynb\n")

@@ -113,8 +113,8 @@ def test_inactive_conversation_is_not_imported_again(tmp_path: Path) -> None:
 def test_omitted_files_are_listed(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4 | {"photo.png": b"\xff", "note.md": b"n"})
     (folder / "blobs").mkdir()
-    told = import_directory(folder, tmp_path / "a.ipynb")
-    assert [line.partition(" (")[0] for line in told[1:]] == [
+    output = import_directory(folder, tmp_path / "a.ipynb")
+    assert [line.partition(" (")[0] for line in output[1:]] == [
         f"not imported: {folder / 'blobs'}",
         f"not imported: {folder / 'photo.png'}",
     ]
@@ -172,9 +172,9 @@ def test_fields_that_jp_cannot_read_are_listed(
     import_directory(write_folder(tmp_path / NAME, G5), notebook)
     code = main(["export", str(notebook), str(tmp_path / "out"), "--dialect", "jp-head"])
     assert code == 0
-    told = capsys.readouterr().err.splitlines()
-    assert any("moon_phase" in line or "cancelled" in line for line in told)
-    assert all(line.startswith(("events[", "base_config.")) for line in told)
+    output = capsys.readouterr().err.splitlines()
+    assert any("moon_phase" in line or "cancelled" in line for line in output)
+    assert all(line.startswith(("events[", "base_config.")) for line in output)
     written = (tmp_path / "out" / "events.json").read_text()
     assert not any(word in written for word in ("cancelled", "redacted", "outcome", "event_id"))
 
@@ -219,8 +219,8 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     stored.metadata.jp["signature"] = "signed"
     nbformat.write(stored, notebook)
     continue_in_jp(folder)
-    told = import_directory(folder, notebook)
-    assert told == [
+    output = import_directory(folder, notebook)
+    assert output == [
         f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
     document = load_conversation(notebook)

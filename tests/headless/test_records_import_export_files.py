@@ -160,12 +160,12 @@ def test_import_follows_no_link_and_waits_for_no_pipe(tmp_path: Path) -> None:
     (folder / "gone.txt").symlink_to(tmp_path / "nowhere")
     (folder / "all").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe.txt")
-    told = import_directory(folder, tmp_path / "a.ipynb")
+    output = import_directory(folder, tmp_path / "a.ipynb")
     assert "PRIVATE" not in text_of(tmp_path / "a.ipynb")
     origin = record_in(tmp_path / "a.ipynb").conversation.origin
     assert origin.files == {"mine.md": "mine"}
     assert origin.left_out == ["all", "gone.txt", "notes.txt", "pipe.txt"]
-    assert len(told) == 5
+    assert len(output) == 5
 
 
 @posix

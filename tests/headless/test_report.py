@@ -104,17 +104,17 @@ def test_each_cell_is_a_test_case(suite: ElementTree.Element) -> None:
 def test_error_text_is_valid_xml_without_keys(suite: ElementTree.Element) -> None:
     failure = suite.find("testcase/failure")
     assert failure is not None
-    said = failure.get("message", "") + (failure.text or "")
-    assert "]]> <b>" in said
-    assert "\x1b" not in said
-    assert "a1a1" not in said
+    output = failure.get("message", "") + (failure.text or "")
+    assert "]]> <b>" in output
+    assert "\x1b" not in output
+    assert "a1a1" not in output
 
 
 def test_test_case_lists_its_turns_calls_and_questions(suite: ElementTree.Element) -> None:
-    said = suite.findall("testcase")[3].findtext("system-out", "")
-    assert "'Plan a walk.': answered" in said
-    assert "call plan: error" in said
-    assert "'Where do you walk?': no user was available" in said
+    output = suite.findall("testcase")[3].findtext("system-out", "")
+    assert "'Plan a walk.': answered" in output
+    assert "call plan: error" in output
+    assert "'Where do you walk?': no user was available" in output
 
 
 def test_declined_call_is_reported_as_skipped(failed_run: RunResult) -> None:

@@ -128,8 +128,8 @@ def test_reports_of_a_run_list_the_open_decisions(
     [undecided] = report["undecided"]
     assert (undecided["kind"], undecided["times"]) == ("question", 1)
     assert undecided["what"] == "question place of plan: Where do you walk?"
-    said = suite.findtext("system-out", "")
-    assert said.startswith(f"open decision: {undecided['what']}: ")
+    output = suite.findtext("system-out", "")
+    assert output.startswith(f"open decision: {undecided['what']}: ")
 
 
 @pytest.mark.runners
@@ -138,9 +138,9 @@ def test_failed_run_ends_with_1_and_its_reports_hold_no_key(
 ) -> None:
     key = "sk-abcdefgh1234567890123"
     write_walk(tmp_path, f"raise ValueError('no such key: {key[:5]}' '{key[5:]}')")
-    status, said = command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
+    status, output = command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
     assert status == 1
-    assert said == "jp-nb: ValueError in cell 2: no such key: (set, not shown)\n"
+    assert output == "jp-nb: ValueError in cell 2: no such key: (set, not shown)\n"
     assert ElementTree.parse(tmp_path / "walk.xml").getroot()[0].get("failures") == "1"
     assert json.loads((tmp_path / "walk.json").read_text())["ok"] is False
     assert key not in (tmp_path / "walk.xml").read_text() + (tmp_path / "walk.json").read_text()
@@ -154,10 +154,10 @@ def test_unwritable_report_is_an_error_beside_the_failure(
     failure = CellFailure(1, "ZeroDivisionError", "division by zero")
     result = RunResult(path, nbformat.read(path, as_version=4), failure)
     monkeypatch.setattr(run, "run_notebook", lambda *_, **__: result)
-    status, said = command("run", "walk.ipynb", "--junit", "walk.xml")
+    status, output = command("run", "walk.ipynb", "--junit", "walk.xml")
     assert status == 1
-    assert "ZeroDivisionError in cell 2" in said
-    assert "walk.xml cannot be written" in said
+    assert "ZeroDivisionError in cell 2" in output
+    assert "walk.xml cannot be written" in output
 
 
 def test_options_are_passed_to_the_run(

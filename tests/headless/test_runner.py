@@ -59,9 +59,9 @@ def test_record_is_in_the_metadata(finished: RunResult) -> None:
     notebook = read(finished.path)
     assert contents(notebook.metadata.jp) == ["one", "two"]
     assert notebook.metadata.jp.conversation.made == "headless"
-    said = printed(notebook)
-    assert said.startswith(BEGUN)
-    assert said.endswith("flushed\n")
+    output = printed(notebook)
+    assert output.startswith(BEGUN)
+    assert output.endswith("flushed\n")
 
 
 def test_live_conversation_is_kept_beside_that_of_the_run(finished: RunResult) -> None:
@@ -77,11 +77,11 @@ def test_other_metadata_and_widgets_are_kept(finished: RunResult) -> None:
 
 
 def test_kernel_is_started_with_the_notebook_and_the_options(finished: RunResult) -> None:
-    said = printed(read(finished.path))
+    output = printed(read(finished.path))
     path = finished.path.with_name("talk.ipynb")
-    assert str({"JP_NB_PATH": str(path), "JP_NB_STRICT": "1"})[1:-1] in said
-    assert json.dumps(["a=1", "b:=[2]"]) in said
-    assert str(path.parent) in said.splitlines()
+    assert str({"JP_NB_PATH": str(path), "JP_NB_STRICT": "1"})[1:-1] in output
+    assert json.dumps(["a=1", "b:=[2]"]) in output
+    assert str(path.parent) in output.splitlines()
 
 
 def test_connection_to_the_kernel_is_encrypted(finished: RunResult) -> None:

@@ -126,5 +126,5 @@ def test_nbval_passes_and_knows_the_notebook(write_notebook: WriteNotebook) -> N
         "import os\ndef test_it() -> None:\n    assert 'JP_NB_PATH' not in os.environ\n"
     )
     files = ["talk.ipynb", "test_after.py"]
-    said = call(sys.executable, "-m", "pytest", "-q", "--nbval", *files, cwd=path.parent)
-    assert "4 passed" in said
+    output = call(sys.executable, "-m", "pytest", "-q", "--nbval", *files, cwd=path.parent)
+    assert "4 passed" in output

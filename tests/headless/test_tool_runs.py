@@ -57,9 +57,9 @@ def test_command_runs_in_the_workspace_and_gets_the_call_as_json(tmp_path: Path)
     (tmp_path / ".jp").mkdir()
     (tmp_path / ".jp" / "config.toml").write_text(FILE, encoding="utf-8")
     first, second = responses(entries_of_run(write_scripted(tmp_path, "%load_ext jp_nb", ASK)))
-    place, _, told = first["content"].partition("\n")
+    place, _, output = first["content"].partition("\n")
     assert place == str(tmp_path.resolve())
-    document = json.loads(told)
+    document = json.loads(output)
     assert document["tool"] == {
         "name": "where",
         "arguments": {"city": "Delft", "days": 3},
@@ -159,7 +159,7 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
 @pytest.mark.runners
 def test_toolset_notebook_is_off_by_default(tmp_path: Path) -> None:
     _, read = run_and_read(tmp_path, *LOOKED_AT, "%%jp -m scripted/look\nLook.")
-    assert all("not" in said and "rows" not in said for said in read), read
+    assert all("not" in line and "rows" not in line for line in read), read
 
 
 @pytest.mark.runners

@@ -544,9 +544,9 @@ def test_partial_model_is_merged_with_the_current_one(subtests: pytest.Subtests)
 
 def test_usage_of_a_response_is_preserved() -> None:
     usage = {"model": "anthropic/m-1", "input_tokens": 1200, "output_tokens": 48}
-    said = at(3, "chat_response", message="Rain.", metadata={"usage": usage})
+    response = at(3, "chat_response", message="Rain.", metadata={"usage": usage})
     mark = at(4, "config_delta", delta={}, metadata={"usage": usage})
-    written = convert_for_head([START, ASKED, said, mark])
+    written = convert_for_head([START, ASKED, response, mark])
     [_, _, kept, changed] = entries(written)
     assert list(kept["metadata"]) == ["usage"]
     assert "usage" not in changed.get("metadata", {})  # JP has no metadata in this entry

@@ -167,8 +167,8 @@ def test_no_hint_changes_the_content_of_an_entry(subtests: pytest.Subtests) -> N
             jp = imported(directory(TALK))
             jp["events"] = [{**TALK[0], "spelling": spelling}]
             text = write_directory(jp).files["events.json"]
-            said = json.loads(text)[0]
-            assert {k: v for k, v in said.items() if k not in ("verbatim", "spelling")} == TALK[0]
+            entry = json.loads(text)[0]
+            assert {k: v for k, v in entry.items() if k not in ("verbatim", "spelling")} == TALK[0]
             assert text.decode().splitlines()[:2] == ["[", "  {"]
             assert b"EVIL" not in text
 

@@ -158,8 +158,8 @@ def tags(*names: str) -> Any:
 def show(request: Received) -> Any:
     if request.body["model"] == "broken":
         return 500
-    told = {"llama.context_length": 40_960, "llama.embedding_length": 4096}
-    return {"capabilities": ["completion", "tools", "thinking", "vision"], "model_info": told}
+    info = {"llama.context_length": 40_960, "llama.embedding_length": 4096}
+    return {"capabilities": ["completion", "tools", "thinking", "vision"], "model_info": info}
 
 
 async def test_ollama_lists_sizes_and_abilities() -> None:
