@@ -87,7 +87,7 @@ def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) 
 IN_SEGMENTS = """async text => {
     const { sealed, unsealed } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
     const [before, now] = JSON.parse(text);
-    const foreign = { "jp.2": "of a stranger", "jp.9999999": {} };
+    const foreign = { "jp.2": "of another program", "jp.9999999": {} };
     const taken = new Set(Object.keys(foreign));
     const first = sealed(before, new Map(), false, taken);
     const metadata = { ...foreign, ...first.added, jp: first.rest };
@@ -143,7 +143,7 @@ def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> Non
     assert merge.read_segments(after) == read == as_javascript
     assert merge.read_segments(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
     assert {"jp.1", "jp.3"} <= metadata.keys()
-    assert after["jp.2"] == "of a stranger"
+    assert after["jp.2"] == "of another program"
     assert all(merge.is_segment(key) for key in added)
     assert "jp.1" not in added  # it is written once
     assert after["jp"]["others"][0]["events"] == []

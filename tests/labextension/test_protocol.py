@@ -26,7 +26,7 @@ CAPTURE = """kernel => {
     });
 }"""
 OPENED = "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel"
-# A connection of its own, which hears the kernel while the notebook is closed.
+# A second connection, which receives the kernel's messages while the notebook is closed.
 BESIDE = f"""window.jupyterapp.serviceManager.kernels.connectTo({{ model: {OPENED}.model }})"""
 JP = f"{MODEL}.getMetadata('jp')"
 REQUESTS = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"

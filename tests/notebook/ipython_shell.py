@@ -27,10 +27,10 @@ class Cell:
     """A cell that has run.
 
     Attributes:
-        printed: What it wrote to stdout and stderr.
+        printed: Text on stdout and stderr.
         shown: The plain text of its displays.
         markdown: The Markdown of its displays.
-        error: What it raised, if something.
+        error: The exception that the cell raised, or None.
     """
 
     printed: str

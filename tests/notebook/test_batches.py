@@ -118,7 +118,7 @@ def _write_scripts(folder: Path) -> None:
 
 
 def kinds(messages: list[dict[str, Any]]) -> Counter[str]:
-    """How many messages of each kind there are; of the displays' updates for each display."""
+    """Count messages by kind, and display updates by display."""
     return Counter(filter(None, map(_kind, messages)))
 
 
@@ -162,7 +162,7 @@ def test_start_and_end_of_a_cell_do_not_wait_for_a_batch(page: PageFrontEnd) -> 
         page.run_in_notebook(WAIT_AS_BEFORE)
 
 
-# --- what stands in the cell -------------------------------------------------------------------
+# --- outputs of the cell -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

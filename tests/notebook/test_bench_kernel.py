@@ -52,7 +52,7 @@ def stops(number: int) -> str:
         number: What is looked at.
     """
     pdb.set_trace()
-    return "went on"
+    return "continued"
 
 @jp.tool
 def rename(ctx: jp.ToolContext) -> jp.Outcome:
@@ -117,7 +117,7 @@ def test_breakpoint_in_a_tool_stops_in_the_cell(user: FrontEnd) -> None:
     user.type("c")
     user.finish(request)
     assert "8" in user.printed(request)
-    assert "went on" in texts(user, request)
+    assert "continued" in texts(user, request)
 
 
 def test_post_mortem_does_not_hang_when_unattended(user: FrontEnd) -> None:

@@ -1,4 +1,4 @@
-"""What works while configuration files are not valid, and once they are fixed."""
+"""Commands while configuration files are invalid, and after they are fixed."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def test_conversation_setting_is_unset_while_a_file_is_invalid(
     assert "not TOML" in str(ipython.run("%jp config assistant.name=again").error)
     file.write_text(FIXED)
     assert ipython.session.config.assistant.name is None
-    assert ipython.run("%%jp\nGo on.").shown == "two"
+    assert ipython.run("%%jp\nContinue.").shown == "two"
     assert [turn.text for turn in ipython.session.conversations.log()] == ["one", "two"]

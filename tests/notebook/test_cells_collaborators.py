@@ -1,4 +1,4 @@
-"""Who sent what arrives: the names that pages claim, and what comes of them."""
+"""Names of collaborators: pages report them, and messages are attributed to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel says while cells run, against a kernel that only notes what is published."""
+"""Status messages while cells run, with a kernel that only collects published messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def request(name: str, kind: str = "execute_request", **content: Any) -> dict[st
 
 
 class Kernel:
-    """Stands in for ipykernel's; `said` is what pages are told: status, request, its type."""
+    """Replaces ipykernel's kernel; `said` collects status, request, and its type."""
 
     def __init__(self) -> None:
         self.parents = {"shell": request("first", code="1"), "control": request("c", "comm_msg")}
@@ -28,7 +28,7 @@ class Kernel:
 
 
 def status_of_page(kernel: Kernel) -> str:
-    """What a page shows: the last status that it follows."""
+    """Return the status that a page shows: the last one that it follows."""
     return [s for s, _, kind in kernel.said if kind != "kernel_info_request"][-1]
 
 

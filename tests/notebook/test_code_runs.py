@@ -1,4 +1,4 @@
-"""`run_python` in IPython's shell: what runs, what the model reads, and what is left of it."""
+"""`run_python` in IPython's shell: the executed code, the model's result, and remaining effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask_for(ipython: IPythonShell, *codes: str, options: str = UNATTENDED) -> Ce
     script = calls(*(("run_python", {"code": code}) for code in codes))
     path: Path = ipython.session.files.folder / "code.toml"
     path.write_text(f'{script}[[replies]]\ntext = "Done."\n', encoding="utf-8")
-    cell = ipython.run(f"%%jp -n -m scripted/code {options}\nGo on.")
+    cell = ipython.run(f"%%jp -n -m scripted/code {options}\nContinue.")
     assert cell.error is None
     return cell
 

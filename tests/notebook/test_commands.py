@@ -114,7 +114,7 @@ def test_config_lists_what_was_set(notebook: Notebook) -> None:
     shown = notebook.jp("config")
     assert "assistant.name" in shown
     assert "config_load_paths" in shown
-    assert "conversation.tools.ask_user" not in shown  # what exists is nobody's setting
+    assert "conversation.tools.ask_user" not in shown  # existing tools are not settings
 
 
 WRONG_LINES: list[tuple[str, type[Exception], str]] = [
@@ -131,8 +131,8 @@ WRONG_LINES: list[tuple[str, type[Exception], str]] = [
     ("log 0", UsageError, "takes a number of turns, at least 1, but got '0'"),
     ("fork 7", UsageError, "there is no turn 7"),
     ("undo", UsageError, "no turn"),
-    ("switch nobody", UsageError, "there is no conversation"),
-    ("drop nobody", UsageError, "there is no conversation"),
+    ("switch jp-c9", UsageError, "there is no conversation"),
+    ("drop jp-c9", UsageError, "there is no conversation"),
     ("import gone", UsageError, "there is no folder"),
     ("truts", UsageError, "%jp trust"),
 ]
@@ -197,7 +197,7 @@ def test_configuration_is_reset_to_nothing_or_to_the_workspace(notebook: Noteboo
     assert (notebook.value("user.name"), notebook.value("assistant.name")) == ("file", None)
     notebook.jp("config -c NONE")
     assert notebook.value("user.name") is None
-    assert notebook.session.settings.model == "scripted/welcome"  # what answers if nobody says
+    assert notebook.session.settings.model == "scripted/welcome"  # the default
 
 
 def test_base_configuration_has_only_what_was_set_and_the_model(notebook: Notebook) -> None:
@@ -229,7 +229,7 @@ def test_last_turn_is_a_variable_of_the_notebook(notebook: Notebook) -> None:
 def test_same_model_named_again_is_not_recorded_again(notebook: Notebook) -> None:
     notebook.ask("Go.", model="scripted/talk")
     count = len(notebook.session.document.conversation.deltas)
-    notebook.ask("Go on.", model="scripted/talk")
+    notebook.ask("Continue.", model="scripted/talk")
     assert len(notebook.session.document.conversation.deltas) == count
 
 
@@ -641,7 +641,7 @@ def test_reset_is_in_the_log_and_a_change_of_owner_alone_is_not(notebook: Notebo
     assert reset.op == "reset"
     assert "configuration reset" in notebook.jp("log")
     notebook.jp('config -c \'{"user": {"name": "a"}}\'')
-    notebook.ask("Go on.")
+    notebook.ask("Continue.")
     assert "configuration {}" not in notebook.jp("log")
 
 
@@ -678,7 +678,7 @@ def test_recorded_change_of_a_file_does_not_contain_its_name_and_inheritance(
     assert set(delta.delta) == {"user", "conversation", "providers"}
     model = {"provider": "scripted", "name": "talk"}  # an alias may mean another one later
     assert notebook.value("conversation.inquiry.assistant.model.id") == model
-    notebook.jp("config -c own")  # by its id, too
+    notebook.jp("config -c own")  # its id works as well
     (folder / "personas" / "own.toml").rename(folder / "personas" / "renamed.toml")
     notebook.jp("config -C renamed")
     assert notebook.value("user.name") == "file"
@@ -704,7 +704,7 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
 
     notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
     assert offered() == ["describe_tools"]
-    notebook.ask("Go on.", Directive("tool", "ask_user"))
+    notebook.ask("Continue.", Directive("tool", "ask_user"))
     assert offered() == ["ask_user", "describe_tools"]
     notebook.ask("Still.")
     assert offered() == ["ask_user", "describe_tools"]

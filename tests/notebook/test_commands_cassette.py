@@ -1,4 +1,4 @@
-"""`%jp cassette` in a notebook: what is in force, what is recorded, what has answered."""
+"""`%jp cassette` in a notebook: mode, recorded exchanges, and used exchanges."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.sessions import Notebook
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    return Said(capsys)
+def cassette_command(capsys: pytest.CaptureFixture[str]) -> CassetteCommand:
+    return CassetteCommand(capsys)
 
 
-class Said:
-    """What `%jp cassette` prints."""
+class CassetteCommand:
+    """Runs `%jp cassette` and returns its output."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -33,17 +33,19 @@ class Said:
         return self._capsys.readouterr().out
 
 
-def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -> None:
-    assert "No cassette is in use" in said(notebook)
-    assert "talk.jsonl: 0 exchanges" in said(notebook, "record talk.jsonl")
-    assert notebook.ask("Go on.") == "one"
+def test_conversation_is_recorded_and_replayed(
+    notebook: Notebook, cassette_command: CassetteCommand
+) -> None:
+    assert "No cassette is in use" in cassette_command(notebook)
+    assert "talk.jsonl: 0 exchanges" in cassette_command(notebook, "record talk.jsonl")
+    assert notebook.ask("Continue.") == "one"
     assert notebook.ask("And?") == "two"
-    assert "2 exchanges so far" in said(notebook)
+    assert "2 exchanges so far" in cassette_command(notebook)
     (notebook.folder / "talk.toml").unlink()
     replaying = Notebook(notebook.folder)
-    assert "0 of 2 exchanges used" in said(replaying, "replay talk.jsonl")
-    assert replaying.ask("Go on.") == "one"
-    shown = said(replaying)
+    assert "0 of 2 exchanges used" in cassette_command(replaying, "replay talk.jsonl")
+    assert replaying.ask("Continue.") == "one"
+    shown = cassette_command(replaying)
     assert "1 of 2 exchanges used" in shown
     assert "scripted/talk: And?" in shown
     with pytest.raises(UnrecordedError, match=r"\(on the cassette → now\):\n  message 3"):
@@ -52,29 +54,31 @@ def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -
     with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ now\):\n  message 3"):
         replaying.ask(line * 9)
     assert replaying.ask("And?") == "two"
-    assert "Not used" not in said(replaying)
+    assert "Not used" not in cassette_command(replaying)
 
 
 def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_restarts(
-    notebook: Notebook, said: Said
+    notebook: Notebook, cassette_command: CassetteCommand
 ) -> None:
-    said(notebook, "record talk.jsonl")
-    notebook.ask("Go on.")
-    said(notebook, "replay talk.jsonl")
-    assert notebook.ask("Go on.", new=True) == "one"
+    cassette_command(notebook, "record talk.jsonl")
+    notebook.ask("Continue.")
+    cassette_command(notebook, "replay talk.jsonl")
+    assert notebook.ask("Continue.", new=True) == "one"
     with pytest.raises(UnrecordedError, match=r"once .*sent more often"):
-        notebook.ask("Go on.", new=True)
-    said(notebook, "replay talk.jsonl")
-    assert notebook.ask("Go on.", new=True) == "one"
-    said(notebook, "off")
+        notebook.ask("Continue.", new=True)
+    cassette_command(notebook, "replay talk.jsonl")
+    assert notebook.ask("Continue.", new=True) == "one"
+    cassette_command(notebook, "off")
     assert notebook.ask("Anything.", new=True) == "one"
 
 
-def test_missing_cassette_changes_nothing(notebook: Notebook, said: Said) -> None:
+def test_missing_cassette_changes_nothing(
+    notebook: Notebook, cassette_command: CassetteCommand
+) -> None:
     with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl. Record it"):
         notebook.jp("cassette replay none.jsonl")
-    assert "No cassette is in use" in said(notebook)
-    assert notebook.ask("Go on.") == "one"
+    assert "No cassette is in use" in cassette_command(notebook)
+    assert notebook.ask("Continue.") == "one"
 
 
 def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
@@ -83,7 +87,7 @@ def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
     with (notebook.folder / ".jp" / "config.toml").open("a") as file:
         file.write('[providers.cassette]\nmode = "replay"\npath = "none.jsonl"\n')
     with pytest.raises(ConfigError, match="there is no cassette"):
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert notebook.session.document.conversation.turn_count == 0
     assert "there is no cassette" in notebook.jp("doctor")
 
@@ -109,31 +113,37 @@ def test_conversation_cannot_choose_the_cassette(notebook: Notebook, text: str) 
         notebook.jp(f"config {text}" if "=" in text else f"config -c '{text}'")
 
 
-def test_reload_continues_recording_and_restarts_a_replay(notebook: Notebook, said: Said) -> None:
-    said(notebook, "record talk.jsonl")
-    notebook.ask("Go on.")
+def test_reload_continues_recording_and_restarts_a_replay(
+    notebook: Notebook, cassette_command: CassetteCommand
+) -> None:
+    cassette_command(notebook, "record talk.jsonl")
+    notebook.ask("Continue.")
     again = Notebook(notebook.folder, previous=notebook)
-    assert "1 exchange so far" in said(again)
+    assert "1 exchange so far" in cassette_command(again)
     again.ask("And?", new=True)
-    said(again, "replay talk.jsonl")
-    again.ask("Go on.", new=True)
+    cassette_command(again, "replay talk.jsonl")
+    again.ask("Continue.", new=True)
     last = Notebook(notebook.folder, previous=again)
-    assert "0 of 2 exchanges used" in said(last)
+    assert "0 of 2 exchanges used" in cassette_command(last)
 
 
-def test_no_list_of_models_is_requested_in_a_replay(notebook: Notebook, said: Said) -> None:
-    said(notebook, "record talk.jsonl")
-    notebook.ask("Go on.")
-    said(notebook, "replay talk.jsonl")
+def test_no_list_of_models_is_requested_in_a_replay(
+    notebook: Notebook, cassette_command: CassetteCommand
+) -> None:
+    cassette_command(notebook, "record talk.jsonl")
+    notebook.ask("Continue.")
+    cassette_command(notebook, "replay talk.jsonl")
     assert "a cassette replaces scripted" in notebook.jp("doctor")
 
 
-def test_replayed_request_is_shown_as_not_sent(notebook: Notebook, said: Said) -> None:
-    said(notebook, "record talk.jsonl")
-    notebook.ask("Go on.")
+def test_replayed_request_is_shown_as_not_sent(
+    notebook: Notebook, cassette_command: CassetteCommand
+) -> None:
+    cassette_command(notebook, "record talk.jsonl")
+    notebook.ask("Continue.")
     assert "exact request" in notebook.jp("request")
-    said(notebook, "replay talk.jsonl")
-    notebook.ask("Go on.", new=True)
+    cassette_command(notebook, "replay talk.jsonl")
+    notebook.ask("Continue.", new=True)
     assert "reconstructed request: a cassette answered" in notebook.jp("request")
 
 
@@ -183,24 +193,28 @@ PAIRS = [
 
 @pytest.mark.parametrize(("protocol", "how"), PAIRS)
 def test_replay_leaves_the_same_record(
-    folder: Path, protocol: str, how: str, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    protocol: str,
+    how: str,
+    cassette_command: CassetteCommand,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(KEYS[protocol], KEY)
     replies = [replace(each, finish=_limit(protocol, each)) for each in REPLIES[how]]
     ends = []
     with LoopbackServer([*replies, Reply(text="Bye.")], strict=False) as server:
         recording = with_model(folder, protocol, server.url)
-        said(recording, "record talk.jsonl")
+        cassette_command(recording, "record talk.jsonl")
         ends.append(_asked(recording, "How will it be?"))
         ends.append(_asked(recording, "Bye."))
         recorded = entries(recording)
         recording.session.close()
     monkeypatch.delenv(KEYS[protocol])
     replaying = with_model(folder, protocol, "http://127.0.0.1:9")
-    said(replaying, "replay talk.jsonl")
+    cassette_command(replaying, "replay talk.jsonl")
     assert [_asked(replaying, "How will it be?"), _asked(replaying, "Bye.")] == ends
     assert entries(replaying) == recorded
-    assert "Not used" not in said(replaying)
+    assert "Not used" not in cassette_command(replaying)
     replaying.session.close()
 
 
@@ -217,12 +231,12 @@ def _asked(notebook: Notebook, text: str) -> str:
 
 
 def test_answer_that_cannot_be_written_to_the_cassette_stays_in_the_record(
-    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cassette_command: CassetteCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
     with LoopbackServer(["Sunny."]) as server:
         notebook = with_model(folder, "openai", server.url)
-        said(notebook, "record file/talk.jsonl")
+        cassette_command(notebook, "record file/talk.jsonl")
         (folder / "file").write_text("")  # where its folder would be
         with pytest.raises(StorageError, match=r"file/talk.jsonl cannot be written"):
             notebook.ask("How will it be?")
@@ -231,33 +245,33 @@ def test_answer_that_cannot_be_written_to_the_cassette_stays_in_the_record(
 
 
 def test_recording_without_a_key_leaves_the_cassette_unchanged(
-    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cassette_command: CassetteCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["anthropic"], KEY)
     with LoopbackServer(["Sunny."]) as server:
         notebook = with_model(folder, "anthropic", server.url)
-        said(notebook, "record talk.jsonl")
+        cassette_command(notebook, "record talk.jsonl")
         notebook.ask("How will it be?")
         notebook.session.close()
     before = (folder / "talk.jsonl").read_bytes()
     monkeypatch.delenv(KEYS["anthropic"])
     (folder / ".jp" / "config.toml").write_text('[assistant.model]\nid = "anthropic/m"\n')
     again = Notebook(folder)
-    said(again, "record talk.jsonl")
+    cassette_command(again, "record talk.jsonl")
     with pytest.raises(ProviderError, match="needs a key"):
         again.ask("How will it be?")
     assert (folder / "talk.jsonl").read_bytes() == before
-    assert "are recorded on talk.jsonl: 0 exchanges so far" in said(again)
+    assert "are recorded on talk.jsonl: 0 exchanges so far" in cassette_command(again)
     again.session.close()
 
 
 def test_cassette_does_not_contain_addresses_of_servers(
-    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cassette_command: CassetteCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
     with LoopbackServer([Reply(status=404), "Sunny."]) as server:
         notebook = with_model(folder, "openai", server.url)
-        said(notebook, "record talk.jsonl")
+        cassette_command(notebook, "record talk.jsonl")
         with pytest.raises(ProviderError, match=re.escape(server.url)):
             notebook.ask("How will it be?")
         notebook.ask("How will it be?")
@@ -268,32 +282,32 @@ def test_cassette_does_not_contain_addresses_of_servers(
 
 
 def test_command_overrides_environment_and_environment_the_file(
-    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cassette_command: CassetteCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (folder / ".jp" / "config.toml").open("a") as file:
         file.write('[providers.cassette]\nmode = "record"\npath = "file.jsonl"\n')
     notebook = Notebook(folder)
-    assert "recorded on file.jsonl" in said(notebook)
+    assert "recorded on file.jsonl" in cassette_command(notebook)
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "variable.jsonl")
-    assert "recorded on variable.jsonl" in said(notebook)
-    assert "recorded on said.jsonl" in said(notebook, "record said.jsonl")
+    assert "recorded on variable.jsonl" in cassette_command(notebook)
+    assert "recorded on said.jsonl" in cassette_command(notebook, "record said.jsonl")
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "off")
-    assert "recorded on said.jsonl" in said(notebook)
-    assert "No cassette is in use" in said(Notebook(folder))
-    notebook.ask("Go on.")
+    assert "recorded on said.jsonl" in cassette_command(notebook)
+    assert "No cassette is in use" in cassette_command(Notebook(folder))
+    notebook.ask("Continue.")
     assert (folder / "said.jsonl").exists()
     assert "cassette" not in str(notebook.session.document.conversation.base_config)
     notebook.session.close()
 
 
 def test_summary_is_recorded_and_replayed(
-    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cassette_command: CassetteCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
     replies = ["One.", "Two.", "Three.", "All of it in short.", "Four."]
     with LoopbackServer(replies) as server:
         recording = with_model(folder, "openai", server.url)
-        said(recording, "record talk.jsonl")
+        cassette_command(recording, "record talk.jsonl")
         _summed_up(recording)
         recorded = entries(recording)
         assert len(server.requests) == 5
@@ -301,7 +315,7 @@ def test_summary_is_recorded_and_replayed(
     assert "All of it in short." in str(recorded)
     monkeypatch.delenv(KEYS["openai"])
     replaying = with_model(folder, "openai", "http://127.0.0.1:9")
-    said(replaying, "replay talk.jsonl")
+    cassette_command(replaying, "replay talk.jsonl")
     _summed_up(replaying)
     assert entries(replaying) == recorded
     replaying.session.close()

@@ -133,7 +133,7 @@ def test_model_summarizes_the_original_turns(notebook: Notebook, provider: str) 
         shown = notebook.jp("compact -s --keep-first 0 --keep-last 0")
         notebook.ask("Look 3.")
         notebook.jp("compact -s --keep-first 0 --keep-last 0")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert SUMMARY in shown
     first, second = server.requests[4], server.requests[7]
     for asked, looked in ((first, 2), (second, 3)):
@@ -159,7 +159,7 @@ def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
         notebook.jp("compact -t omit --keep-first 0 --keep-last 0")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert "call-" not in sent(server.requests[-1])
     assert "Answer 2." in sent(server.requests[-1])
 
@@ -188,7 +188,7 @@ def test_compacted_failed_turns_are_accepted_by_servers(
         notebook.ask("Look 3.")
         notebook.ask("Look 4.")
         notebook.jp(f"compact {line}")
-        notebook.ask("Go on.")  # the server refuses what a real one would
+        notebook.ask("Continue.")  # the server refuses what a real one would
     assert len(compactions(notebook)) == 1
     assert "Look 4." in sent(server.requests[-1])
 
@@ -206,7 +206,7 @@ def test_failed_summary_changes_nothing(notebook: Notebook, provider: str, reply
         notebook.ask("Look 2.")
         with pytest.raises(ProviderError):
             notebook.jp("compact -s --keep-first 0")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert compactions(notebook) == []
     assert sent(server.requests[-1]).count(LONG) == 2
 
@@ -232,7 +232,7 @@ def test_summary_with_another_model_and_custom_instructions(notebook: Notebook) 
         assert asked.body["temperature"] == 0.5
         assert "Be brief." in json.dumps(asked.body["system"])
         assert "It is for Ada." in sent(asked)
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
         assert server.requests[-1].body["model"] == "m"
 
 
@@ -260,11 +260,11 @@ def test_rules_of_one_step_are_undone_together(
         notebook.ask("Look 2.")
         notebook.jp("compact")
         assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(0, 0), (1, 1)]
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
         notebook.jp("compact --undo")
         assert "turn 0 is sent without reasoning, turn 1 is sent" in capsys.readouterr().out
         assert compactions(notebook) == []
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert [sent(request).count(LONG) for request in server.requests[-2:]] == [1, 2]
 
 
@@ -289,7 +289,7 @@ def test_wrong_line_is_refused(notebook: Notebook) -> None:
         "--to 1 --keep-last 1": "Use `--to` or `--keep-last`, not both",
         "-t everything": "expected one of strip",
         "-m openai/m": "Add `--summarize`",
-        "-s -m nobody/m": "unknown provider 'nobody'",
+        "-s -m nonesuch/m": "unknown provider 'nonesuch'",
         "--undo -s": "can be combined with `--dry-run` only",
         "3": "Unrecognized arguments: 3",
     }.items():
@@ -333,9 +333,9 @@ def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
             notebook.ask("Draw.")
             notebook.ask("And?")
             notebook.jp("compact -s --keep-first 0")
-            notebook.ask("Go on.")
+            notebook.ask("Continue.")
             notebook.jp("compact --undo")
-            notebook.ask("Go on.")
+            notebook.ask("Continue.")
     finally:
         REGISTRY.remove("draw")
     pictures = ['"image' in sent(request) for request in server.requests]
@@ -351,12 +351,12 @@ def test_branches_have_the_compactions_of_their_turns(notebook: Notebook, provid
             notebook.ask(f"Look {number}.")
         notebook.jp("compact --keep-first 0")
         notebook.jp("fork 2")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
         notebook.jp("undo")
-        notebook.jp("fork 0")  # what was said of turns 0 and 1 is not said of turn 0
-        notebook.ask("Go on.")
+        notebook.jp("fork 0")  # the summary of turns 0 and 1 does not apply to turn 0
+        notebook.ask("Continue.")
         notebook.jp("new --keep-config")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert [sent(request).count(LONG) for request in server.requests[-3:]] == [1, 1, 0]
 
 
@@ -395,7 +395,7 @@ def test_settings_file_applies_to_one_compaction(notebook: Notebook) -> None:
         reach(notebook, server, "openai")
         notebook.ask("Look 1.")
         notebook.jp("compact -c heavy")
-        notebook.ask("Go on.")
+        notebook.ask("Continue.")
     assert "call-" not in sent(server.requests[-1])
     assert notebook.value("conversation.compaction.rules") == []
 
@@ -439,7 +439,7 @@ def test_failed_automatic_summary_does_not_lose_the_turn(notebook: Notebook, pro
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
         configure(notebook, "conversation.compaction.auto.max_turns=1")
-        assert notebook.ask("Go on.") == "Fine."
+        assert notebook.ask("Continue.") == "Fine."
     assert sent(server.requests[-1]).count(LONG) == 2
     assert compactions(notebook) == []
     assert "⚠ The conversation was not compacted" in "\n".join(notebook.shown)
@@ -454,9 +454,9 @@ def test_failed_automatic_summary_is_not_repeated_in_each_turn(notebook: Noteboo
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
         configure(notebook, "conversation.compaction.auto.max_tokens=1000")
-        assert [notebook.ask(text) for text in ("Go on.", "Go on.")] == ["A.", "B."]
+        assert [notebook.ask(text) for text in ("Continue.", "Continue.")] == ["A.", "B."]
         notebook.ask("Look 3.")  # now there is more than a tenth that is new
-        assert notebook.ask("Go on.") == "C."
+        assert notebook.ask("Continue.") == "C."
         assert len(server.requests) == len(replies)
     assert len(compactions(notebook)) == 1
 

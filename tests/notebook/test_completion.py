@@ -32,7 +32,7 @@ PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
 class KnownFacts:
     """A session with a little of everything."""
 
-    KEYS = {  # noqa: RUF012 - nobody changes it
+    KEYS = {  # noqa: RUF012 - never changed
         "conversation.tools": ["*", "fs_read", "a.b", 'it\'s "odd"'],
         "conversation.tools.fs_read.options": ["depth"],
         "conversation.labels": [],
@@ -83,7 +83,7 @@ FACTS: Facts = KnownFacts()
 
 
 def lines(before: str, facts: Facts = FACTS) -> list[str]:
-    """What `before` becomes with each of its completions."""
+    """Return `before` with each of its completions applied."""
     found = complete(before, facts)
     assert 0 <= found.start <= len(before)
     return [before[: found.start] + text for text in found.texts]
@@ -272,7 +272,7 @@ def test_completed_key_is_quoted_as_its_line_needs() -> None:
     assert parse_path(shlex.split(line)[2].removesuffix("."))[2] == 'it\'s "odd"'
     (quoted,) = lines('%jp config "conversation.tools[it')
     assert parse_path(shlex.split(quoted + '"')[2].removesuffix("."))[2] == 'it\'s "odd"'
-    assert lines("%jp config 'conversation.tools[it") == []  # no such quote can stand there
+    assert lines("%jp config 'conversation.tools[it") == []  # a quote is not possible there
     number, _ = lines("%jp config providers.llm.aliases.1")
     assert parse_path(shlex.split(number)[2])[3] == "1.50"
 
@@ -294,7 +294,7 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
         ("%%time\n%jp config as|", "%%time\n%jp config assistant."),
         ("\n%%jp -c as|\nHello.", "\n%%jp -c assistant.\nHello."),
         ("%%jp\nAbout {{ro|}} and more", "%%jp\nAbout {{rows}} and more"),
-        ("%%jp\n%jp config as|", None),  # the request says so
+        ("%%jp\n%jp config as|", None),  # this is text of the request
         ("x = 1\n%%jp -c as|", None),  # no magic
         ("%%jp\nAbout na|", None),
         ("print('{{na|", None),

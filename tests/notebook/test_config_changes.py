@@ -1,4 +1,4 @@
-"""Tools that change the configuration, in a real kernel: what a person sees, decides and keeps."""
+"""Tools that change the configuration, in a real kernel: forms, decisions, and the record."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def change_model(ctx: jp.ToolContext, target: str) -> jp.Outcome:
 CHANGED = "It was first and is scripted/second."
 SCRIPTS = {
     "first": calls(("change_model", {"target": "scripted/second"}))
-    + '[[replies]]\nwhen = "It stays: "\ntext = "The first goes on."\n',
-    "second": f'[[replies]]\nexpect = "{CHANGED}"\ntext = "The second goes on."\n'
+    + '[[replies]]\nwhen = "It stays: "\ntext = "The first continues."\n',
+    "second": f'[[replies]]\nexpect = "{CHANGED}"\ntext = "The second continues."\n'
     + '[[replies]]\ntext = "Still the second."\n' * 3,
     "other": '[[replies]]\ntext = "Another answers."\n',
     "google": calls(("change_model", {"target": "google/gemini-x"})),
@@ -111,9 +111,9 @@ def static(user: FrontEnd, request: str) -> Message:
     return {kind: "\n".join(part[kind] for part in parts) for kind in parts[0]}
 
 
-def goes_on(user: FrontEnd, cell: str = "another cell") -> str:
-    """What the next turn answers."""
-    request = user.start("%%jp\nGo on.", cell_id=cell)
+def answer_of_next_turn(user: FrontEnd, cell: str = "another cell") -> str:
+    """Return the answer of the next turn."""
+    request = user.start("%%jp\nContinue.", cell_id=cell)
     user.finish(request)
     assert error(user, request) is None, error(user, request)
     return str(static(user, request)["text/plain"])
@@ -124,7 +124,7 @@ def told(user: FrontEnd) -> Any:
 
 
 def deltas(user: FrontEnd) -> list[dict[str, Any]]:
-    """What tools changed, in the record."""
+    """Return the changes of tools in the record."""
     return [e for e in events(user) if "proposed_by" in e.get("metadata", {})]
 
 
@@ -139,7 +139,7 @@ def columns(row: str) -> list[str]:
 
 
 def model(user: FrontEnd) -> tuple[str, str]:
-    """The model in force, and what set it."""
+    """Return the current model, and its source."""
     row = run_command(user, "%jp config assistant.model.id").splitlines()[-1]
     _, in_force, set_by = columns(row)
     return "/".join(json.loads(in_force).values()), set_by
@@ -156,12 +156,12 @@ def test_tool_changes_the_model_within_a_turn(user: FrontEnd) -> None:
     assert shown["text/plain"].splitlines() == [
         f"✓ {CALL}",
         f"⟳ change_model: {CHANGE} — applied by you (form)",
-        "The second goes on.",  # it expects what the tool said in its request
+        "The second continues.",  # its script expects the tool's result in the request
     ]
     assert shown["text/markdown"].split("\n\n") == [
         f"✓ `{CALL}`",
         f"⟳ `change_model: {CHANGE}` — applied by you (form)",
-        "The second goes on.",
+        "The second continues.",
     ]
     assert contents(user) == [CHANGED]
     assert sum(entry["type"] == "turn_start" for entry in events(user)) == 1
@@ -197,13 +197,13 @@ def test_rejected_change_is_shown_in_the_cell_and_not_recorded(user: FrontEnd) -
         f"✓ {CALL}",
         f"⟳ change_model: {CHANGE} — rejected by you (form)",
         "Config delta rejected. Tool re-invoked.",
-        "The first goes on.",
+        "The first continues.",
     ]
     assert shown["text/markdown"].split("\n\n") == [
         f"✓ `{CALL}`",
         f"⟳ `change_model: {CHANGE}` — rejected by you (form)",
         "*Config delta rejected. Tool re-invoked.*",
-        "The first goes on.",
+        "The first continues.",
     ]
     assert told(user) == ["user_rejected"]
     assert contents(user) == ["It stays: user_rejected."]
@@ -218,7 +218,7 @@ def test_unattended_change_is_not_applied_and_the_turn_continues(user: FrontEnd)
     call, change, notice, answer = static(user, request)["text/plain"].splitlines()
     assert call == f"✓ {CALL}"
     assert change.startswith(f"⟳ change_model: {CHANGE} — not applied: the front end ")
-    assert (notice, answer) == ("Change not applied, tool re-invoked.", "The first goes on.")
+    assert (notice, answer) == ("Change not applied, tool re-invoked.", "The first continues.")
     assert told(user) == ["confirmation_unavailable"]
     assert deltas(user) == []
     assert not user.models
@@ -243,7 +243,7 @@ def test_question_about_a_change_on_stdin(user: FrontEnd, keys: list[str]) -> No
     verdict = f"{'applied' if applied else 'rejected'} by you (stdin)"
     shown = static(user, request)["text/plain"].splitlines()
     assert shown[1] == f"⟳ change_model: {CHANGE} — {verdict}"
-    assert shown[-1] == f"The {'second' if applied else 'first'} goes on."
+    assert shown[-1] == f"The {'second' if applied else 'first'} continues."
     assert told(user) == ([] if applied else ["user_rejected"])
     assert len(deltas(user)) == applied
 
@@ -265,7 +265,7 @@ def test_change_is_asked_again_after_an_interrupt_of_the_form(user: FrontEnd) ->
     shown = static(user, request)["text/plain"].splitlines()
     assert shown[1:] == [
         f"⟳ change_model: {CHANGE} — applied by you (form)",
-        "The second goes on.",
+        "The second continues.",
     ]
     assert len(deltas(user)) == 1
 
@@ -302,19 +302,19 @@ def test_unavailable_model_ends_the_turn_and_another_setting_fixes_it(
     assert events(user)[-1]["delta"]["assistant"]["model"]["id"]["provider"] == "google"
     assert model(user) == ("google/gemini-x", BY_TOOL)
     user.run("%jp config assistant.model.id=scripted/other", cell_id=None)
-    assert goes_on(user) == "Another answers."
+    assert answer_of_next_turn(user) == "Another answers."
     assert len(deltas(user)) == 1
 
 
 @pytest.mark.req("R078-138")
 def test_change_is_kept_when_a_later_turn_is_undone(user: FrontEnd) -> None:
     decided(user, "Apply changes")
-    assert goes_on(user) == "Still the second."
+    assert answer_of_next_turn(user) == "Still the second."
     user.run("%jp undo", cell_id=None)
     assert value(user, "len(jp.conversation().turns)") == 1
     assert len(deltas(user)) == 1
     assert model(user) == ("scripted/second", BY_TOOL)
-    assert goes_on(user, "a third cell") == "Still the second."
+    assert answer_of_next_turn(user, "a third cell") == "Still the second."
 
 
 @pytest.mark.req("R078-138")

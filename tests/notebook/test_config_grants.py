@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def load() -> Iterator[Callable[[], Session]]:
-    """What `%load_ext` does, without a kernel."""
+    """Load the extension without a kernel."""
     made: list[Session] = []
 
     def load() -> Session:
@@ -111,7 +111,7 @@ def test_rule_that_matches_nothing_is_reported_once(
         "tool 'x': access.config path 'usr.name' does not exist in the configuration, so the "
         "rule never matches"
     )
-    assert session.settings.warnings() == [notice]  # which is what a restored one says
+    assert session.settings.warnings() == [notice]  # as a restored conversation reports it
     session.notices.clear()
     session.conversations.new()
     assert session.notices == []

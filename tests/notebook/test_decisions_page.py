@@ -38,7 +38,7 @@ print("drawn", answer)"""
 END = '[[replies]]\ntext = "That is all."\n'
 SCRIPTS = {
     "weak": calls(("change_model", {}))
-    + '[[replies]]\nwhen = "user_rejected"\ntext = "I go on myself."\n',
+    + '[[replies]]\nwhen = "user_rejected"\ntext = "I continue myself."\n',
     "strong": '[[replies]]\nexpect = "The model was changed."\ntext = "The strong one here."\n'
     + '[[replies]]\ntext = "Still the strong one."\n',
     "evil": calls(("rename", {})) + '[[replies]]\ntext = "The end."\n',
@@ -178,7 +178,7 @@ def test_change_is_rejected_or_applied_and_the_turn_continues_with_the_other_mod
     last_turn(page, *ASKED)
     assert_nothing_is_kept(page)
     click(page, "Reject changes")
-    text = page.output_text(1, contains="I go on myself.")
+    text = page.output_text(1, contains="I continue myself.")
     assert f"⟳ {CHANGE} — rejected by you (form)" in text
     *_, response, _ = last_turn(page, *REJECTED)
     assert response["content"] == "The model was kept: user_rejected."

@@ -1,4 +1,4 @@
-"""What was printed is sent before anything else is shown; where nothing was, nobody waits."""
+"""Printed text is sent before other output; without printed text, nothing waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Publishing(kernels.IOPubThread):  # type: ignore[misc]
 
     Attributes:
         asked: How often it was asked to do something.
-        texts: What was sent.
+        texts: The sent texts.
     """
 
     def __init__(self) -> None:

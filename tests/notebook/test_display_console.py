@@ -1,4 +1,4 @@
-"""In consoles, where no display is updated, a turn is printed as it comes."""
+"""Turns in a console, which cannot update a display: text is printed as it arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn shows while a form has its output."""
+"""Display of a turn while a form uses its output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_text_above_a_form_is_updated_less_often_the_longer_it_is(
 
 
 class Showing:
-    """Stands in for `ToolOutput`: every tool shows something."""
+    """Replaces `ToolOutput`: every tool has output."""
 
     watches = False
     function_has_image = False
@@ -89,7 +89,7 @@ class Showing:
 
 
 class Watched:
-    """A display on a clock of its own that updates whenever it is due.
+    """A display with a manual clock that updates whenever it is due.
 
     Attributes:
         rendered: Characters of text that were made safe to show.
@@ -134,14 +134,14 @@ def ends(call_id: str) -> ToolEnds:
     return ToolEnds(call_id, "t", "", is_error=False, seconds=0.0, hidden=False)
 
 
-def words(count: int) -> list[DisplayEvent]:
+def text_events(count: int) -> list[DisplayEvent]:
     return [ShowText("message", "x" * 100) for _ in range(count)]
 
 
 def of_long_parts(watched: Watched, deltas: int) -> int:
     """Two long texts with a tool in between that has shown something."""
-    watched.sees(*words(deltas // 2), EndOfText(), ToolBegins("c", "t", {}), ends("c"))
-    watched.sees(*words(deltas // 2))
+    watched.sees(*text_events(deltas // 2), EndOfText(), ToolBegins("c", "t", {}), ends("c"))
+    watched.sees(*text_events(deltas // 2))
     watched.display.finish()
     assert len(watched.outputs) == 2
     return watched.rendered + watched.sent
@@ -160,10 +160,12 @@ def test_finished_part_is_rendered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)
-    watched.sees(*words(1_000), EndOfText(), ToolBegins("c", "t", {}), ends("c"), *words(1))
+    watched.sees(
+        *text_events(1_000), EndOfText(), ToolBegins("c", "t", {}), ends("c"), *text_events(1)
+    )
     watched.display._update()
     before = watched.rendered
-    watched.sees(*words(20))
+    watched.sees(*text_events(20))
     watched.now += 100
     watched.display._update()
     assert watched.rendered - before < 100 * 100
@@ -208,7 +210,7 @@ def test_text_discarded_after_a_finished_part_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)
-    watched.sees(ToolBegins("a", "t", {}), ends("a"), *words(1), DiscardText())
+    watched.sees(ToolBegins("a", "t", {}), ends("a"), *text_events(1), DiscardText())
     watched.sees(ShowText("message", "instead"))
     watched.now += 100
     watched.display._update()

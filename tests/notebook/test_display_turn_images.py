@@ -1,4 +1,4 @@
-"""Where the images of results stand among what else a turn shows, watched and with nobody there."""
+"""Position of result images among the outputs of a turn, in live and headless runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CellOutput:
 
 
 class Tools:
-    """Stands in for `ToolOutput`: a function prints, or shows a figure, if told so."""
+    """Replaces `ToolOutput`: functions print or show a figure on request."""
 
     watches = False
     function_has_image = False
@@ -91,7 +91,7 @@ class Tools:
 
 
 class Turn:
-    """A turn in a cell, updated after each event if somebody watches."""
+    """A turn in a cell, updated after each event if it is live."""
 
     def __init__(self, *, live: bool, transcript: Transcript | None = None) -> None:
         self.cell, self.live = CellOutput(), live
@@ -126,7 +126,7 @@ def ends(call: str, *images: Image, hidden: bool = False) -> ToolEnds:
     return ToolEnds(call, call, "", is_error=False, seconds=0.0, hidden=hidden, images=images)
 
 
-def said(text: str) -> ShowText:
+def shown_text(text: str) -> ShowText:
     return ShowText("message", text)
 
 
@@ -136,9 +136,9 @@ both = pytest.mark.parametrize("live", [True, False])
 @both
 def test_images_are_below_the_calls_of_their_batch_and_above_the_next_text(live: bool) -> None:
     turn = Turn(live=live)
-    turn.sees(said("Look."), begins("a"), begins("b"), ends("a", ONE))
+    turn.sees(shown_text("Look."), begins("a"), begins("b"), ends("a", ONE))
     assert "<one>" not in turn.cell.texts  # the line of the other call still changes
-    turn.sees(ends("b", TWO), said("Seen."))
+    turn.sees(ends("b", TWO), shown_text("Seen."))
     lines = "Look.\n✓ a() · 1 image\n✓ b() · 1 image"
     assert turn.end() == [lines, "<one>", "<two>", "Seen."]
 
@@ -154,7 +154,7 @@ def test_images_are_below_the_prints_of_the_function(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a"))
     turn.runs("a", "(printed)")
-    turn.sees(ends("a", ONE), said("Seen."))
+    turn.sees(ends("a", ONE), shown_text("Seen."))
     assert turn.end() == ["✓ a() · 1 image", "(printed)", "<one>", "Seen."]
 
 
@@ -166,7 +166,7 @@ def test_status_line_moves_below_an_image(live: bool) -> None:
     if live:
         turn.display._outputs.show_all(status="(waits)", queue_line="", tools_run=False)
     turn.sees(ends("a", ONE, TWO))
-    turn.sees(said("Seen."))
+    turn.sees(shown_text("Seen."))
     assert turn.end() == ["✓ a() · 2 images", "(printed)", "<one>", "<two>", "Seen."]
 
 
@@ -184,10 +184,10 @@ def test_images_are_not_repeated_after_a_function_that_showed_one(live: bool) ->
 @both
 def test_images_of_hidden_calls_are_not_shown(live: bool) -> None:
     turn = Turn(live=live)
-    turn.sees(begins("a", hidden=True), ends("a", ONE, hidden=True), said("Seen."))
+    turn.sees(begins("a", hidden=True), ends("a", ONE, hidden=True), shown_text("Seen."))
     assert turn.end() == ["Seen."]
     silent = Turn(live=live, transcript=Transcript(show_tools=False))
-    silent.sees(begins("a"), ends("a", ONE), said("Seen."))
+    silent.sees(begins("a"), ends("a", ONE), shown_text("Seen."))
     assert silent.end() == ["Seen."]
 
 

@@ -1,4 +1,4 @@
-"""Requests that got no answer, through the magics and over HTTP: what goes out afterwards."""
+"""Failed requests through the magics and over HTTP, and the requests after them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fail(session: Session, line: str, text: str) -> None:
 
 
 def questions(request: Received) -> list[str]:
-    """What the user says in a request, in order."""
+    """Return the user messages of a request, in order."""
     found: list[str] = []
     for message in request.body["messages"]:
         if message["role"] == "user":

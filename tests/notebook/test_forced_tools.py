@@ -1,4 +1,4 @@
-"""`%%jp -u` and `-U`, and `assistant.tool_choice`: what the first request of a turn demands."""
+"""`%%jp -u` and `-U`, and `assistant.tool_choice`: the tool choice of a turn's first request."""
 
 from __future__ import annotations
 

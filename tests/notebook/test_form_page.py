@@ -48,7 +48,7 @@ def work(ctx: jp.ToolContext) -> jp.Outcome:
         each.update(1)
         each.refresh()
     bar.value = 2
-    return jp.NeedsInput(jp.Question.boolean("on", "Go on?"))
+    return jp.NeedsInput(jp.Question.boolean("on", "Continue?"))
 """
 SHOWN = ".jp-RenderedMarkdown:has(h1)"
 
@@ -95,7 +95,7 @@ def test_answer_figure_and_progress_are_shown_above_the_form_and_after_a_reload(
     opened: Opened,
 ) -> None:
     page = asked(opened, "advice")
-    page.form().get_by_text("Go on?").wait_for()
+    page.form().get_by_text("Continue?").wait_for()
     for words in ("notebook:", "text:"):
         page.cell(1).get_by_text(words).first.wait_for()
     page.page.wait_for_function(

@@ -121,7 +121,7 @@ def add(record, *entries, add=TurnRecord.add, **more):
     held("the commit")
     add(record, *entries, **more)
     if (GATES / "nothing is after the commit").exists():
-        os.kill(os.getpid(), signal.SIGKILL)  # before anybody was told of it
+        os.kill(os.getpid(), signal.SIGKILL)  # before the page receives it
     held("what is after the commit")
 
 TurnRecord.add = add
@@ -130,7 +130,7 @@ TurnRecord.add = add
 NAMES = ("settle", "rename", "look", "last")
 WORDS = " ".join(f"word{number}" for number in range(8))
 BATCH = ", ".join(f'{{ name = "{name}" }}' for name in NAMES)
-ENDLESS = f'[[replies]]\ntext = "{"going on " * 1000}"\nchunk_ms = 50\n'
+ENDLESS = f'[[replies]]\ntext = "{"continuing " * 1000}"\nchunk_ms = 50\n'
 SCRIPTS = {
     "batch": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 30\ntool_calls = [{BATCH}]\n{ENDLESS}',
     "waiting": calls(("measure", {}), ("deploy", {})) + '[[replies]]\ntext = "Both done."\n',
@@ -287,7 +287,7 @@ class Kernels:
         self._ahead = self._start()
 
     def open(self, view: View) -> Notebook:
-        """Open the notebook of `view` on a kernel of its own."""
+        """Open the notebook of `view` with a new kernel."""
         manager, self._ahead = self._ahead, self._start()
         client = manager.blocking_client()
         client.start_channels(hb=False)  # that of a dead kernel takes half a second to stop
@@ -322,7 +322,7 @@ Step = Callable[[Notebook], None]
 
 
 def the_model_answers(notebook: Notebook) -> None:
-    notebook.start("%%jp -n -m scripted/batch\nGo on.")
+    notebook.start("%%jp -n -m scripted/batch\nContinue.")
     notebook.shows("word1")
 
 
@@ -371,7 +371,7 @@ def the_page_has_the_commit(notebook: Notebook) -> None:
 
 def the_model_is_asked_again(notebook: Notebook) -> None:
     notebook.open("what is after the commit")
-    notebook.shows("going on")
+    notebook.shows("continuing")
 
 
 BEFORE: list[Step] = [
@@ -447,7 +447,7 @@ def assert_in_the_journal_alone(folder: Path, value: str, *, if_at_all: bool) ->
 
 
 def assert_only_shown(notebook: Notebook) -> None:
-    """Beside the record, what was proposed is in nothing but outputs and forms."""
+    """Check that proposed values are only in the record, outputs, and forms."""
     for message in notebook.messages:
         kind, content = message["header"]["msg_type"], message["content"]
         if kind in ("comm_open", "comm_msg", "comm_close"):
@@ -527,7 +527,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     )
 
 
-# --- with nobody there ---------------------------------------------------------------------------
+# --- headless ------------------------------------------------------------------------------------
 
 
 def running(folder: Path) -> subprocess.Popen[bytes]:
@@ -535,7 +535,7 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
     folder.mkdir()
     environment, path = prepared(folder), folder / "work" / "a.ipynb"
     tools = TOOLS.format(parts=PROVISIONAL.split("-"), gates=str(folder / "gates"))
-    cells = ["%load_ext jp_nb", tools, HOOK, "%%jp -m scripted/headless\nGo on."]
+    cells = ["%load_ext jp_nb", tools, HOOK, "%%jp -m scripted/headless\nContinue."]
     write_cells(path, *cells)
     (folder / "gates" / "settle").touch()
     return subprocess.Popen(
@@ -572,7 +572,7 @@ def test_run_whose_kernel_is_killed_writes_only_what_was_committed(
 
 
 def written(folder: Path) -> list[Any]:
-    """What tools changed, in the record that a run left; there is nothing of it anywhere else."""
+    """Return the changes of tools in the record of a killed run, their only place."""
     path = folder / "work" / "a.ipynb"
     notebook = nbformat.read(path, as_version=4)
     record = notebook.metadata.pop("jp")

@@ -22,7 +22,7 @@ from jp_nb.values.base import ValueBudget
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""
 MOST = 64
-"""What is linear takes 16 times as long for it, what is quadratic 256 times."""
+"""Linear work takes 16 times as long for it, quadratic work 256 times."""
 
 HOSTILE: dict[str, Callable[[int], str]] = {
     "fences": lambda n: "```\n" * (n // 4),

@@ -162,17 +162,17 @@ def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: A
     """Start a turn and wait until all of `seen` was shown or printed."""
     request = start(user, script, options, **fields)
     for text in seen.split(", "):
-        user.wait(partial(says, text))
+        user.wait(partial(message_contains, text))
     return request
 
 
-def says(text: str, message: Message) -> bool:
+def message_contains(text: str, message: Message) -> bool:
     content = message["content"]
     return text in str(content.get("data", "")) + content.get("text", "")
 
 
 def labels(user: FrontEnd) -> list[str]:
-    """What is on all buttons so far."""
+    """Return the labels of all buttons so far."""
     buttons = (m for m in user.models.values() if m.get("_model_name") == "ButtonModel")
     return [str(button["description"]) for button in buttons]
 
@@ -223,7 +223,7 @@ def test_reply_is_sent_to_the_model(user: FrontEnd) -> None:
     assert answer == "Understood."
     assert static(user, request) == f"{partial}\n> Shorter!\nUnderstood."
     asked = [e["content"] for e in events(user) if e["type"] == "chat_request"]
-    assert asked == ["Go on.", "Shorter!"]
+    assert asked == ["Continue.", "Shorter!"]
 
 
 @pytest.mark.kernel
@@ -337,7 +337,7 @@ def test_restart_runs_only_calls_without_a_result(user: FrontEnd, folder: Path) 
     user.click("Run these 2 calls again")
     user.finish(request)
     printed = user.printed(request)
-    assert "hold begins" in printed  # for the second time: what came before is forgotten
+    assert "hold begins" in printed  # for the second time: earlier output was discarded
     assert "looking" not in printed
     assert contents(user) == ["Delft is fine", "waited", "held"]
 
@@ -425,7 +425,7 @@ def test_stop_ends_a_command_and_its_child_processes(user: FrontEnd, folder: Pat
     assert_interrupted(user, request)
     assert contents(user) == [CANCELLED]
     _, alive = psutil.wait_procs(family, timeout=PATIENCE)
-    # Nobody may be there to bury an orphan.
+    # No process may reap an orphan.
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
@@ -447,7 +447,7 @@ def test_key_on_stdin_chooses_while_the_model_answers(user: FrontEnd) -> None:
     user.type("Shorter!")
     user.finish(request)
     assert error(user, request) is None
-    assert "Interrupted: the answer to “Go on.”\n" in user.printed(request)
+    assert "Interrupted: the answer to “Continue.”\n" in user.printed(request)
     assert "  s  End the turn and keep the answer so far\n" in user.printed(request)
     assert len(text_of(user)) == 2
 

@@ -45,7 +45,7 @@ def look() -> Iterator[None]:
 
 
 class Talk:
-    """A conversation with a server, whose configuration is `mine`, and what a stranger wrote."""
+    """A conversation with a server: configuration `mine`, and an untrusted record."""
 
     def __init__(self, mine: Any, theirs: Any = None) -> None:
         user = config_files.user_file()
@@ -62,7 +62,7 @@ class Talk:
             self.session.conversations.adopt_imported(Document.load(stored, clock=utc_now))
 
     def table(self) -> dict[str, str]:
-        """What `%jp tools` says of each tool."""
+        """Return the rows of `%jp tools` by tool."""
         self.shown.clear()
         run_subcommand(self.shell, self.session, "tools", "")
         rows = [re.split(r"\s{2,}", line.strip()) for line in self.shown[0].splitlines()]
@@ -178,7 +178,7 @@ def declared(mine: Any) -> Any:
     """`mine` with the command and the tool that has no source declared."""
     tools = mine.setdefault("conversation", {}).setdefault("tools", {})
     tools["shell"] = {**tools.get("shell", {}), "source": "local", "command": "sh -c true"}
-    tools["nothing"] = {**tools.get("nothing", {}), "summary": "Nothing is behind it."}
+    tools["nothing"] = {**tools.get("nothing", {}), "summary": "It has no function."}
     return json.loads(json.dumps(mine))
 
 

@@ -164,7 +164,7 @@ def wait_for_end(page: NotebookPage, kind: str, tool: str = "show") -> None:
 def assert_one_form(page: NotebookPage) -> None:
     """Assert that one form is in the page, and that it hears clicks."""
     page.form()
-    page.page.wait_for_timeout(300)  # a form that goes away does so with what is shown next
+    page.page.wait_for_timeout(300)  # a closed form disappears with the next output
     assert page.page.locator(FORM).count() == page.page.locator(LIVE).count() == 1
 
 
@@ -327,7 +327,7 @@ def test_after_run_all_the_form_is_in_view_below_the_request_or_a_part_of_the_an
 ) -> None:
     page = open_notebook(LOAD)
     found = run_all(page, lab, {"width": 800, "height": 600}, "I will deploy it.")
-    assert found["cell"] >= 0  # the request is in view, too
+    assert found["cell"] >= 0  # the request is in view
     assert found["below"] >= 0
     words = "\n\n".join(f"Paragraph {number} about the deployment." for number in range(40))
     found = run_all(page, lab, {"width": 1280, "height": 800}, words)

@@ -26,7 +26,7 @@ THREE = (
     'tool_calls = [{ name = "ask_user", arguments = '
     '{ question = "Ship it?", answer_type = "boolean" } }]\n'
     + question(question="Where to?", answer_type="select", options=["north", "south"])
-    + question(question="Any wishes?", answer_type="text")
+    + question(question="Any preferences?", answer_type="text")
     + '[[replies]]\nexpect = ["true", "south", "a *quiet* place"]\ntext = "Thank you."\n'
 )
 ONE = (
@@ -49,7 +49,7 @@ def ask(script: str) -> str:
 def assert_three_answers(page: NotebookPage) -> None:
     """The cell shows three questions with their answers, and no form."""
     text = page.output_text(1, contains="Thank you.")
-    for line in ("Ship it? → Yes", "Where to? → south", "Any wishes? → a *quiet* place"):
+    for line in ("Ship it? → Yes", "Where to? → south", "Any preferences? → a *quiet* place"):
         assert line in text
     assert page.page.locator(".jp-nb-form:visible").count() == 0
 
@@ -67,7 +67,7 @@ def test_questions_are_answered_with_the_mouse_and_saved_in_the_notebook(opened:
     form.get_by_text("south").click()
     form.get_by_role("button", name="Submit").click()
     form = page.form()
-    form.get_by_text("Any wishes?").wait_for()
+    form.get_by_text("Any preferences?").wait_for()
     form.locator("textarea").fill("a *quiet* place")
     form.get_by_role("button", name="Submit").click()
     assert_three_answers(page)
@@ -87,7 +87,7 @@ def test_questions_are_answered_with_the_keyboard(opened: Opened) -> None:
     keys(page, "Tab", "Enter")
     page.form().get_by_text("Where to?").wait_for()
     keys(page, "ArrowDown", "Enter")
-    page.form().get_by_text("Any wishes?").wait_for()
+    page.form().get_by_text("Any preferences?").wait_for()
     keys(page, *"a *quiet* place", "Control+Enter")
     assert_three_answers(page)
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 3

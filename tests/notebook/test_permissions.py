@@ -1,4 +1,4 @@
-"""Permission and delivery in a real kernel: what runs, what the model reads, what the cell says."""
+"""Permission and delivery in a real kernel: executed calls, the model's results, and outputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULT = "-c conversation.tools.send.run=unattended -c conversation.tools.send.r
 SKIPPED = "Tool skipped by user"
 
 Steps = list[tuple[str, str | None]]
-"""What is on a form, and the button that is clicked: `=text` submits a text, None closes it."""
+"""Labels of a form, and the button to click: `=text` submits a text, None closes it."""
 
 
 @pytest.fixture(scope="module")

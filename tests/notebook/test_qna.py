@@ -1,6 +1,6 @@
-"""`%jp qna`: what is shown of the questions that were answered, and to whom.
+"""`%jp qna`: the answered questions that it shows.
 
-Departures from the rows: a bare `%jp qna` lists (RCP-82); what the table cuts is whole with
+Departures from the rows: a bare `%jp qna` lists (RCP-82); a truncated answer is whole with
 `get ID`, in the record and in the log, not in another MIME type (RCP-27, RCP-28, RCP-83).
 """
 

@@ -35,7 +35,7 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 SCRIPTS = {
     "ask": calls(("ask", {"questions": json.dumps(QUESTIONS)}))
-    + '[[replies]]\ntext = "I go on."\n',
+    + '[[replies]]\ntext = "I continue."\n',
     "both": calls(("ask", {"questions": json.dumps(QUESTIONS)}), ("wait", {})),
 }
 ANSWER = "conversation.tools.ask.questions.{}.answer"
@@ -56,7 +56,7 @@ def user(kernel: FrontEnd) -> FrontEnd:
 # --- `ask` -------------------------------------------------------------------------------------
 
 
-def alone(user: FrontEnd, options: str = "") -> str:
+def run_alone(user: FrontEnd, options: str = "") -> str:
     """Have the model ask in a cell that takes no input."""
     request = start(user, "ask", options, allow_stdin=False)
     user.finish(request)
@@ -78,7 +78,7 @@ def test_ask_is_not_offered_when_unattended_and_no_widget_is_opened(user: FrontE
         x for x in shown(user, "%jp tools", allow_stdin=False).splitlines() if x.startswith("ask ")
     ]
     assert "missing: it needs a user, and no user is available" in row
-    request = alone(user)
+    request = run_alone(user)
     assert error(user, request) is None
     assert contents(user) == [UNAVAILABLE.format("ask")]
     opened = [m["content"] for m in user.messages if m["header"]["msg_type"] == "comm_open"]
@@ -88,7 +88,7 @@ def test_ask_is_not_offered_when_unattended_and_no_widget_is_opened(user: FrontE
 @pytest.mark.kernel
 @pytest.mark.req("HB-10", "RCP-24")
 def test_ask_uses_configured_answers_when_unattended(user: FrontEnd) -> None:
-    request = alone(user, f"-c {ANSWER.format('database')}=SQLite")
+    request = run_alone(user, f"-c {ANSWER.format('database')}=SQLite")
     assert error(user, request) is None
     assert contents(user) == [
         "Answers:\n"
@@ -107,13 +107,13 @@ def test_required_question_fails_when_unattended_and_strict_fails_the_cell(
     user: FrontEnd,
 ) -> None:
     options = f"-c '{ANSWER.format('parts')}:=[\"Page\"]'"
-    request = alone(user, options)
+    request = run_alone(user, options)
     assert error(user, request) is None
     [told] = contents(user)
     assert told.startswith("ask cannot run because no interactive terminal is available.")
     closed = [e for e in events(user) if e["type"] == "inquiry_response"]
     assert {e["reason"] for e in closed} == {"no_prompt_backend"}
-    failed = error(user, alone(user, f"{options} --strict"))
+    failed = error(user, run_alone(user, f"{options} --strict"))
     assert failed is not None
     assert failed["ename"] == "PromptUnavailable"
 
@@ -328,7 +328,7 @@ def test_configured_answer_that_does_not_fit_fails_the_cell_with_its_path(
 
 @pytest.mark.kernel
 def test_interrupt_ends_the_form_and_the_next_one_is_asked(trips: FrontEnd) -> None:
-    request = trips.start("jp.ask(Trip)\nprint('went on')")
+    request = trips.start("jp.ask(Trip)\nprint('continued')")
     trips.input_request()
     trips.type("Delft")
     trips.input_request()
@@ -336,7 +336,7 @@ def test_interrupt_ends_the_form_and_the_next_one_is_asked(trips: FrontEnd) -> N
     failed = error(trips, request)
     assert failed is not None
     assert failed["ename"] == "KeyboardInterrupt"
-    assert "went on" not in trips.printed(request)
+    assert "continued" not in trips.printed(request)
     trips.forget_input_requests()
     again = trips.start("trip = jp.ask(Trip)\nprint(repr(trip))")
     assert "city='Delft'" in fill_in(trips, again, "Delft", "2", "1", "", "s")

@@ -146,7 +146,7 @@ class Disturber:
         )
 
     def _answer(self) -> None:
-        """Answer each form, once, by the buttons it has: above it stands what was asked before."""
+        """Answer each form once. Buttons identify it, because earlier questions are above it."""
         for beacon in self._forms():
             self._answered.add(beacon)
             self._user.send(beacon, {"type": "rendered"})
@@ -186,7 +186,7 @@ class Disturber:
         again = [label for label in labels if label.endswith(" again")] if tools else []
         choices = weights | dict.fromkeys(again, MENU["again"])
         label = self._click(choices)
-        # The calls of an answer that does not go on are dropped.
+        # The calls of an interrupted response are dropped.
         self.dropped += not tools and label != "Continue"
 
     def _click(self, choices: Mapping[str, float]) -> str:
@@ -225,7 +225,7 @@ def test_interrupts_at_random_moments_of_batches(kernel: FrontEnd, seed: int) ->
     for _ in range(CYCLES + 1):
         user.messages.clear()
         user.models.clear()
-        request = user.start(f"%%jp -m scripted/stress{seed} {OPTIONS}\nGo on.")
+        request = user.start(f"%%jp -m scripted/stress{seed} {OPTIONS}\nContinue.")
         disturber.see_through(request, about)
         failure = error(user, request)
         assert failure is None or failure["ename"] == "KeyboardInterrupt", (about, failure)

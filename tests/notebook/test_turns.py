@@ -214,7 +214,7 @@ def test_prints_and_figures_of_tools_are_shown_in_the_cell(user: FrontEnd) -> No
 
 
 def order(user: FrontEnd, request: str) -> list[str]:
-    """The outputs of a turn as their text, or as what they are."""
+    """Return the outputs of a turn as text; other outputs unchanged."""
     return [
         "figure"
         if "image/png" in output.get("data", {})

@@ -1,7 +1,7 @@
 """Faults that the tests must notice: each changes one place, and names the tests that then fail.
 
 `python -m tests.seeded_faults` makes each fault in a copy of the project and runs its tests there.
-The faults of a room stand in `tests/seeded_faults/ROOM.toml`:
+The faults of a package are in `tests/seeded_faults/ROOM.toml`:
 
     [[fault]]
     breaks = "A declined call is reported to the model"
@@ -25,11 +25,11 @@ class Fault:
     """A fault that one change makes.
 
     Attributes:
-        room: Whose faults it is one of: the name of its file.
+        room: Package of the fault: the name of its file.
         breaks: The behavior that it breaks, in words.
         file: The changed file, from the root of the project.
         find: The code that is changed; it occurs once.
-        replace: What stands there with the fault.
+        replace: The faulty text.
         tests: The tests that fail then; one of them is enough.
     """
 

@@ -31,7 +31,7 @@ def copy_project(to: Path) -> None:
 
 
 def run_tests(root: Path, tests: Sequence[str]) -> tuple[int | None, str]:
-    """Run `tests` under `root`; return the exit code, None if they hung, and what was printed.
+    """Run `tests` under `root`. Return the exit code, or None after a time-out, and the output.
 
     Bytecode is not kept: a fault may leave size and second of a file as they were.
     """

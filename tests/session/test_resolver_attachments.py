@@ -182,15 +182,15 @@ def test_fix_can_be_pasted_for_any_file_name(kernel: FrontEnd) -> None:
     name = 'it\'s "$x" {a} #1.md'
     kernel.run(f"Path({name!r}).write_text('Delft is old')")
     both = " ".join(f"-a {shlex.quote(each)}" for each in (name, "it's*.md"))
-    kernel.finish(kernel.start(f"%%jp -n -m scripted/plain {both}\nGo on."))
+    kernel.finish(kernel.start(f"%%jp -n -m scripted/plain {both}\nContinue."))
     kernel.run(f"Path({name!r}).unlink()")
     for _ in range(2):
-        request = kernel.start("%%jp\nGo on.")
+        request = kernel.start("%%jp\nContinue.")
         kernel.finish(request)
         problem = error(kernel, request)
         assert problem is not None
         text = str(problem["evalue"])
         kernel.run(text[text.index("%jp config ") :].split("`")[0])
-    request = kernel.start("%%jp\nGo on.")
+    request = kernel.start("%%jp\nContinue.")
     kernel.finish(request)
     assert error(kernel, request) is None

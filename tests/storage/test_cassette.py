@@ -98,7 +98,7 @@ def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
 
 def message_after(after: JsonValue) -> str:
     """A cassette whose message has the id that it would have if `after` were a text."""
-    part = make_part("message", {"role": "user", "text": "Go on."}, str(after))
+    part = make_part("message", {"role": "user", "text": "Continue."}, str(after))
     line = compact_json({**part_line(part), "after": after})
     return f"{compact_json(HEADER)}\n{line}\n"
 

@@ -41,7 +41,7 @@ def toml(value: dict[str, Any]) -> str:
 
 def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
     """Start a cell that sends a request to `script`; return its message id."""
-    return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
+    return user.start(f"%%jp -n -m scripted/{script} {options}\nContinue.", **fields)
 
 
 def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:

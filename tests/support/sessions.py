@@ -154,7 +154,7 @@ class AskedNotebook(Notebook):
             f'[[replies]]\ntool_calls = [{{name = "{tool}", arguments = {{{given}}}}}]\n'
             '[[replies]]\ntext = "Settled."\n'
         )
-        turn: Turn = self.session.run_turn("Go on.", model=f"scripted/{name}")
+        turn: Turn = self.session.run_turn("Continue.", model=f"scripted/{name}")
         return turn.tool_calls[-1]
 
     def ask_user(self, question: str, end: PromptEnd | str | None, **more: Any) -> ToolCall:

@@ -1,4 +1,4 @@
-"""A kernel and its pages in this process: what the live store sends, a `View` answers at once.
+"""A kernel and its pages in this process: a `View` answers each message of the live store at once.
 
 Only the part of ipykernel that the store uses is imitated. The wiring to a real kernel is shown in
 the tests of the tier `kernel`.

@@ -1,4 +1,4 @@
-"""What is sent to a page, by what it said it has."""
+"""Delivery of the record to a page: only the parts that it does not report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def say(document: Document, *texts: str) -> None:
 
 
 def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:
-    """What a page gets that acknowledges each message."""
+    """Return the messages to a page that acknowledges each one."""
     got = []
     while message := delivery.next_message(now):
         got.append(message)
@@ -164,7 +164,7 @@ def test_number_of_pages_that_send_pieces_is_bounded() -> None:
 
 
 def appended(delivery: PageDelivery, document: Document, text: str, now: float) -> list[int]:
-    """The number of entries in each message that goes `now`, once `text` was said."""
+    """Append `text`; return the number of entries in each message that is sent at `now`."""
     say(document, text)
     delivery.changed(document)
     return [len(message["events"]) for message in deliver(delivery, now)]
@@ -204,7 +204,7 @@ def test_hurried_delivery_does_not_wait_for_the_next_batch(
     assert appended(delivery, document, "three", 10.0) == []
     delivery.skip_interval()
     deliver(delivery, 10.0)
-    delivery.skip_interval()  # with nothing to send: what comes next is not urgent
+    delivery.skip_interval()  # nothing is pending: the next change is not urgent
     assert appended(delivery, document, "four", 10.0) == []
 
 
@@ -430,7 +430,7 @@ def test_sent_head_is_that_of_the_last_change(delivery: PageDelivery, document: 
     delivery.changed(document)
     awaited = delivery.next_due
     delivery.changed(document)
-    assert delivery.next_due == awaited  # whoever waits for it need not be told again
+    assert delivery.next_due == awaited  # the waiting thread needs no new time
 
     document.extra["signature"] = "2:not told yet"
     document.conversation.head["title"] = "not told yet"

@@ -1,4 +1,4 @@
-"""The headless carrier: what is sent, as nbclient stores it, is what is read back."""
+"""The headless carrier: the record is read back from the form in which nbclient stores it."""
 
 from __future__ import annotations
 

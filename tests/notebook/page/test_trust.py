@@ -31,7 +31,7 @@ MINE: dict[str, JsonValue] = {"conversation": {"tools": {"rm": {"run": "unattend
 
 
 def trust_in(value: JsonValue, key: Path) -> Trust:
-    """What a new process makes of the stored record `value`."""
+    """Return a new process's view of the stored record `value`."""
     document = Document.load(json.loads(json.dumps(value)), clock=utc_now)
     return Trust(document, KeyFile(key), is_local=False)
 
