@@ -50,33 +50,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "CallOutcome": "jp_nb.agent.bench",
-    "ConfigRule": "jp_nb.config.tree.tools",
-    "AnswerError": "jp_nb.errors",
-    "ConfigError": "jp_nb.errors",
-    "JpNbError": "jp_nb.errors",
-    "PromptCancelled": "jp_nb.errors",
-    "PromptUnavailable": "jp_nb.errors",
-    "ProviderError": "jp_nb.errors",
-    "ReplayError": "jp_nb.errors",
-    "StorageError": "jp_nb.errors",
-    "ToolError": "jp_nb.errors",
-    "UsageError": "jp_nb.errors",
-    "Image": "jp_nb.images",
-    "Conversation": "jp_nb.record.turns",
-    "Turn": "jp_nb.record.turns",
-    "ToolContext": "jp_nb.tools.base",
-    "NeedsInput": "jp_nb.tools.outcome",
-    "Outcome": "jp_nb.tools.outcome",
-    "Success": "jp_nb.tools.outcome",
-    "remove_tool": "jp_nb.tools.python",
-    "tool": "jp_nb.tools.python",
-    "Question": "jp_nb.tools.question",
-    "Option": "jp_nb.tools.answer_types",
-    "describe": "jp_nb.values.describe",
-    "describer": "jp_nb.values.custom",
+_EXPORTS = {
+    "jp_nb.agent.bench": ("CallOutcome",),
+    "jp_nb.config.tree.tools": ("ConfigRule",),
+    "jp_nb.errors": (
+        *("AnswerError", "ConfigError", "JpNbError", "PromptCancelled", "PromptUnavailable"),
+        *("ProviderError", "ReplayError", "StorageError", "ToolError", "UsageError"),
+    ),
+    "jp_nb.images": ("Image",),
+    "jp_nb.record.turns": ("Conversation", "Turn"),
+    "jp_nb.tools.answer_types": ("Option",),
+    "jp_nb.tools.base": ("ToolContext",),
+    "jp_nb.tools.outcome": ("NeedsInput", "Outcome", "Success"),
+    "jp_nb.tools.python": ("remove_tool", "tool"),
+    "jp_nb.tools.question": ("Question",),
+    "jp_nb.values.custom": ("describer",),
+    "jp_nb.values.describe": ("describe",),
 }
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "AnswerError",
@@ -123,9 +114,9 @@ def __getattr__(name: str) -> Any:
     if name == "last":
         session = _current()
         return None if session is None else session.last_turn
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
@@ -340,12 +331,12 @@ def call(
     from jp_nb.errors import UsageError
 
     session = _loaded()
-    given = dict(arguments or {})
-    if twice := given.keys() & named.keys():
-        raise UsageError(f"given more than once: {', '.join(sorted(twice))}")
+    by_name = dict(arguments or {})
+    if repeated := by_name.keys() & named.keys():
+        raise UsageError(f"given more than once: {', '.join(sorted(repeated))}")
     with session.report_errors():
         tools = session.bench.tools()
-        return session.bench.call(tools, tools.find(tool), given | named)
+        return session.bench.call(tools, tools.find(tool), by_name | named)
 
 
 def tools() -> tuple[PythonTool, ...]:

@@ -13,9 +13,9 @@ from types import ModuleType
 import pytest
 
 import jp_nb
-from jp_nb import _HOMES
-from jp_nb.config.schema import list_field_paths
+from jp_nb import _MODULES
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
+from tests.support.setting_paths import list_field_paths
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -116,7 +116,7 @@ def test_code_refers_only_to_pages_decisions_and_files_that_exist() -> None:
 
 
 def test_docstring_examples_of_public_names_pass(subtests: pytest.Subtests) -> None:
-    for module in sorted({*_HOMES.values(), "jp_nb"}):
+    for module in sorted({*_MODULES.values(), "jp_nb"}):
         with subtests.test(module=module):
             assert doctest.testmod(importlib.import_module(module)).failed == 0
 

@@ -100,7 +100,9 @@ class Grants:
 
     def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
         """Return the rule that applies to `keys`, or None."""
-        return self._find_winner(_normalize(keys))
+        keys = _normalize(keys)
+        covering = [(path, rule) for path, rule in self._rules if _covers(path, keys)]
+        return max(reversed(covering), key=lambda row: len(row[0]), default=(None, None))[1]
 
     def may_read(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may read the whole value at `keys`."""
@@ -118,16 +120,12 @@ class Grants:
         """Return True if the user has to approve a change at `keys`."""
         return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
 
-    def _find_winner(self, keys: Sequence[str]) -> ConfigRule | None:
-        covering = [found for found in self._rules if _covers(found[0], keys)]
-        return max(reversed(covering), key=lambda found: len(found[0]), default=(None, None))[1]
-
     def _all_allow(self, keys: Sequence[str], allows: _Allows) -> bool:
         # Also the rules below: those of every entry, if `keys` end with the key `*` of a map.
         keys = _normalize(keys)
         paths = [path for path, _ in self._rules if _is_prefix_of_other(keys, path)]
         for place in {keys, *(_specialize(keys, path) for path in paths)}:
-            winner = self._find_winner(place)
+            winner = self.find_rule(place)
             if winner is None or not allows(winner, place):
                 return False
         return True

@@ -134,19 +134,6 @@ def parse_model_reference(text: str) -> ModelId | str:
 # --- all references of a configuration -------------------------------------------------------
 
 
-def list_model_references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
-    """Return each model in `config` with its path, except the aliases."""
-    references: list[tuple[str, ModelId | str]] = []
-
-    def collect(path: str, reference: Any) -> Any:
-        model = reference if isinstance(reference, str) else ModelId(**reference)
-        references.append((path, model))
-        return reference
-
-    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), collect)
-    return references
-
-
 def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
     """Return `partial` with models in place of known aliases.
 

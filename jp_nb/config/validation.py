@@ -8,7 +8,7 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -403,54 +403,40 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
         if not located:
             return result, problems
         problems += [problem for _, problem in located]
-        removed = _RemovedPlaces()
-        for keys, _ in located:
-            removed.add(ROOT, kept, keys)
-        kept = {} if removed.whole else removed.apply(ROOT, kept)
+        places = {_existing_part(ROOT, kept, keys) for keys, _ in located}
+        kept = {} if () in places else _remove_places(ROOT, kept, places)
 
 
-class _RemovedPlaces:
-    """Places to remove from a value, removed in one pass."""
+def _existing_part(node: SchemaNode | None, value: JsonValue, keys: Keys) -> Keys:
+    # A required field that is missing has keys, but only its table exists.
+    for number, key in enumerate(keys):
+        inner = value["value"] if is_wrapper(value, node) else value
+        if isinstance(inner, dict) and key in inner:
+            value = inner[key]
+        elif isinstance(inner, list) and key.isdecimal() and int(key) < len(inner):
+            value = inner[int(key)]
+        else:
+            return keys[:number]
+        node = node.child(key) if node is not None else None
+    return keys
 
-    def __init__(self) -> None:
-        self.whole = False
-        self._below: dict[str, _RemovedPlaces] = {}
 
-    def add(self, node: SchemaNode | None, value: JsonValue, keys: Sequence[str]) -> None:
-        """Add the place at `keys` in `value`, or the last existing one on the way."""
-        place: _RemovedPlaces = self
-        for key in keys:
-            inner = value["value"] if is_wrapper(value, node) else value
-            if isinstance(inner, dict) and key in inner:
-                value = inner[key]
-            elif isinstance(inner, list) and key.isdecimal() and int(key) < len(inner):
-                value = inner[int(key)]
-            else:
-                break
-            node = node.child(key) if node is not None else None
-            place = place._below.setdefault(key, _RemovedPlaces())
-        place.whole = True
-
-    def apply(self, node: SchemaNode | None, value: Any) -> Any:
-        """Return `value` without the places."""
-        if not self._below:
-            return value
-        if is_wrapper(value, node):
-            return {**value, "value": self.apply(node, value["value"])}
-        if isinstance(value, list):
-            kept = enumerate(value)
-            return [self._apply_below(node, str(i), x) for i, x in kept if not self._drops(str(i))]
-        items = value.items()
-        return {key: self._apply_below(node, key, x) for key, x in items if not self._drops(key)}
-
-    def _drops(self, key: str) -> bool:
-        return key in self._below and self._below[key].whole
-
-    def _apply_below(self, node: SchemaNode | None, key: str, value: Any) -> Any:
-        below = self._below.get(key)
-        if below is None:
-            return value
-        return below.apply(node.child(key) if node is not None else None, value)
+def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[Keys]) -> Any:
+    # Removes all places in one pass: a record may have thousands of invalid values.
+    if is_wrapper(value, node):
+        return {**value, "value": _remove_places(node, value["value"], places)}
+    below: dict[str, list[Keys]] = {}
+    for key, *rest in places:
+        below.setdefault(key, []).append(tuple(rest))
+    items = enumerate(value) if isinstance(value, list) else value.items()
+    kept = {
+        key: _remove_places(node.child(str(key)) if node is not None else None, item, rests)
+        if (rests := below.get(str(key)))
+        else item
+        for key, item in items
+        if () not in below.get(str(key), ())
+    }
+    return list(kept.values()) if isinstance(value, list) else kept
 
 
 def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:

@@ -33,7 +33,7 @@ from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
 from jp_nb.tools.templates import TemplateError, render
 from tests.agent.turn_bench import Bench, call, reply, say
-from tests.support.exact_blocks import SPELLED, blocks, object_of, text_of
+from tests.support.exact_blocks import SPELLED, blocks, parse_object, parse_text
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
@@ -97,14 +97,14 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 @example({"path": "a", "content": "x\n\n"})
 @example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
 def test_lines_of_an_object_spell_it_exactly(arguments: dict[str, JsonValue]) -> None:
-    assert same(object_of(format_object(arguments)), arguments)
+    assert same(parse_object(format_object(arguments)), arguments)
     for line in format_object(arguments):
         assert_all_is_seen(line.replace("⇥\t", ""))
 
 
 @given(texts)
 def test_lines_of_a_text_spell_it_exactly(text: str) -> None:
-    assert text_of(*spell_lines(text)) == text
+    assert parse_text(*spell_lines(text)) == text
 
 
 @given(texts)
@@ -227,8 +227,8 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[
 async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt, ran = await ran_with(arguments)
     [(caption, lines)] = prompt_text.exhibits(prompt)
-    assert (caption, same(object_of(lines), ran)) == ("Arguments", True)
-    assert same(object_of(on_stdin(prompt)["Arguments"]), ran)
+    assert (caption, same(parse_object(lines), ran)) == ("Arguments", True)
+    assert same(parse_object(on_stdin(prompt)["Arguments"]), ran)
 
 
 # --- commands ------------------------------------------------------------------------------------
@@ -287,12 +287,12 @@ async def test_shown_command_line_and_folder_are_the_executed_ones(tmp_path: Pat
             said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
             assert list(said) == ["Command line", "Folder", "Arguments"]
             line, cwd = (
-                text_of(count_in(caption), lines)
+                parse_text(count_in(caption), lines)
                 for caption, lines in (said["Command line"], said["Folder"])
             )
             assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
             assert cwd == place == str(folder)
-            assert object_of(said["Arguments"][1]) == {"word": word}
+            assert parse_object(said["Arguments"][1]) == {"word": word}
 
 
 @posix
@@ -445,7 +445,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     )
     await bench.run()
     [(caption, lines)] = prompt_text.exhibits(prompts[0])
-    assert text_of(count_in(caption), lines) == content
+    assert parse_text(count_in(caption), lines) == content
     assert bench.of(ToolCallResponse)[0].content == f"{content}!"
 
 

@@ -11,11 +11,11 @@ Case = tuple[str, Any, Any]
 TOOL = "conversation.tools.t"
 
 
-def _each(path: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
+def _cases(path: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
     return [(path, written, kept) for written, kept in pairs]
 
 
-def _same(path: str, *values: Any) -> list[Case]:
+def _same_cases(path: str, *values: Any) -> list[Case]:
     return [(path, value, value) for value in values]
 
 
@@ -47,16 +47,16 @@ _ENABLES = [
 _LABEL = {"apply_on": {"new": True, "fork": False}, "run": "ask"}
 
 CASES: list[Case] = [
-    *_same("inherit", True, False),
-    *_each("extends", [(["a.toml", {"path": "b", "strategy": "after"}],
+    *_same_cases("inherit", True, False),
+    *_cases("extends", [(["a.toml", {"path": "b", "strategy": "after"}],
                         [{"path": "a.toml", "strategy": "before"},
                          {"path": "b", "strategy": "after"}])]),
-    *_same("config_load_paths", ["config", "personas"]),
-    *_same("template.values", {"a": [1, {"b": None}], "c": "d"}),
-    *_each("assistant.model.id", _MODEL_IDS),
-    *_each("providers.llm.aliases", [({"a": w, "b": "a"}, {"a": k, "b": "a"})
+    *_same_cases("config_load_paths", ["config", "personas"]),
+    *_same_cases("template.values", {"a": [1, {"b": None}], "c": "d"}),
+    *_cases("assistant.model.id", _MODEL_IDS),
+    *_cases("providers.llm.aliases", [({"a": w, "b": "a"}, {"a": k, "b": "a"})
                                      for w, k in _MODEL_IDS]),
-    *_each("assistant.model.parameters.reasoning", [
+    *_cases("assistant.model.parameters.reasoning", [
         ("off", "off"),
         ("auto", "auto"),
         ("high", {"effort": "high", "exclude": False}),
@@ -68,25 +68,25 @@ CASES: list[Case] = [
         ({"exclude": True}, {"effort": "medium", "exclude": True}),
         ({}, {"effort": "medium", "exclude": False}),
     ]),
-    *_each("assistant.model.parameters.temperature", [(1, 1.0), (0.5, 0.5)]),
-    *_same("assistant.model.parameters.keep_alive", "5m", {"any": ["thing"]}),
-    *_each("assistant.system_prompt_sections", [
+    *_cases("assistant.model.parameters.temperature", [(1, 1.0), (0.5, 0.5)]),
+    *_same_cases("assistant.model.parameters.keep_alive", "5m", {"any": ["thing"]}),
+    *_cases("assistant.system_prompt_sections", [
         (["text"], [{"content": "text", "position": 0}]),
         ([{"content": "c", "tag": "t", "position": -1}],
          [{"content": "c", "tag": "t", "position": -1}]),
     ]),
-    *_each("assistant.instructions", [
+    *_cases("assistant.instructions", [
         ([{"examples": ["e", {"good": "g", "bad": "b"}]}],
          [{"position": 0, "items": [], "examples": ["e", {"good": "g", "bad": "b"}]}]),
     ]),
-    *_each("conversation.attachments", [
+    *_cases("conversation.attachments", [
         (["file://src/a.rs"], ["file://src/a.rs"]),
         (["https://host/a?b=c#d"], ["https://host/a?b=c#d"]),
         ([{"type": "file", "path": "a b.md"}], ["file://a%20b.md"]),
         ([{"kind": "cmd", "path": "rg", "params": {"args": ["TODO", "src"], "x": "&"}}],
          ["cmd://rg?args=TODO&args=src&x=%26"]),
     ]),
-    *_each("conversation.labels", [
+    *_cases("conversation.labels", [
         ({"a": "text"}, {"a": {"value": "text", **_LABEL}}),
         ({"value": {"value": "text", "run": "deny"}},
          {"value": {"value": "text", **_LABEL, "run": "deny"}}),
@@ -94,49 +94,49 @@ CASES: list[Case] = [
            {"a-1": {"value": {"cmd": kept}, "apply_on": {"new": True, "fork": True}, "run": "ask"}})
           for written, kept in _COMMANDS],
     ]),
-    *_same(f"{TOOL}.source", "builtin", "builtin.x", "local", "local.x", "mcp.s", "mcp.s.t",
+    *_same_cases(f"{TOOL}.source", "builtin", "builtin.x", "local", "local.x", "mcp.s", "mcp.s.t",
            "python", "python.f"),
-    *_each(f"{TOOL}.enable", _ENABLES),
-    *_each("conversation.tools.*.enable", _ENABLES),
-    *_each(f"{TOOL}.command", _COMMANDS),
-    *_same(f"{TOOL}.run", "ask", "unattended", "edit", "skip"),
-    *_same(f"{TOOL}.result", "ask", "unattended", "edit", "skip"),
-    *_same(f"{TOOL}.format", "ask", "unattended"),
-    *_each(f"{TOOL}.style.inline_results", [
+    *_cases(f"{TOOL}.enable", _ENABLES),
+    *_cases("conversation.tools.*.enable", _ENABLES),
+    *_cases(f"{TOOL}.command", _COMMANDS),
+    *_same_cases(f"{TOOL}.run", "ask", "unattended", "edit", "skip"),
+    *_same_cases(f"{TOOL}.result", "ask", "unattended", "edit", "skip"),
+    *_same_cases(f"{TOOL}.format", "ask", "unattended"),
+    *_cases(f"{TOOL}.style.inline_results", [
         (True, "full"), (False, "off"), ("full", "full"), ("off", "off"), (5, 5), ("5", 5),
         (0, "off"), ({"truncate": {"lines": 10}}, 10),
     ]),
-    *_each(f"{TOOL}.style.parameters", [
+    *_cases(f"{TOOL}.style.parameters", [
         ("json", "json"), ("function_call", "function_call"), ("off", "off"), (False, "off"),
         *_COMMANDS,
     ]),
-    *_each(f"{TOOL}.parameters.p", [
+    *_cases(f"{TOOL}.parameters.p", [
         ({"type": "array", "items": {"type": ["string", "null"]},
           "properties": {"deep": {"enum": [1, None]}}},
          {"type": "array", "required": False, "enum": [],
           "items": {"type": ["string", "null"], "required": False, "enum": [], "properties": {}},
           "properties": {"deep": {"required": False, "enum": [1, None], "properties": {}}}}),
     ]),
-    *_each(f"{TOOL}.questions.q.target", [
+    *_cases(f"{TOOL}.questions.q.target", [
         ("user", "user"), ("assistant", "assistant"), ({}, "assistant"),
         ({"name": "n", "model": {"id": "fast"}},
          {"name": "n", "system_prompt_sections": [], "instructions": [],
           "model": {"id": "fast", "parameters": {"stop_words": []}}}),
     ]),
-    *_same(f"{TOOL}.questions.q.answer", True, "text", {"a": [1]}),
-    *_each("conversation.tools.u.access.config", [
+    *_same_cases(f"{TOOL}.questions.q.answer", True, "text", {"a": [1]}),
+    *_cases("conversation.tools.u.access.config", [
         ([{"path": "assistant", "write": "insecure_allow"}],
          [{"path": "assistant", "read": False, "write": "insecure_allow", "delete": False,
            "apply": "ask"}]),
     ]),
-    *_each("style.reasoning.display", [
+    *_cases("style.reasoning.display", [
         ("full", "full"), ("hidden", "hidden"), ("static", "static"), (80, 80), ("80", 80),
         ("progress", "static"), ("timer", "static"), ("summary", "static"),
     ]),
-    *_each("prompt.notify", [(True, "on"), (False, "off"), ("on", "on"), ("off", "off")]),
-    *_same("providers.llm.openai.dialect", "responses", "chat"),
-    *_same("interrupt.streaming.action", "prompt", "continue", "stop", "abort", "reply"),
-    *_same("interrupt.tool_call.action", "prompt", "continue", "restart", "respond", "stop"),
+    *_cases("prompt.notify", [(True, "on"), (False, "off"), ("on", "on"), ("off", "off")]),
+    *_same_cases("providers.llm.openai.dialect", "responses", "chat"),
+    *_same_cases("interrupt.streaming.action", "prompt", "continue", "stop", "abort", "reply"),
+    *_same_cases("interrupt.tool_call.action", "prompt", "continue", "restart", "respond", "stop"),
 ]  # fmt: skip
 
 ANNOTATED: list[tuple[str, Any]] = [
@@ -154,7 +154,7 @@ ANNOTATED: list[tuple[str, Any]] = [
 ]
 """Values of one layer with merge strategies."""
 
-HALVES: list[tuple[str, Any]] = [
+INCOMPLETE: list[tuple[str, Any]] = [
     ("assistant.model.id", {"name": "x"}),
     ("assistant.model.id", {"provider": "openai"}),
     ("providers.llm.aliases", {"a": {"name": "x"}}),
@@ -168,7 +168,7 @@ HALVES: list[tuple[str, Any]] = [
 ]
 """Values that are valid in one layer, but not in a whole configuration."""
 
-LEFT: list[tuple[str, Any]] = [
+IGNORED: list[tuple[str, Any]] = [
     ("style.code", {"color": False, "file_link": "osc8"}),
     ("style.markdown.theme", "x"),
     ("editor", "vi"),
@@ -183,11 +183,11 @@ LEFT: list[tuple[str, Any]] = [
 ]
 
 
-def under(partial: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+def set_path(partial: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Return `partial` with `value` at `path`."""
     head, _, rest = path.partition(".")
     below = partial.get(head)
-    inner = under(below if isinstance(below, dict) else {}, rest, value) if rest else value
+    inner = set_path(below if isinstance(below, dict) else {}, rest, value) if rest else value
     return {**partial, head: inner}
 
 
@@ -202,7 +202,7 @@ _keys = st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True)
 _texts = st.sampled_from(
     ["user.name", "assistant.name", "assistant.system_prompt", f"{TOOL}.description"]
 )
-written = (
+settings = (
     st.sampled_from(CASES).map(lambda case: case[:2])
     | st.tuples(_texts, _free)
     | st.tuples(_keys.map(lambda key: f"conversation.tools.{key}.options"),
@@ -214,15 +214,15 @@ written = (
 def _build(parts: list[tuple[str, Any]]) -> dict[str, Any]:
     partial: dict[str, Any] = {}
     for path, value in parts:
-        partial = under(partial, path, value)
+        partial = set_path(partial, path, value)
     return partial
 
 
-wholes = st.lists(written, max_size=8).map(_build)
+plain_partials = st.lists(settings, max_size=8).map(_build)
 """Configurations without merge strategies."""
 
 partials = st.lists(
-    written | st.sampled_from(ANNOTATED) | st.sampled_from(HALVES) | st.sampled_from(LEFT),
+    settings | st.sampled_from(ANNOTATED) | st.sampled_from(INCOMPLETE) | st.sampled_from(IGNORED),
     max_size=8,
 ).map(_build)
 """Valid content of one layer."""

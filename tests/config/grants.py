@@ -13,14 +13,14 @@ def grants(*rules: ConfigRule) -> Grants:
     return Grants(rules)
 
 
-def allowed(found: Grants, path: str) -> str:
+def format_rights(found: Grants, path: str) -> str:
     """Return the initials of the rights at `path`: r(ead), w(rite), d(elete)."""
     keys = parse_path(path)
     can = {"r": found.may_read(keys), "w": found.may_write(keys), "d": found.may_unset(keys)}
     return "".join(letter for letter, yes in can.items() if yes)
 
 
-def not_acknowledged(path: str) -> str:
+def format_sensitive_problem(path: str) -> str:
     """Return the problem of a rule that grants `write = true` to a sensitive path."""
     return (
         f"tool 'X' grants write = true to path '{path}' which is a sensitive path. "

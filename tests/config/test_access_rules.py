@@ -27,7 +27,7 @@ from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.config_strategies import partials
-from tests.config.grants import RULES, allowed, grants, not_acknowledged
+from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
 
 # --- one rule --------------------------------------------------------------------------------
 
@@ -71,15 +71,19 @@ def test_read_write_and_delete_are_independent() -> None:
         (ConfigRule("user", delete=True), "d"),
         (ConfigRule("user", write=False, read=True, delete=True), "rd"),
     ]:
-        assert allowed(grants(rule), "user.name") == allowed(grants(rule), "user") == rights
+        assert (
+            format_rights(grants(rule), "user.name")
+            == format_rights(grants(rule), "user")
+            == rights
+        )
 
 
 @pytest.mark.req("R078-6", "R078-25")
 def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
     for path in sorted(AppConfig.model_fields):
         rule = ConfigRule(path, write="insecure_allow", read=True)
-        assert allowed(grants(rule), path) == "rw"
-        assert allowed(grants(), path) == ""
+        assert format_rights(grants(rule), path) == "rw"
+        assert format_rights(grants(), path) == ""
         assert grants().needs_approval(parse_path(path))
         assert grants().find_rule(parse_path(path)) is None
 
@@ -103,18 +107,18 @@ def test_example_of_the_design() -> None:
         ConfigRule("conversation.tools.toggle_tools.access"),
     ]
     for order in (rules, rules[::-1]):
-        assert allowed(Grants(order), "conversation.attachments") == "r"
-        assert allowed(Grants(order), "conversation.tools.fs_read_file") == "rw"
-        assert allowed(Grants(order), "conversation.tools.toggle_tools.access.config") == ""
-        assert allowed(Grants(order), "user.name") == ""
+        assert format_rights(Grants(order), "conversation.attachments") == "r"
+        assert format_rights(Grants(order), "conversation.tools.fs_read_file") == "rw"
+        assert format_rights(Grants(order), "conversation.tools.toggle_tools.access.config") == ""
+        assert format_rights(Grants(order), "user.name") == ""
 
 
 @pytest.mark.req("R078-24")
 def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
     above = ConfigRule("assistant", read=True, write=True, delete=True, apply="unattended")
     found = grants(above, ConfigRule("assistant.model"))
-    assert allowed(found, "assistant.name") == "rwd"
-    assert allowed(found, "assistant.model.id") == ""
+    assert format_rights(found, "assistant.name") == "rwd"
+    assert format_rights(found, "assistant.model.id") == ""
     assert not found.needs_approval(("assistant", "name"))
     assert found.needs_approval(("assistant", "model", "id"))
 
@@ -122,27 +126,27 @@ def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
 @pytest.mark.req("R078-26")
 def test_rules_match_keys_and_not_characters() -> None:
     found = grants(ConfigRule("conversation.tools.fs", read=True))
-    assert allowed(found, "conversation.tools.fs_read.run") == ""
-    assert allowed(found, "conversation.tools") == ""
-    assert allowed(found, "conversation.tools.fs.run") == "r"
+    assert format_rights(found, "conversation.tools.fs_read.run") == ""
+    assert format_rights(found, "conversation.tools") == ""
+    assert format_rights(found, "conversation.tools.fs.run") == "r"
 
 
 @pytest.mark.req("R078-16")
 def test_star_matches_exactly_one_key() -> None:
     found = grants(ConfigRule("conversation.tools.*.run", read=True))
-    assert allowed(found, "conversation.tools.a.run") == "r"
-    assert allowed(found, "conversation.tools.*.run") == "r"
-    assert allowed(found, "conversation.tools.run") == ""
-    assert allowed(found, "conversation.tools.a.b.run") == ""
-    assert allowed(found, "conversation.tools.a.style") == ""
+    assert format_rights(found, "conversation.tools.a.run") == "r"
+    assert format_rights(found, "conversation.tools.*.run") == "r"
+    assert format_rights(found, "conversation.tools.run") == ""
+    assert format_rights(found, "conversation.tools.a.b.run") == ""
+    assert format_rights(found, "conversation.tools.a.style") == ""
 
 
 def test_last_rule_of_the_same_length_decides() -> None:
     literal = ConfigRule("conversation.tools.a.run", read=True)
     star = ConfigRule("conversation.tools.*.run", write=True)
-    assert allowed(grants(literal, star), "conversation.tools.a.run") == "w"
-    assert allowed(grants(star, literal), "conversation.tools.a.run") == "r"
-    assert allowed(grants(star, literal), "conversation.tools.b.run") == "w"
+    assert format_rights(grants(literal, star), "conversation.tools.a.run") == "w"
+    assert format_rights(grants(star, literal), "conversation.tools.a.run") == "r"
+    assert format_rights(grants(star, literal), "conversation.tools.b.run") == "w"
 
 
 def test_item_of_a_list_matches_in_every_spelling() -> None:
@@ -150,10 +154,10 @@ def test_item_of_a_list_matches_in_every_spelling() -> None:
     path = f"conversation.tools.t.access.fs[{json.dumps(item)}]"
     everything = ConfigRule("conversation", read=True, write="insecure_allow", delete=True)
     found = grants(everything, ConfigRule('conversation.tools.t.access.fs["a"]'))
-    assert allowed(found, path) == ""
-    assert allowed(found, 'conversation.tools.t.access.fs["b"]') == "rwd"
+    assert format_rights(found, path) == ""
+    assert format_rights(found, 'conversation.tools.t.access.fs["b"]') == "rwd"
     found = grants(everything, ConfigRule(path))
-    assert allowed(found, 'conversation.tools.t.access.fs["a"]') == ""
+    assert format_rights(found, 'conversation.tools.t.access.fs["a"]') == ""
 
 
 # --- values with parts -----------------------------------------------------------------------
@@ -164,13 +168,13 @@ def test_whole_value_needs_grants_for_all_its_parts() -> None:
                            apply="unattended")  # fmt: skip
     found = grants(all_of_it, ConfigRule("conversation.tools.*.access"))
     for path in ("conversation", "conversation.tools", "conversation.tools.x"):
-        assert allowed(found, path) == ""
+        assert format_rights(found, path) == ""
         assert found.needs_approval(parse_path(path))
-    assert allowed(found, "conversation.tools.x.run") == "rwd"
+    assert format_rights(found, "conversation.tools.x.run") == "rwd"
     assert not found.needs_approval(parse_path("conversation.tools.x.run"))
     asking = ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
     found = grants(all_of_it, asking)
-    assert allowed(found, "conversation.tools.x") == "rwd"
+    assert format_rights(found, "conversation.tools.x") == "rwd"
     assert found.needs_approval(parse_path("conversation.tools.x"))
     assert not found.needs_approval(parse_path("conversation.tools.y"))
 
@@ -179,9 +183,9 @@ def test_overridden_denial_of_a_part_does_not_matter() -> None:
     deny = ConfigRule("conversation.tools.x.run")
     allow = ConfigRule("conversation.tools.*.run", read=True)
     above = ConfigRule("conversation.tools", read=True)
-    assert allowed(grants(above, deny, allow), "conversation.tools") == "r"
-    assert allowed(grants(above, allow, deny), "conversation.tools") == ""
-    assert allowed(grants(above, allow, deny), "conversation.tools.y") == "r"
+    assert format_rights(grants(above, deny, allow), "conversation.tools") == "r"
+    assert format_rights(grants(above, allow, deny), "conversation.tools") == ""
+    assert format_rights(grants(above, allow, deny), "conversation.tools.y") == "r"
 
 
 # --- properties, against a plain definition --------------------------------------------------
@@ -220,7 +224,7 @@ def _deciding_rule(rules: Sequence[ConfigRule], keys: Sequence[str]) -> ConfigRu
     return best
 
 
-def _places(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _iter_keys_below(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield `keys` and all keys below, as far as rules reach."""
     for more in range(_DEPTH - len(keys)):
         for tail in product([*_KEYS, _FRESH], repeat=more):
@@ -240,7 +244,7 @@ def test_whole_value_is_granted_if_all_its_parts_are(
     rules: list[ConfigRule], keys: list[str]
 ) -> None:
     def everywhere(allows: Callable[[ConfigRule, Sequence[str]], bool]) -> bool:
-        found = ((_deciding_rule(rules, place), place) for place in _places(keys))
+        found = ((_deciding_rule(rules, place), place) for place in _iter_keys_below(keys))
         return all(rule is not None and allows(rule, place) for rule, place in found)
 
     def writes(rule: ConfigRule, place: Sequence[str]) -> bool:
@@ -281,7 +285,7 @@ def test_access_rules_and_all_paths_above_and_below_are_sensitive(
         with subtests.test(path=path):
             assert overlaps_sensitive(parse_path(path)) is yes
             problems = list(find_rule_problems("X", [ConfigRule(path, write=True)]))
-            assert [message for _, message in problems] == [not_acknowledged(path)] * yes
+            assert [message for _, message in problems] == [format_sensitive_problem(path)] * yes
 
 
 @pytest.mark.req("R078-19", "R078-20", "R078-21")
@@ -296,21 +300,21 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
         assert list(find_rule_problems("X", [rule])) == []
         validate(build_partial(RULES, [rule.model_dump()]))
         inside = path.replace("*", "y")
-        assert allowed(grants(rule), inside) == "w"
+        assert format_rights(grants(rule), inside) == "w"
         assert grants(rule).needs_approval(parse_path(inside)) is (apply == "ask")
 
 
 @pytest.mark.req("R078-20")
 def test_insecure_allow_is_the_same_as_true_elsewhere() -> None:
     for write in (True, "insecure_allow"):
-        assert allowed(grants(ConfigRule("assistant", write=write)), "assistant.name") == "w"
+        assert format_rights(grants(ConfigRule("assistant", write=write)), "assistant.name") == "w"
 
 
 def test_plain_write_never_covers_a_sensitive_path() -> None:
     found = grants(ConfigRule("conversation", write=True, delete=True))
-    assert allowed(found, "conversation.tools.x.access.fs") == "d"
-    assert allowed(found, "conversation.tools.x") == "d"
-    assert allowed(found, "conversation.tools.x.run") == "wd"
+    assert format_rights(found, "conversation.tools.x.access.fs") == "d"
+    assert format_rights(found, "conversation.tools.x") == "d"
+    assert format_rights(found, "conversation.tools.x.run") == "wd"
 
 
 @pytest.mark.req("R078-15")
@@ -324,8 +328,8 @@ def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> No
     more = (*SENSITIVE, ("user", "name"))
     monkeypatch.setattr(access_rules, "SENSITIVE", more)
     (found,) = find_rule_problems("X", [ConfigRule("user", write=True)])
-    assert found == (f"{RULES}.0.write".replace(".x.", ".X."), not_acknowledged("user"))
-    assert allowed(grants(ConfigRule("user", write=True)), "user.name") == ""
+    assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
+    assert format_rights(grants(ConfigRule("user", write=True)), "user.name") == ""
 
 
 # --- visible values --------------------------------------------------------------------------

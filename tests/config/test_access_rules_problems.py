@@ -21,7 +21,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
-from tests.config.grants import RULES, allowed, grants, not_acknowledged
+from tests.config.grants import RULES, format_rights, format_sensitive_problem, grants
 
 
 @pytest.mark.req("R078-17")
@@ -83,7 +83,7 @@ def test_grant_to_delete_access_rules_works_with_a_warning() -> None:
     rule = ConfigRule("conversation.tools", delete=True)
     (warning,) = find_rule_warnings("X", [rule, ConfigRule("user", delete=True)])
     assert "'X' grants delete = true to path 'conversation.tools' which is a sensitive" in warning
-    assert allowed(grants(rule), "conversation.tools.x.access.fs") == "d"
+    assert format_rights(grants(rule), "conversation.tools.x.access.fs") == "d"
 
 
 def test_unattended_rule_that_asks_all_the_same_has_a_warning(subtests: pytest.Subtests) -> None:
@@ -117,13 +117,15 @@ def test_insecure_allow_covers_unattended_changes_of_rules_only() -> None:
 # --- where rules are checked -----------------------------------------------------------------
 
 WRONG = f'[[{RULES}]]\npath = "conversation"\nwrite = true\n'
-MESSAGE = not_acknowledged("conversation").replace("'X'", "'x'")
+MESSAGE = format_sensitive_problem("conversation").replace("'X'", "'x'")
 
 
 @pytest.mark.req("R078-18")
 def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
     good = f'[[{RULES}]]\npath = "user"\nread = true\n'
-    assert rules_of(parse_layer(good, "workspace file", "/a/config.toml").partial) == ["user"]
+    assert list_rule_paths(parse_layer(good, "workspace file", "/a/config.toml").partial) == [
+        "user"
+    ]
     with pytest.raises(ConfigError) as caught:
         parse_layer(good + WRONG, "workspace file", "/b/config.toml")
     assert (caught.value.layer, caught.value.file) == ("workspace file", "/b/config.toml")
@@ -187,7 +189,7 @@ def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None
     )
 
 
-def rules_of(partial: Partial) -> list[str]:
+def list_rule_paths(partial: Partial) -> list[str]:
     return [rule.path for _, rules in iter_rules(partial) for rule in rules]
 
 
@@ -199,8 +201,9 @@ def test_rules_of_several_files_add_up_and_the_nearer_one_decides() -> None:
     ((tool, rules),) = iter_rules(folded)
     assert tool == "x"
     assert [rule.read for rule in rules] == [True, False]
-    assert allowed(Grants(rules), "user.name") == ""
+    assert format_rights(Grants(rules), "user.name") == ""
     alone = merge_layers([far, parse_layer("", "workspace file", "near.toml")])
     assert (
-        allowed(Grants([rule for _, own in iter_rules(alone) for rule in own]), "user.name") == "r"
+        format_rights(Grants([rule for _, own in iter_rules(alone) for rule in own]), "user.name")
+        == "r"
     )

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from jp_nb.config.aliases import (
     check_aliases,
-    list_model_references,
     map_models,
     parse_model_reference,
     resolve_model,
 )
 from jp_nb.config.aliases import resolve_partial as settle
-from jp_nb.config.schema import SchemaNode
+from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDER_NAMES, ModelChoice, ModelId
 from jp_nb.errors import ConfigError
@@ -108,6 +107,18 @@ PATHS = [
     "conversation.inquiry.assistant.model.id",
 ]
 ALIASES = {"fast": "quick", "quick": "openai/gpt"}
+
+
+def list_model_references(config: AppConfig) -> list[tuple[str, Any]]:
+    references: list[tuple[str, Any]] = []
+
+    def collect(path: str, reference: Any) -> Any:
+        model = reference if isinstance(reference, str) else ModelId(**reference)
+        references.append((path, model))
+        return reference
+
+    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), collect)
+    return references
 
 
 def test_all_references_of_a_configuration_are_found() -> None:

@@ -19,12 +19,12 @@ from tests.support.fakes import configured
 RULES = ("any", "if_named", "if_named_or_group", "never")
 
 
-def config_of(**enable: Any) -> AppConfig:
+def create_config(**enable: Any) -> AppConfig:
     tools: Any = {n: {"source": "python", "enable": value} for n, value in enable.items()}
     return validate({"conversation": {"tools": tools}})
 
 
-def states(config: AppConfig) -> dict[str, bool]:
+def list_states(config: AppConfig) -> dict[str, bool]:
     names = [name for name in config.conversation.tools if name != STAR]
     return {name: config.conversation.get_tool_state(name)[0] for name in names}
 
@@ -38,13 +38,13 @@ def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
 
 def test_switching_all_tools_changes_only_those_with_the_rule_any() -> None:
     for rule, wanted, state in product(RULES, (True, False), (True, False)):
-        config = config_of(t={"state": state, "allow_toggle": rule})
-        assert states(after(config, ("", wanted))) == {"t": wanted if rule == "any" else state}
+        config = create_config(t={"state": state, "allow_toggle": rule})
+        assert list_states(after(config, ("", wanted))) == {"t": wanted if rule == "any" else state}
 
 
 def test_named_tool_is_switched_and_keeps_its_rule() -> None:
     for rule, state in product(RULES[:3], (True, False)):
-        config = after(config_of(t={"state": state, "allow_toggle": rule}), ("t", not state))
+        config = after(create_config(t={"state": state, "allow_toggle": rule}), ("t", not state))
         enable = config.conversation.tools["t"].enable
         assert enable is not None
         assert (enable.state, enable.allow_toggle) == (not state, rule)
@@ -58,7 +58,7 @@ def test_named_tool_is_switched_and_keeps_its_rule() -> None:
     ],
 )
 def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, expected: str) -> None:
-    config = config_of(t={"state": state, "allow_toggle": "never"})
+    config = create_config(t={"state": state, "allow_toggle": "never"})
     with pytest.raises(ConfigError) as caught:
         toggle_tools(config, "t", on=not state)
     assert expected in str(caught.value)
@@ -66,7 +66,7 @@ def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, exp
 
 
 def test_tool_with_the_state_already_is_omitted_from_the_change() -> None:
-    config = set_of(a=True, b=False)
+    config = create_toolset(a=True, b=False)
     only_b = {"conversation": {"tools": {"b": {"enable": {"state": True}}}}}
     for name, delta in (("", only_b), ("a", {}), ("geo", only_b)):
         assert toggle_tools(config, name, on=True).delta == delta
@@ -75,15 +75,15 @@ def test_tool_with_the_state_already_is_omitted_from_the_change() -> None:
 def test_rule_from_the_defaults_of_all_tools_applies() -> None:
     tools: Any = {"t": {"source": "python"}, STAR: {"enable": {"allow_toggle": "if_named"}}}
     config = validate({"conversation": {"tools": tools}})
-    assert states(after(config, ("", False))) == {"t": True}
-    assert states(after(config, ("t", False))) == {"t": False}
+    assert list_states(after(config, ("", False))) == {"t": True}
+    assert list_states(after(config, ("t", False))) == {"t": False}
 
 
 def test_error_lists_all_unknown_tools() -> None:
     with pytest.raises(ConfigError, match="Tool not found: a"):
-        require_tools(config_of(t="on"), ["a"])
+        require_tools(create_config(t="on"), ["a"])
     with pytest.raises(ConfigError, match=r"Tools not found: a, b, \*"):
-        require_tools(config_of(t="on"), ["a", "t", "b", "*"])
+        require_tools(create_config(t="on"), ["a", "t", "b", "*"])
 
 
 def shipped() -> AppConfig:
@@ -94,7 +94,7 @@ def shipped() -> AppConfig:
 
 @pytest.mark.req("R083-33")
 def test_switching_all_tools_off_leaves_ask_user_on() -> None:
-    found = states(after(shipped(), ("", False)))
+    found = list_states(after(shipped(), ("", False)))
     assert found["ask_user"]
     assert not found["mine"]
     assert not found["other"]
@@ -102,9 +102,9 @@ def test_switching_all_tools_off_leaves_ask_user_on() -> None:
 
 @pytest.mark.req("R083-34")
 def test_ask_user_is_switched_off_by_name_and_only_the_locked_tool_remains() -> None:
-    found = states(after(shipped(), ("ask_user", False)))
+    found = list_states(after(shipped(), ("ask_user", False)))
     assert (found["ask_user"], found["mine"]) == (False, True)
-    found = states(after(shipped(), ("", False), ("ask_user", False)))
+    found = list_states(after(shipped(), ("", False), ("ask_user", False)))
     assert [name for name, on in found.items() if on] == ["describe_tools"]
 
 
@@ -124,7 +124,7 @@ def test_options_keep_their_order() -> None:
 # --- toolsets --------------------------------------------------------------------------------
 
 
-def set_of(toolsets: Any = None, **enable: Any) -> AppConfig:
+def create_toolset(toolsets: Any = None, **enable: Any) -> AppConfig:
     """Return tools of the toolset `geo`; one whose value is None has no `enable` field."""
     tools: Any = {
         name: {"source": "python", "toolset": "geo"} | ({} if value is None else {"enable": value})
@@ -134,46 +134,46 @@ def set_of(toolsets: Any = None, **enable: Any) -> AppConfig:
 
 
 def test_toolset_switches_its_tools_whose_rules_allow_it() -> None:
-    config = set_of(
+    config = create_toolset(
         any={"state": False, "allow_toggle": "any"},
         group={"state": False, "allow_toggle": "if_named_or_group"},
         named={"state": False, "allow_toggle": "if_named"},
         never={"state": False, "allow_toggle": "never"},
     )
     on = {"any": True, "group": True, "named": False, "never": False}
-    assert states(after(config, ("geo", True))) == on
-    assert not any(states(after(config, ("geo", True), ("geo", False))).values())
+    assert list_states(after(config, ("geo", True))) == on
+    assert not any(list_states(after(config, ("geo", True), ("geo", False))).values())
 
 
 def test_tool_takes_precedence_over_a_toolset_of_the_same_name() -> None:
-    config = set_of(geo=False, other=False)
-    assert states(after(config, ("geo", True))) == {"geo": True, "other": False}
+    config = create_toolset(geo=False, other=False)
+    assert list_states(after(config, ("geo", True))) == {"geo": True, "other": False}
 
 
 def test_toolset_of_locked_tools_is_refused() -> None:
-    config = set_of({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
+    config = create_toolset({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
     with pytest.raises(ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
         toggle_tools(config, "geo", on=True)
     assert not toggle_tools(config, "geo", on=False)
 
 
 def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
-    config = set_of({"geo": "off"}, a=None, b="on")
-    assert states(config) == {"a": False, "b": True}
+    config = create_toolset({"geo": "off"}, a=None, b="on")
+    assert list_states(config) == {"a": False, "b": True}
     tools: Any = {"a": {"source": "python", "toolset": "geo"}, STAR: {"enable": False}}
     on = {"conversation": {"tools": tools, "toolsets": {"geo": True}}}
-    assert states(validate(on)) == {"a": True}
+    assert list_states(validate(on)) == {"a": True}
 
 
 def test_notebook_toolset_is_switched_on_by_one_setting() -> None:
     names = shipped().conversation.list_toolset_tools("notebook")
     assert len(names) == 5
-    assert not any(states(shipped())[name] for name in names)
-    on = states(configured({"conversation": {"toolsets": {"notebook": True}}}))
+    assert not any(list_states(shipped())[name] for name in names)
+    on = list_states(configured({"conversation": {"toolsets": {"notebook": True}}}))
     assert all(on[name] for name in names)
-    assert all(states(after(shipped(), ("notebook", True)))[name] for name in names)
+    assert all(list_states(after(shipped(), ("notebook", True)))[name] for name in names)
 
 
 def test_error_of_an_unknown_name_lists_the_toolsets() -> None:
     with pytest.raises(ConfigError, match="Tool not found: goe; toolsets are geo"):
-        require_tools(set_of(a=None), ["geo", "a", "goe"])
+        require_tools(create_toolset(a=None), ["geo", "a", "goe"])

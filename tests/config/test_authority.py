@@ -20,8 +20,9 @@ from jp_nb.config.authority import (
     untrusted_record_may_unset,
 )
 from jp_nb.config.partial import Partial, build_partial, get_path
-from jp_nb.config.schema import list_field_paths, parse_path
+from jp_nb.config.schema import parse_path
 from jp_nb.config.validation import split_unknown
+from tests.support.setting_paths import list_field_paths
 
 MODEL = [
     "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",
@@ -112,7 +113,7 @@ def test_every_field_is_in_exactly_one_list() -> None:
     assert not (spare := [*(judged - fields)]), f"no field, or listed twice: {spare}"
 
 
-def places(paths: Iterable[str], names: Iterable[str]) -> set[tuple[str, ...]]:
+def expand_paths(paths: Iterable[str], names: Iterable[str]) -> set[tuple[str, ...]]:
     """Return the keys of `paths`, with each of `names` for every `*`."""
     return {
         tuple(name if part == "*" else part for part in path.split("."))
@@ -126,10 +127,10 @@ def places(paths: Iterable[str], names: Iterable[str]) -> set[tuple[str, ...]]:
 
 def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
     more = ["not.a.field", "assistant.model.parameters.provider"]
-    for keys in places([*AUTHORITY, *more], ["*", "x", "a.b", "enable", "style"]):
+    for keys in expand_paths([*AUTHORITY, *more], ["*", "x", "a.b", "enable", "style"]):
         assert has_authority(keys), keys
     locks = [path for path in BY_VALUE if path.endswith(".state")]
-    for keys in places([*AUTHORITY, *locks], ["t"]):
+    for keys in expand_paths([*AUTHORITY, *locks], ["t"]):
         assert not any(
             untrusted_record_may_unset(keys[:length]) for length in range(1, len(keys) + 1)
         )
@@ -137,12 +138,12 @@ def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
 
 def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
     above = ["assistant", "conversation.tools.*", "assistant.model", "assistant.instructions.title"]
-    for keys in places(
+    for keys in expand_paths(
         [*HARMLESS, *BY_VALUE, *above], ["*", "x", "run_command", "command", "cmd", "a.b"]
     ):
         assert not has_authority(keys), keys
     tables = ("conversation.tools", "conversation.toolsets")
-    for keys in places([path for path in HARMLESS if path not in tables], ["t"]):
+    for keys in expand_paths([path for path in HARMLESS if path not in tables], ["t"]):
         assert untrusted_record_may_unset(keys), keys
 
 
@@ -270,7 +271,7 @@ def test_each_allowance_names_a_setting_and_a_reason() -> None:
 # --- a change that a tool proposes -------------------------------------------------------------
 
 
-def test_change_that_reaches_out_is_the_users_decision(subtests: pytest.Subtests) -> None:
+def test_change_with_authority_is_the_users_decision(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, JsonValue, bool]] = [
         ("assistant.name", "Bo", False),
         ("assistant.model.parameters.temperature", 1, False),

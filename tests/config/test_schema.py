@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jp_nb.config.schema import SchemaNode, find_node, list_field_paths
+from jp_nb.config.schema import SchemaNode, find_node
+from tests.support.setting_paths import list_field_paths
 
 
 def _node(path: str) -> SchemaNode:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.schema import find_node, list_field_paths, parse_path
+from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import (
     IGNORED_SETTINGS,
     AppConfig,
@@ -30,8 +30,9 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create_provider
 from jp_nb.tools.python import PythonTool
-from tests.config.config_spellings import CASES, lookup, under, wholes
+from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.support.fakes import offer_now
+from tests.support.setting_paths import list_field_paths
 
 # --- fields ----------------------------------------------------------------------------------
 
@@ -152,13 +153,13 @@ def test_default_values() -> None:
 def test_every_spelling_has_one_stored_form(subtests: pytest.Subtests) -> None:
     for path, written, kept in CASES:
         with subtests.test(path=path):
-            config = AppConfig.model_validate(under({}, path, written))
+            config = AppConfig.model_validate(set_path({}, path, written))
             dumped = config.model_dump(mode="json", exclude_none=True)
             assert lookup(dumped, path) == kept
             assert AppConfig.model_validate(dumped) == config
 
 
-@given(wholes)
+@given(plain_partials)
 def test_stored_form_is_read_as_the_same_configuration(whole: dict[str, Any]) -> None:
     config = AppConfig.model_validate(whole)
     kept = config.model_dump(mode="json", exclude_none=True)

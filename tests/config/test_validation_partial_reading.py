@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jp_nb.config.partial import Partial, strip_strategies
-from jp_nb.config.schema import list_field_paths
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import list_problems, read_layer, remove_ignored
 from jp_nb.errors import ConfigProblem
 from tests.config.config_spellings import (
     ANNOTATED,
     CASES,
-    HALVES,
-    LEFT,
+    IGNORED,
+    INCOMPLETE,
     lookup,
     partials,
-    under,
-    wholes,
+    plain_partials,
+    set_path,
 )
 from tests.support.record_strategies import json_values
+from tests.support.setting_paths import list_field_paths
 
 TOOL = "conversation.tools.t"
 
@@ -42,7 +42,7 @@ def normal(partial: Any) -> Partial:
     return kept
 
 
-def one(partial: Any) -> ConfigProblem:
+def single_problem(partial: Any) -> ConfigProblem:
     (problem,) = problems(partial)
     return problem
 
@@ -51,9 +51,9 @@ def one(partial: Any) -> ConfigProblem:
 
 
 def test_every_accepted_spelling_has_no_problem(subtests: pytest.Subtests) -> None:
-    for path, value in [*[c[:2] for c in CASES], *ANNOTATED, *HALVES, *LEFT]:
+    for path, value in [*[c[:2] for c in CASES], *ANNOTATED, *INCOMPLETE, *IGNORED]:
         with subtests.test(path=path):
-            assert problems(under({}, path, value)) == []
+            assert problems(set_path({}, path, value)) == []
 
 
 @given(partials)
@@ -61,7 +61,7 @@ def test_valid_layer_has_no_problems(partial: dict[str, Any]) -> None:
     assert problems(partial) == []
 
 
-@given(wholes)
+@given(plain_partials)
 def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> None:
     kept = normal(whole)
     assert AppConfig.model_validate(kept) == AppConfig.model_validate(whole)
@@ -85,7 +85,7 @@ def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> 
     ],
 )  # fmt: skip
 def test_normalized_form_sets_no_more_than_the_layer(path: str, written: Any, kept: Any) -> None:
-    assert lookup(normal(under({}, path, written)), path) == kept
+    assert lookup(normal(set_path({}, path, written)), path) == kept
 
 
 def test_null_is_not_kept() -> None:
@@ -97,12 +97,12 @@ def test_null_is_not_kept() -> None:
 
 def test_every_field_accepts_null() -> None:
     for path in list_field_paths():
-        assert problems(under({}, path.replace("*", "k"), None)) == [], path
+        assert problems(set_path({}, path.replace("*", "k"), None)) == [], path
 
 
 def test_recursive_table_is_read_at_any_depth() -> None:
     inner: Any = {"items": {"items": {"properties": {"a": {"required": None}}}}}
-    kept = lookup(normal(under({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p")
+    kept = lookup(normal(set_path({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p")
     assert kept == {"items": {"items": {"properties": {"a": {}}}}}
 
 
@@ -202,13 +202,13 @@ def test_problem_names_its_path_and_the_accepted_values(subtests: pytest.Subtest
     for kind, rows in kinds.items():
         for path, value, below, message in rows:
             with subtests.test(path=path, value=value):
-                problem = one(under({}, path, value))
+                problem = single_problem(set_path({}, path, value))
                 assert (problem.path, problem.kind) == (path + below, kind)
                 assert message in problem.message
 
 
 def test_layer_must_be_a_table() -> None:
-    assert one([1]) == ConfigProblem("", "type", "expected a table, found a list")
+    assert single_problem([1]) == ConfigProblem("", "type", "expected a table, found a list")
 
 
 def test_all_problems_are_reported_at_once_and_each_once() -> None:
@@ -245,7 +245,7 @@ def test_problem_repeats_no_possible_secret(subtests: pytest.Subtests) -> None:
         ("assistant.request.max_retries", "sk-s3cret-s3cret-s3cret"),
     ]:
         with subtests.test(path=path):
-            found = problems(under({}, path, value))
+            found = problems(set_path({}, path, value))
             assert found
             assert "s3cret" not in "".join(map(str, found)).replace(str(path), "")
 

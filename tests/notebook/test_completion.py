@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 import jp_nb
-from jp_nb.config.schema import find_node, list_field_paths, parse_path
+from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.models import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
@@ -23,6 +23,7 @@ from jp_nb.notebook.completion import (
 )
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
 from tests.notebook.ipython_shell import IPythonShell, ipython
+from tests.support.setting_paths import list_field_paths
 
 __all__ = ["ipython"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cells import calls, contents, error, kernel_with, start, static, value
-from tests.support.exact_blocks import blocks, object_of
+from tests.support.exact_blocks import blocks, parse_object
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
@@ -129,7 +129,7 @@ def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) 
     shown = blocks(kernel.printed(request).split("\n"))["Arguments"]
     half = len(shown) // 2
     assert shown[:half] == shown[half:]
-    assert object_of(shown[:half]) == {"to": HOSTILE}
+    assert parse_object(shown[:half]) == {"to": HOSTILE}
     assert contents(kernel) == [f"sent to {HOSTILE}"]
 
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 SPELLED = re.compile("⟨U\\+([0-9A-F]+)⟩")
 
 
-def text_of(count: str, lines: list[str]) -> str:
+def parse_text(count: str, lines: list[str]) -> str:
     """Return the text of `lines`, for the number of lines in words."""
     read = [SPELLED.sub(lambda at: chr(int(at[1], 16)), x.replace("⇥\t", "\t")) for x in lines]
     number = {"empty": 0}.get(count) if count == "empty" else int(count.split()[0])
@@ -21,7 +21,7 @@ def text_of(count: str, lines: list[str]) -> str:
     return "\n".join(read) + "\n"
 
 
-def object_of(lines: list[str]) -> dict[str, JsonValue]:
+def parse_object(lines: list[str]) -> dict[str, JsonValue]:
     """Return the object of `lines`."""
     found, end = _children(lines, 0, "")
     assert end == len(lines)
@@ -47,7 +47,7 @@ def _children(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, A
             bar = f"{indent}  │ "
             end_of_text = at + int(text.split()[0])
             assert all(line.startswith(bar) for line in lines[at:end_of_text])
-            found.append((key, text_of(text, [x[len(bar) :] for x in lines[at:end_of_text]])))
+            found.append((key, parse_text(text, [x[len(bar) :] for x in lines[at:end_of_text]])))
             at = end_of_text
         elif re.fullmatch("[0-9]+ (key|item)s?", text):
             below, at = _children(lines, at, f"{indent}  ")

@@ -230,38 +230,23 @@ MAX_PROVIDER_CHARS = 40
 # --- the model -------------------------------------------------------------------------------
 
 
-def _find_provider_problem(provider: str) -> str | None:
+def _check_provider(provider: str) -> str:
     if provider in PROVIDER_NAMES:
-        return None
+        return provider
     near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     known = ", ".join(AVAILABLE_PROVIDERS)
-    return f"unknown provider {shorten_for_error(provider)!r}{meant}, expected one of {known}"
-
-
-def _find_name_problem(name: str) -> str | None:
-    if MODEL_NAME.fullmatch(name):
-        return None
-    return (
-        f"model name {shorten_for_error(name)!r} may contain only letters, digits and _ . : / ~ -"
+    raise ValueError(
+        f"unknown provider {shorten_for_error(provider)!r}{meant}, expected one of {known}"
     )
 
 
-def find_model_problem(provider: str, name: str) -> str | None:
-    """Return the error message for an invalid provider or name, or None."""
-    return _find_provider_problem(provider) or _find_name_problem(name)
-
-
-def _check_provider(value: str) -> str:
-    if problem := _find_provider_problem(value):
-        raise ValueError(problem)
-    return value
-
-
-def _check_name(value: str) -> str:
-    if problem := _find_name_problem(value):
-        raise ValueError(problem)
-    return value
+def _check_name(name: str) -> str:
+    if MODEL_NAME.fullmatch(name):
+        return name
+    raise ValueError(
+        f"model name {shorten_for_error(name)!r} may contain only letters, digits and _ . : / ~ -"
+    )
 
 
 class ModelId(ConfigTable):
@@ -297,9 +282,7 @@ def read_model_id(value: Any) -> Any:
         if not provider:
             raise ValueError("expected a model id `provider/name` or an alias, found nothing")
         return provider
-    if problem := find_model_problem(provider, name):
-        raise ValueError(problem)
-    return {"provider": provider, "name": name}
+    return {"provider": _check_provider(provider), "name": _check_name(name)}
 
 
 ModelIdOrAlias = Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.browser import NotebookPage
-from tests.support.exact_blocks import object_of
+from tests.support.exact_blocks import parse_object
 from tests.support.page_actions import IN_SIGHT, click, keys, picture
 from tests.support.prompt_pages import Opened, answer_of
 
@@ -418,7 +418,7 @@ def test_exact_text_is_shown_in_order_and_a_very_long_one_in_parts(opened: Opene
     assert folder == ["/home/ada"]
     assert "  │ line 7  of  a file" in arguments
     assert "content: 120 lines" in arguments
-    assert json.dumps(object_of(arguments)) == json.dumps(ARGUMENTS)
+    assert json.dumps(parse_object(arguments)) == json.dumps(ARGUMENTS)
     assert boxes.nth(1).evaluate(SHAPE) == {
         "inOrder": True,
         "bars": True,
