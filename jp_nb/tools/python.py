@@ -94,7 +94,12 @@ class PythonTool(ToolDefaults):
         if covers is not None:
             registration["covers"] = covers
         if toolset is not None:
-            registration["toolset"] = _toolset_name(self.name, toolset)
+            if not TOOL_NAME.fullmatch(toolset):
+                raise UsageError(
+                    f"{self.name}: {toolset!r} is not a valid toolset name: "
+                    "the rules of tool names apply"
+                )
+            registration["toolset"] = toolset
         if access:
             registration["access"] = {"config": _rules(self.name, access)}
         self.registration: Mapping[str, JsonValue] = registration
@@ -148,14 +153,6 @@ class PythonTool(ToolDefaults):
         if self.thread:
             return await _run_in_thread(outcome, self.name)
         return await cell.call(outcome)
-
-
-def _toolset_name(name: str, toolset: str) -> str:
-    if not TOOL_NAME.fullmatch(toolset):
-        raise UsageError(
-            f"{name}: {toolset!r} is not a valid toolset name: the rules of tool names apply"
-        )
-    return toolset
 
 
 async def _run_in_thread(function: Callable[[], Outcome], name: str) -> Outcome:

@@ -17,12 +17,12 @@ import json
 import sys
 import threading
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from reprlib import recursive_repr
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
@@ -50,6 +50,50 @@ _PLAIN_MODULES: Final = ("builtins", "__main__")
 def types_of(value: object) -> tuple[type, ...]:
     """Return the real type of `value` and its base classes. `__class__` is ignored."""
     return tuple(_MRO.__get__(type(value)))
+
+
+class ClassEntry(Protocol):
+    """Entry of a `ClassTable`: the name of a class, and of the module that has it."""
+
+    @property
+    def module(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+Entry = TypeVar("Entry", bound=ClassEntry)
+
+
+class ClassTable(Generic[Entry]):
+    """Table of classes by name. A lookup imports no module."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._by_name: dict[str, list[Entry]] = {}
+        for entry in entries:
+            self._by_name.setdefault(entry.name, []).append(entry)
+
+    def find(self, value: object) -> Entry | None:
+        """Return the entry of the nearest base class of `value`, or None."""
+        for cls in types_of(value):
+            name: str = type.__dict__["__name__"].__get__(cls)
+            for entry in self._by_name.get(_NAMES_IN_TYPES.get(name, name), ()):
+                module = sys.modules.get(entry.module)
+                if module is not None and vars(module).get(entry.name) is cls:
+                    return entry
+        return None
+
+
+_NAMES_IN_TYPES: Final = {
+    "function": "FunctionType",
+    "builtin_function_or_method": "BuiltinFunctionType",
+    "method": "MethodType",
+    "module": "ModuleType",
+    "generator": "GeneratorType",
+    "coroutine": "CoroutineType",
+    "async_generator": "AsyncGeneratorType",
+    "mappingproxy": "MappingProxyType",
+}
+"""Names in the module `types` of classes with another `__name__`."""
 
 
 def type_name(kind: type) -> str:

@@ -23,7 +23,7 @@ from jp_nb.values.base import (
     without_hidden,
 )
 from jp_nb.values.containers import record_fields
-from jp_nb.values.custom import FAILURES, type_name, types_of
+from jp_nb.values.custom import FAILURES, ClassTable, type_name, types_of
 from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code
 from jp_nb.values.frames import label_names
 
@@ -115,60 +115,48 @@ def _names(text: str) -> frozenset[str]:
 
 _ARRAY: Final = _names("shape dtype size ndim")
 _PANDAS: Final = _ARRAY | _names("index values T iloc loc at iat empty")
-_KINDS: Final = (
-    _DataKind("builtins", "str"),
-    _DataKind("builtins", "bytes"),
-    _DataKind("builtins", "bytearray"),
-    _DataKind("builtins", "list"),
-    _DataKind("builtins", "tuple"),
-    _DataKind("builtins", "dict"),
-    _DataKind("builtins", "set", has_items=False),
-    _DataKind("builtins", "frozenset", has_items=False),
-    _DataKind("builtins", "range", _names("start stop step")),
-    _DataKind("builtins", "memoryview", _names("shape format nbytes")),
-    _DataKind("builtins", "complex", _names("real imag"), has_items=False),
-    _DataKind("builtins", "BaseException", _names("args"), has_items=False),
-    _DataKind("types", "MappingProxyType"),
-    _DataKind("collections.abc", "Mapping"),
-    _DataKind("collections.abc", "Sequence"),
-    _DataKind("collections", "deque", _names("maxlen")),
-    _DataKind("array", "array", _names("typecode")),
-    _DataKind("sqlite3", "Row"),
-    _DataKind("enum", "Enum", _names("name value"), has_items=False),
-    _DataKind(
-        "datetime",
-        "date",
-        _names("year month day hour minute second microsecond"),
-        has_items=False,
-    ),
-    _DataKind("pathlib", "PurePath", _names("name stem suffix parent parts"), has_items=False),
-    _DataKind("pandas", "DataFrame", _PANDAS | _names("columns dtypes")),
-    _DataKind("pandas", "Series", _PANDAS | _names("name hasnans")),
-    _DataKind("pandas", "Index", _ARRAY | _names("values T name names levels nlevels")),
-    _DataKind("pandas.api.extensions", "ExtensionArray", _ARRAY),
-    _DataKind("pandas.core.indexing", "_LocationIndexer"),
-    _DataKind("pandas.core.indexing", "_ScalarAccessIndexer"),
-    _DataKind("polars", "DataFrame", _names("columns dtypes schema shape height width")),
-    _DataKind("polars", "Series", _names("name dtype shape")),
-    _DataKind("numpy", "ndarray", _ARRAY | _names("T real imag nbytes")),
-    _DataKind("numpy", "void"),
-    _DataKind("torch", "Tensor", _names("shape dtype device ndim T")),
-    _DataKind("jax", "Array", _ARRAY | _names("T")),
+_KINDS: Final = ClassTable(
+    (
+        _DataKind("builtins", "str"),
+        _DataKind("builtins", "bytes"),
+        _DataKind("builtins", "bytearray"),
+        _DataKind("builtins", "list"),
+        _DataKind("builtins", "tuple"),
+        _DataKind("builtins", "dict"),
+        _DataKind("builtins", "set", has_items=False),
+        _DataKind("builtins", "frozenset", has_items=False),
+        _DataKind("builtins", "range", _names("start stop step")),
+        _DataKind("builtins", "memoryview", _names("shape format nbytes")),
+        _DataKind("builtins", "complex", _names("real imag"), has_items=False),
+        _DataKind("builtins", "BaseException", _names("args"), has_items=False),
+        _DataKind("types", "MappingProxyType"),
+        _DataKind("collections.abc", "Mapping"),
+        _DataKind("collections.abc", "Sequence"),
+        _DataKind("collections", "deque", _names("maxlen")),
+        _DataKind("array", "array", _names("typecode")),
+        _DataKind("sqlite3", "Row"),
+        _DataKind("enum", "Enum", _names("name value"), has_items=False),
+        _DataKind(
+            "datetime",
+            "date",
+            _names("year month day hour minute second microsecond"),
+            has_items=False,
+        ),
+        _DataKind("pathlib", "PurePath", _names("name stem suffix parent parts"), has_items=False),
+        _DataKind("pandas", "DataFrame", _PANDAS | _names("columns dtypes")),
+        _DataKind("pandas", "Series", _PANDAS | _names("name hasnans")),
+        _DataKind("pandas", "Index", _ARRAY | _names("values T name names levels nlevels")),
+        _DataKind("pandas.api.extensions", "ExtensionArray", _ARRAY),
+        _DataKind("pandas.core.indexing", "_LocationIndexer"),
+        _DataKind("pandas.core.indexing", "_ScalarAccessIndexer"),
+        _DataKind("polars", "DataFrame", _names("columns dtypes schema shape height width")),
+        _DataKind("polars", "Series", _names("name dtype shape")),
+        _DataKind("numpy", "ndarray", _ARRAY | _names("T real imag nbytes")),
+        _DataKind("numpy", "void"),
+        _DataKind("torch", "Tensor", _names("shape dtype device ndim T")),
+        _DataKind("jax", "Array", _ARRAY | _names("T")),
+    )
 )
-_BY_NAME: Final[dict[str, list[_DataKind]]] = {}
-for _kind in _KINDS:
-    _BY_NAME.setdefault(_kind.name, []).append(_kind)
-_OTHER_NAMES: Final = {"mappingproxy": "MappingProxyType"}
-
-
-def _kind_of(value: object) -> _DataKind | None:
-    for cls in types_of(value):
-        name = type.__dict__["__name__"].__get__(cls)
-        for kind in _BY_NAME.get(_OTHER_NAMES.get(name, name), ()):
-            module = sys.modules.get(kind.module)
-            if module is not None and vars(module).get(kind.name) is cls:
-                return kind
-    return None
 
 
 def is_a(value: object, module: str, name: str) -> bool:
@@ -184,7 +172,7 @@ def _attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
         raise NotShown(OF_OWN)
     _check_part(name, None)
-    kind = _kind_of(value)
+    kind = _KINDS.find(value)
     if kind is not None and name in kind.attributes:
         return getattr(without_secret_parts(value), name)
     stored = stored_attributes(value)
@@ -203,7 +191,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _item(value: Any, key: Any) -> Any:
-    kind = _kind_of(value)
+    kind = _KINDS.find(value)
     if kind is None or not kind.has_items:
         raise _not_data(value)
     for each in key if type(key) is tuple else (key,):
@@ -236,14 +224,10 @@ def stored_attributes(value: Any) -> Mapping[str, Any] | None:
     if is_own_class(kind):
         own = _class_attributes(kind) | _instance_attributes(value)
         return own | (record_fields(value) or {})
-    if _package(kind) in _KERNEL:
+    module = type.__dict__["__module__"].__get__(kind)
+    if isinstance(module, str) and module.partition(".")[0] in _KERNEL:
         return None
     return record_fields(value)
-
-
-def _package(kind: type) -> str:
-    module = type.__dict__["__module__"].__get__(kind)
-    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def is_own_class(kind: type) -> bool:
@@ -262,7 +246,7 @@ def is_own_class(kind: type) -> bool:
 def _class_attributes(kind: type) -> dict[str, Any]:
     # The values in the user's classes, without methods and properties.
     found: dict[str, Any] = {}
-    for cls in reversed(types_of_class(kind)):
+    for cls in reversed(type.__dict__["__mro__"].__get__(kind)):
         if not is_own_class(cls):
             continue
         for name, part in type.__dict__["__dict__"].__get__(cls).items():
@@ -271,11 +255,6 @@ def _class_attributes(kind: type) -> dict[str, Any]:
             found[name] = part
     members = found.get("_member_map_")  # of an enumeration
     return found | members if type(members) is dict else found
-
-
-def types_of_class(kind: type) -> tuple[type, ...]:
-    """Return `kind` and the classes that it inherits from."""
-    return tuple(type.__dict__["__mro__"].__get__(kind))
 
 
 def _is_computed(part: object) -> bool:
@@ -335,7 +314,7 @@ def readable_items(value: Any) -> Any:
         NotData: The value is a container with unknown code.
         NotShown: The whole value is secret.
     """
-    if _kind_of(value) is None and hasattr(type(value), "__len__"):
+    if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
         raise _not_data(value)
     return without_secret_parts(value)
 

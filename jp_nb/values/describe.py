@@ -8,7 +8,6 @@ Source: `docs/values.md`.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -44,6 +43,7 @@ from jp_nb.values.containers import (
 )
 from jp_nb.values.custom import (
     FAILURES,
+    ClassTable,
     custom_description,
     has_custom_description,
     has_own_repr,
@@ -126,45 +126,18 @@ KINDS: Final = (
     Kind("socket", "socket", objects.describe_socket),
     Kind("sqlite3", "Connection", objects.describe_connection),
 )
-_BY_NAME: Final[dict[str, list[Kind]]] = {}
-for _kind in KINDS:
-    _BY_NAME.setdefault(_kind.name, []).append(_kind)
+_TABLE: Final = ClassTable(KINDS)
+_ITERATOR: Final = Kind("builtins", "iterator", objects.describe_iterator)
 
 
 def kind_of(value: object) -> Kind | None:
     """Return the kind of the nearest base class of `value`, or None."""
-    for cls in types_of(value):
-        if (found := _kind_of_class(cls)) is not None:
-            return found
-    return _ITERATOR if _is_iterator(value) else None
-
-
-def _kind_of_class(cls: type) -> Kind | None:
-    name: str = type.__dict__["__name__"].__get__(cls)
-    for kind in _BY_NAME.get(_NAMES_IN_TYPES.get(name, name), ()):
-        module = sys.modules.get(kind.module)
-        if module is not None and vars(module).get(kind.name) is cls:
-            return kind
-    return None
-
-
-_NAMES_IN_TYPES: Final = {
-    "function": "FunctionType",
-    "builtin_function_or_method": "BuiltinFunctionType",
-    "method": "MethodType",
-    "module": "ModuleType",
-    "generator": "GeneratorType",
-    "coroutine": "CoroutineType",
-    "async_generator": "AsyncGeneratorType",
-}
-_ITERATOR: Final = Kind("builtins", "iterator", objects.describe_iterator)
-
-
-def _is_iterator(value: object) -> bool:
-    # An iterator with a `__repr__` is described by that.
-    if method_of(value, "__next__") is None:
-        return False
-    return method_of(value, "__repr__") is object.__repr__
+    if (found := _TABLE.find(value)) is not None:
+        return found
+    # An iterator with its own `__repr__` is described by it.
+    has_default_repr = method_of(value, "__repr__") is object.__repr__
+    is_iterator = method_of(value, "__next__") is not None
+    return _ITERATOR if is_iterator and has_default_repr else None
 
 
 def describe(value: object, budget: ValueBudget | None = None, *, name: str = "") -> Description:
