@@ -178,7 +178,7 @@ async def test_error_while_preparing_arguments_fails_one_call() -> None:
     assert contents == [("LookupError: gone", True), ("x", False)]
 
 
-async def test_threads_of_a_cut_call_see_that_it_is_over() -> None:
+async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
     go_on, known = threading.Event(), list[bool]()
 
     def work() -> str:

@@ -38,7 +38,7 @@ from tests.agent.turn_bench import (
 from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 
-async def test_restart_runs_a_cut_function_again() -> None:
+async def test_restart_runs_an_interrupted_function_again() -> None:
     class Cell:
         runs = released = 0
 
@@ -62,7 +62,7 @@ async def test_restart_runs_a_cut_function_again() -> None:
     assert (cell.runs, cell.released) == (2, 1)
 
 
-async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None:
+async def test_function_that_ends_during_cancellation_runs_again_on_restart() -> None:
     class Cell:
         runs = 0
 
@@ -90,7 +90,7 @@ async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None
 
 
 @pytest.mark.parametrize("choice", ["continue", "stop"])
-async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) -> None:
+async def test_function_that_ends_late_does_not_delay_the_turn(choice: str) -> None:
     decided = asyncio.Event()
 
     class Cell:
@@ -174,7 +174,7 @@ async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) 
     assert contents(bench) == [("c1", told)]
 
 
-async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
+async def test_continue_keeps_the_calls_that_were_not_interrupted() -> None:
     async def choose() -> PromptEnd:
         slow.gate.set()
         return yes("continue")
@@ -203,7 +203,7 @@ async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None
         assert (await task).status == "interrupted"
 
 
-async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stopped() -> None:
+async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> None:
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
@@ -222,7 +222,7 @@ async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stoppe
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
-async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool) -> None:
+async def test_interrupted_function_gets_a_response_when_the_batch_continues(asked: bool) -> None:
     config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
     person = FakePrompter(*([yes("continue")] if asked else []))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
@@ -236,7 +236,7 @@ async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool
     assert (cell.runs, cell.released) == (2, 1)
 
 
-async def test_restarted_function_is_not_taken_for_the_cut_one() -> None:
+async def test_restarted_function_is_not_taken_for_the_interrupted_one() -> None:
     gate = asyncio.Event()
 
     class Cell(CuttingCell):
@@ -259,7 +259,7 @@ async def test_restarted_function_is_not_taken_for_the_cut_one() -> None:
     assert contents(bench) == [("call_1", "fine")]
 
 
-async def test_waiting_function_is_cut_by_its_own_interrupt() -> None:
+async def test_waiting_function_is_ended_by_its_own_interrupt() -> None:
     runs = 0
 
     def function() -> str:

@@ -193,7 +193,7 @@ async def test_menu_names_the_call_whose_question_was_closed() -> None:
 
 
 @pytest.mark.parametrize("choice", ["stop", "restart"])
-async def test_waiting_prompts_are_dropped_when_the_batch_is_cut(choice: str) -> None:
+async def test_waiting_prompts_are_dropped_when_the_batch_is_canceled(choice: str) -> None:
     answers: dict[str, list[Any]] = {"stop": [yes("stop")], "restart": [yes("restart"), yes(False)]}
     person = FakePrompter(forever, *answers[choice])
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
@@ -238,7 +238,7 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
     assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
 
 
-async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jp_nb.agent.tasks.STOP_GRACE", 0.02)
     stale, runs = asyncio.Event(), 0
 
@@ -438,7 +438,7 @@ async def test_restart_drops_answers_and_edits() -> None:
     assert (response.content, response.metadata) == ("fine", {})
 
 
-async def test_interrupt_during_the_cut_ends_the_turn() -> None:
+async def test_interrupt_during_cancellation_ends_the_turn() -> None:
     runs: list[str] = []
 
     async def slow() -> str:

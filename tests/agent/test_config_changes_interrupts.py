@@ -294,7 +294,7 @@ async def test_proposal_made_during_cancellation_is_dropped(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("choice", ["stop", "restart"])
-async def test_change_prompt_is_dropped_when_the_batch_is_cut(choice: str) -> None:
+async def test_change_prompt_is_dropped_when_the_batch_is_canceled(choice: str) -> None:
     async def open_prompt() -> PromptEnd:
         bench.loop.interrupt()
         await forever()

@@ -264,7 +264,7 @@ async def test_first_structured_response_is_the_answer() -> None:
 
 
 @pytest.mark.req("R028-10", "R028-11", "R028-36")
-async def test_unfit_answer_is_a_failure(subtests: pytest.Subtests) -> None:
+async def test_invalid_answer_is_a_failure(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Question, Any, str]] = [
         (SURE, {"inquiry_id": ID}, "`answer` is missing"),
         (SURE, {"inquiry_id": ID, "answer": "true"}, "`answer` is not a boolean"),

@@ -266,7 +266,7 @@ HOSTILE_WORDS = [
 
 
 @posix
-async def test_shown_command_line_and_folder_are_the_executed_ones(tmp_path: Path) -> None:
+async def test_displayed_command_line_and_folder_are_the_executed_ones(tmp_path: Path) -> None:
     for number, word in enumerate(HOSTILE_WORDS):
         folder = tmp_path / f"my \u200bfolder {number}"
         folder.mkdir()
@@ -472,7 +472,7 @@ def test_options_with_invisible_characters_look_different() -> None:
     assert "  2  delete⟨U+200B⟩" in reader.shown
 
 
-def test_options_with_lookalike_letters_are_told_apart_by_their_code() -> None:
+def test_options_with_lookalike_letters_are_distinguished_by_their_code() -> None:
     for one, other in [
         ("paypal", "p\u0430yp\u0430l"),
         ("ohm", "\uff4fhm"),

@@ -40,7 +40,7 @@ def test_prepared_answer_comes_after_the_configuration_and_before_all_else() -> 
         assert found == way
 
 
-def test_unfit_prepared_answer_is_refused() -> None:
+def test_invalid_prepared_answer_is_refused() -> None:
     for question, reason in [
         (SURE, None),
         (SURE.with_exclusive(), "it runs headless"),

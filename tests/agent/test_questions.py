@@ -220,7 +220,7 @@ async def test_configured_answer_wins_over_everything() -> None:
 
 
 @pytest.mark.req("R083-18", "R083-74", "R083-91", "R083-92", "R083-93", "R083-94")
-async def test_unfit_configured_answer_ends_the_call_and_names_its_setting() -> None:
+async def test_invalid_configured_answer_ends_the_call_and_names_its_setting() -> None:
     rows: list[tuple[Question, JsonValue, str]] = [
         (EXCLUSIVE, "yes", "does not match the question's answer_type"),
         (Question.select("sure", "?", ["a"]), 1, "does not match the question's answer_type"),
@@ -241,7 +241,7 @@ async def test_unfit_configured_answer_ends_the_call_and_names_its_setting() -> 
 
 
 @pytest.mark.req("R028-28", "R083-51", "R083-75", "R083-76", "R083-77")
-async def test_question_for_people_fails_at_once_without_a_user() -> None:
+async def test_human_only_question_fails_at_once_without_a_user() -> None:
     optional = Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()
     for question in (EXCLUSIVE, SECRET, optional):
         person, runs = FakePrompter(away=AWAY), list[Any]()
@@ -257,7 +257,7 @@ async def test_question_for_people_fails_at_once_without_a_user() -> None:
 
 
 @pytest.mark.req("R028-28", "R083-49", "R083-51", "R083-78", "R083-79")
-async def test_question_for_people_is_never_routed_to_a_model() -> None:
+async def test_human_only_question_is_never_routed_to_a_model() -> None:
     rows: list[tuple[Question, JsonValue, str | None]] = [
         (EXCLUSIVE, "assistant", None),
         (SECRET, {"system_prompt": "Be brief."}, None),

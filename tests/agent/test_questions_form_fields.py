@@ -195,7 +195,7 @@ async def test_form_may_be_configured_as_an_object() -> None:
     assert result(bench) == (json.dumps({"trip": GOOD}), False)
 
 
-async def test_unfit_configured_form_names_the_field() -> None:
+async def test_invalid_configured_form_names_the_field() -> None:
     bench = turn(FakePrompter(), TRIP, config=answers_config(GOOD | {"days": 0}))
     await bench.run()
     assert result(bench) == (

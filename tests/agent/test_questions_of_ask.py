@@ -220,7 +220,7 @@ async def test_configured_answer_is_a_value_a_label_a_list_or_a_text() -> None:
 
 
 @pytest.mark.req("HB-10")
-async def test_unfit_configured_answer_is_an_error_before_the_form() -> None:
+async def test_invalid_configured_answer_is_an_error_before_the_form() -> None:
     rows: list[tuple[dict[str, Any], JsonValue, str]] = [
         (PARTS, ["API", "Docs"], "is not one of the question's options"),
         (NAME, True, "does not match the question's answer_type"),

@@ -12,7 +12,7 @@ from jp_nb.agent.prompts import PromptEvent
 from jp_nb.agent.tasks import BatchEvents
 
 
-async def test_work_started_during_the_cut_does_not_run() -> None:
+async def test_work_started_during_cancellation_does_not_run() -> None:
     events, ran = BatchEvents(), list[str]()
 
     async def work() -> PromptEvent:
@@ -28,7 +28,7 @@ async def test_work_started_during_the_cut_does_not_run() -> None:
     assert (ran, events.has_events) == ([], False)
 
 
-async def test_error_during_the_cut_is_logged_and_other_events_run(
+async def test_error_during_cancellation_is_logged_and_other_events_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events, called = BatchEvents(), list[str]()
@@ -69,7 +69,7 @@ async def test_idle_work_continues_one_by_one() -> None:
     assert done == ["slow", "a continues", "a is heard", "b continues", "b is heard"]
 
 
-async def test_idle_work_is_cut_with_the_batch() -> None:
+async def test_idle_work_is_canceled_with_the_batch() -> None:
     events = BatchEvents()
 
     async def work() -> PromptEvent:
