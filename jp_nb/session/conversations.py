@@ -52,9 +52,8 @@ class ConversationList:
         turns = list(stream.turns())
         log = []
         for turn in turns if last is None else turns[-last:]:
-            status = self.turn_statuses.get(
-                (stream.id, turn.number), ""
-            )  # "" for another kernel's turn
+            # The status of another kernel's turn is unknown.
+            status = self.turn_statuses.get((stream.id, turn.number), "")
             log.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
         return log
 

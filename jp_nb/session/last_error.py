@@ -163,9 +163,8 @@ class _ErrorReader:
         """Return the calls of `error` from the first one in user code."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         summaries = traceback.extract_tb(error.__traceback__)
-        both = list(
-            zip(frames, summaries, strict=False)
-        )  # `sys.tracebacklimit` limits the summaries
+        # `sys.tracebacklimit` limits only the summaries.
+        both = list(zip(frames, summaries, strict=False))
         default = len(both) if isinstance(error, SyntaxError) else 0  # user code did not run
         own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
         return both[next(own, default) :]
@@ -261,11 +260,8 @@ def _format_group(
         depth, mark, each = waiting.pop()
         count += 1
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        text = (
-            base_module.error_summary(each)
-            if isinstance(each, BaseExceptionGroup)
-            else format_error(each)
-        )
+        is_group = isinstance(each, BaseExceptionGroup)
+        text = base_module.error_summary(each) if is_group else format_error(each)
         yield f"{'  ' * depth}{mark}{text}"
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
         waiting += reversed(nested)
