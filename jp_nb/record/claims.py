@@ -1,7 +1,7 @@
-"""Who set what: claims in the record, and how a source's changes are taken back.
+"""Claims: the sources of settings in the record, and reverts of a source's changes.
 
-A claim maps a path to the sources that set it, `HASH:LABEL` each; null says that no source owns
-it. Matching uses hashes alone, the label is for people.
+A claim maps a path to the sources that set it, each as `HASH:LABEL`. Null means that no source owns
+the path. Only hashes are compared. The label is for the user.
 
 Source: `docs/record.md`.
 """
@@ -33,27 +33,27 @@ from jp_nb.record.events import claim_owners
 
 MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None
-"""How an un-claim is written (D3); an empty list reads as the same."""
+"""The stored form of a claim without owner (D3). An empty list means the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that sets configuration and can be named to take that back.
+    """A source of settings, such as a file, that the user can revert.
 
     Attributes:
-        marks: `HASH:LABEL`, one for each name that it goes by.
+        marks: `HASH:LABEL` for each name of the source.
     """
 
     marks: tuple[str, ...]
 
     @classmethod
     def named(cls, *names: str, label: str) -> Source:
-        """A source that goes by `names`, such as its path and its `id`."""
+        """Return a source with `names`, such as its path and its `id`."""
         return cls(tuple(f"{_hash(n)}:{label}" for n in names))
 
     @classmethod
     def assignment(cls, change: Change) -> Source:
-        """An assignment goes by what it sets; people read the paths alone, and not all of many."""
+        """Return the source of an assignment. Its name is the change, its label the paths."""
         settings = _settings(change)
         text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
         paths = ", ".join(path for path, _ in settings)
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def hashes(self) -> frozenset[str]:
-        """The hashes that it is matched by."""
+        """The hashes of its names."""
         return frozenset(mark.partition(":")[0] for mark in self.marks)
 
 
@@ -75,12 +75,12 @@ def _settings(change: Change) -> list[tuple[str, JsonValue]]:
 
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
-    """Return the hashes in a stored claim; none for an un-claim, whichever way it is written."""
+    """Return the hashes in a stored claim. A claim without owner has none."""
     return frozenset(mark.partition(":")[0] for mark in claim_owners(claim) or ())
 
 
 def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
-    """Return the claims of a delta that makes `change`: by `source`, or by nobody."""
+    """Return the claims of a delta for `change` by `source`. None means no owner."""
     claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
     return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
 
@@ -94,7 +94,7 @@ def _set_paths(
         replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
         if isinstance(plain, dict) and plain:
             if _is_union(below):
-                yield format_path(keys)  # it is claimed as a whole too
+                yield format_path(keys)  # the whole union is claimed too
             yield from _set_paths(below, plain, keys)
         elif isinstance(plain, list) and _has_named_items(below) and not replaces:
             assert below is not None
@@ -105,7 +105,7 @@ def _set_paths(
 
 
 def _is_union(node: SchemaNode | None) -> bool:
-    """Return whether a table stands here that may be one text too: half of one means nothing."""
+    # Such a setting is a table or a text, so a part of it has no meaning.
     return node is not None and node.table is not None and node.takes_any_text
 
 
@@ -119,14 +119,14 @@ def _name(node: SchemaNode, item: JsonValue) -> Element:
 
 
 _Ranked = tuple[tuple[int, int], JsonValue]
-"""A claim behind its age: the number of its step; among equals the first counts."""
+"""A claim with its age: the number of its step, then its order in the step."""
 
 
 class Claims:
-    """The owners of paths now."""
+    """The current owners of paths."""
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
-        """Args: all steps since the last reset; paths that the environment sets."""
+        """Index the claims of all steps since the last reset, and paths of the environment."""
         self._newest: dict[tuple[str, ...], tuple[int, JsonValue]] = {}
         for step in steps:
             for keys, claim in _claims_of(step):
@@ -135,7 +135,7 @@ class Claims:
         self._unclaimed = [parse_path(path) for path in unclaimed]
 
     def _rank(self) -> None:
-        """Make what `owner` looks up: the newest claim at each path, and at or below it."""
+        """Index the newest claim at each path, and the newest one at or below each path."""
         self._ranked = {
             keys: ((number, -place), claim)
             for place, (keys, (number, claim)) in enumerate(self._newest.items())
@@ -156,7 +156,7 @@ class Claims:
         ]
 
     def owner(self, keys: tuple[str, ...]) -> JsonValue:
-        """Return the newest claim at, above or below `keys`; None if nobody's."""
+        """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
         above = (keys[:length] for length in range(len(keys)))
@@ -165,7 +165,7 @@ class Claims:
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
-        """Return whether all `claims` are so already: what nobody owns need not be un-claimed."""
+        """Return True if all `claims` apply already."""
         return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
 
     def _holds(self, keys: tuple[str, ...], claim: JsonValue) -> bool:
@@ -175,12 +175,12 @@ class Claims:
         return owner == claim and self._newest.get(keys, (0, None))[1] == claim
 
 
-# --- taking back -----------------------------------------------------------------------------
+# --- reverts ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """A delta that takes something back, to be appended like any other."""
+    """A change that reverts other changes, with its claims."""
 
     change: Change
     claims: dict[str, JsonValue]
@@ -189,14 +189,14 @@ class Revert:
 def revert_source(
     steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
 ) -> Revert:
-    """Return what takes back all that the source with one of `hashes` still owns.
+    """Return the revert of all that the source with one of `hashes` still owns.
 
-    Each path goes back past every change of that source to what was there before; what somebody
-    else owns by now, or nobody, stays.
+    Each path gets its value before all changes of the source. Paths that another source has set
+    since, and paths without owner, are unchanged.
 
     Args:
-        steps: Everything since the last reset.
-        hashes: The names of the source.
+        steps: All steps since the last reset.
+        hashes: Hashes of the source.
         unclaimed: Paths that the environment sets.
     """
     back: list[tuple[tuple[str, ...], _State]] = []
@@ -209,30 +209,28 @@ def revert_source(
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
-    """Return what takes back that `path` is `value`, whoever set it; None if it is not."""
+    """Return the revert of `value` at `path`, whoever set it; None if it has another value."""
     keys = parse_path(path)
     states = _states(steps, keys)
     if states[-1].value != value:
         return None
     while len(states) > 1 and states[-1].value == value:
         states.pop()
-    if states[-1].value == value:  # it has been so from the beginning
+    if states[-1].value == value:  # unchanged since the beginning
         states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
     return _revert(steps[0].below, [(keys, states[-1])])
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The value of a path, and who owned it."""
-
     owner: JsonValue
     value: JsonValue
 
 
 def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
-    """Return what `keys` came to, change by change; what was taken back in between is not among it.
+    """Return the successive values of `keys`, without reverted ones.
 
-    A change without a claim says nothing about who owns what.
+    A change without a claim keeps the owner.
     """
     states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
     for step in steps[1:]:
@@ -242,14 +240,13 @@ def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
             continue
         state = _State(states[-1].owner if claim is None else claim[0], value)
         if format_path(keys) in step.change.unsets and state in states:
-            del states[states.index(state) + 1 :]  # a way back
+            del states[states.index(state) + 1 :]  # a return to an earlier state
         else:
             states.append(state)
     return states
 
 
 def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
-    """Return what is at `keys`; of an item of a list the item, if it is there."""
     node = node_at(keys[:-1])
     key = keys[-1]
     if not isinstance(key, Element) or node is None or node.kind != "list":
@@ -260,15 +257,15 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
 
 
 def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
-    """Return what `step` claims about `keys`; None if it says nothing."""
+    """Return the claim of `step` on `keys` in a tuple; None if there is none."""
     return next(((claim,) for path, claim in _claims_of(step) if paths_overlap(keys, path)), None)
 
 
 def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """Yield the claims of `step`; what is no path, in somebody's record, claims nothing.
+    """Yield the claims of `step`. Invalid paths are skipped.
 
-    What is said of a part of a union counts for all of it, also where that is not written: else
-    a file that is taken back would leave half a model.
+    A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
+    leave half a model.
     """
     claims = step.delta.claims if step.delta is not None else {}
     for path, claim in claims.items():

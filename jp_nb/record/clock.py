@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 
 Clock = Callable[[], datetime]
-"""Returns the current time, aware of its zone."""
+"""Returns the current time with its time zone."""
 
 _STORED = re.compile(
     r"(\d{4}-\d\d-\d\d)[ Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
@@ -28,22 +28,25 @@ _STORED = re.compile(
 
 
 def utc_now() -> datetime:
-    """Return the system's clock: what the edges hand to the core."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Return `2026-03-18 13:19:06.841464`: UTC, trailing zeros trimmed, at least `.0`."""
+    """Return a time in UTC, such as `2026-03-18 13:19:06.841464`.
+
+    Trailing zeros are omitted, except for one after the point.
+    """
     whole = moment.astimezone(UTC).isoformat(" ", "microseconds")
     text = whole[: len("2026-03-18 13:19:06.841464")].rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """Return the moment that a stored `text` names, in UTC; None if it names none.
+    """Return the time of a stored timestamp in UTC, or None if it is invalid.
 
-    Reads JP's form, which has no zone and means UTC, and RFC 3339. Digits below a microsecond are
-    cut off, so what is stored again is the text and never this value.
+    JP's timestamps have no zone and are in UTC. RFC 3339 is accepted too. Digits below a
+    microsecond are lost, so code stores the text again and never this value.
     """
     match = _STORED.fullmatch(text)
     if match is None:
@@ -61,12 +64,12 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 def conversation_id(moment: datetime) -> str:
-    """Return `jp-c` and the tenths of a second since 1970, as JP names a conversation."""
+    """Return `jp-c` and the tenths of a second since 1970, which is JP's form."""
     return f"jp-c{int(moment.timestamp() * 10)}"
 
 
 def new_conversation_id(moment: datetime, taken_ids: Iterable[str]) -> str:
-    """Return the first such id from `moment` on that is not taken."""
+    """Return the first id from `moment` on that is not in `taken_ids`."""
     taken = set(taken_ids)
     found = conversation_id(moment)
     while found in taken:
@@ -75,19 +78,19 @@ def new_conversation_id(moment: datetime, taken_ids: Iterable[str]) -> str:
 
 
 IdFactory = Callable[[], str]
-"""Returns a new id at random."""
+"""Returns a new id."""
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LENGTH = 7
 
 
 def random_id() -> str:
-    """Seven lowercase letters and digits, as good as the system's randomness."""
+    """Return seven random lowercase letters and digits."""
     return encode_id(secrets.randbits(64))
 
 
 def encode_id(number: int) -> str:
-    """Return the id that the last digits of `number` spell."""
+    """Return the last digits of `number` in base 36."""
     digits = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))
@@ -96,18 +99,18 @@ def encode_id(number: int) -> str:
 
 
 def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
-    """Return the id at `key` of a stored entry; None if there is none. Any text but "" is one."""
+    """Return the id at `key` of a stored entry, or None. The empty text is not an id."""
     found = raw.get(key) if isinstance(raw, dict) else None
     return found if isinstance(found, str) and found else None
 
 
 class EventIds:
-    """The ids of a stream's entries, index by index; no two are equal.
+    """The unique ids of a stream's entries, by index.
 
-    An entry without an id gets one when somebody asks for it: loading draws none.
+    An entry without a stored id gets one when its id is first used.
 
     Attributes:
-        ambiguous: Values that several entries had when they were loaded. The first kept it.
+        ambiguous: Ids that several loaded entries had. The first of these entries kept it.
     """
 
     __slots__ = ("_draw", "_ids", "_places", "ambiguous")
@@ -119,7 +122,7 @@ class EventIds:
         self.ambiguous: set[str] = set()
 
     def add(self, stored: str | None) -> None:
-        """Go on to the next entry, which is stored with the id `stored`."""
+        """Add the next entry, with its stored id."""
         if stored is not None:
             if stored in self._places:
                 self.ambiguous.add(stored)
@@ -129,48 +132,48 @@ class EventIds:
         self._ids.append(stored)
 
     def of(self, index: int) -> str:
-        """Return the id of entry number `index`."""
+        """Return the id of entry `index`."""
         found = self._ids[index]
         while found is None:
-            drawn = self._draw()  # may be one that a record already holds
+            drawn = self._draw()  # may be taken
             if drawn not in self._places:
                 found = self._ids[index] = drawn
                 self._places[drawn] = index if index >= 0 else index + len(self._ids)
         return found
 
     def place(self, identifier: str) -> int | None:
-        """Return the index of the one entry with this id; None if there is none, or several."""
+        """Return the index of the entry with this id, or None if it is unknown or ambiguous."""
         return None if identifier in self.ambiguous else self._places.get(identifier)
 
     def assigned(self) -> list[str | None]:
-        """Return the ids index by index; None where nobody asked yet."""
+        """Return the ids by index; None for an entry without one."""
         return list(self._ids)
 
     def replace_all(self, ids: Iterable[str | None]) -> None:
-        """Take over `assigned` ids in another order; None is a new entry."""
+        """Replace the ids. None is a new entry."""
         self._ids = list(ids)
         self._places = {assigned: i for i, assigned in enumerate(self._ids) if assigned is not None}
 
 
 STEP: Final = timedelta(seconds=1)
-"""Between an entry and the next one."""
+"""Time between two entries."""
 MAX_EPOCH_S: Final = 253_370_764_800
-"""The first second of the year 9999: entries behind it have a year for their times."""
+"""Start of the year 9999. It leaves a year for the times of entries."""
 _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class ReproducibleClock:
-    """The clock of a record whose times and ids depend on nothing but `epoch` and position."""
+    """Clock of a record with times and ids that depend only on `epoch` and position."""
 
     epoch: datetime
 
     def __call__(self) -> datetime:
-        """Return the moment at which everything begins."""
+        """Return `epoch`."""
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:
-        """Return the time of entry number `position`, later than `last`, the one before has."""
+        """Return the time of entry `position`, later than `last`, that of the previous entry."""
         moment = self.epoch + min(position * STEP, _LATEST - self.epoch)
         before = parse_timestamp(last)
         if before is None or before < moment:
@@ -178,12 +181,12 @@ class ReproducibleClock:
         return min(before, _LATEST) + STEP
 
     def ids(self, conversation: str) -> IdFactory:
-        """Return what draws the ids of entries of `conversation`, always the same ones."""
+        """Return a factory of the ids of a conversation's entries."""
         numbers = count()
         return lambda: encode_id(self._number(f"{conversation} {next(numbers)}"))
 
     def widget_id(self, number: int) -> str:
-        """Return the id of carrier `number` of a run, as ipywidgets writes ids; they sort so."""
+        """Return the id of carrier `number`, in the form of ipywidgets. The ids sort by number."""
         return f"{self._number('carrier') % 16**28:028x}{number:04x}"
 
     def _number(self, of: str) -> int:
@@ -192,16 +195,16 @@ class ReproducibleClock:
 
 
 DEFAULT_EPOCH: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
-"""Of records for which nobody set an epoch: the first day that ZIP archives can name."""
+"""Clock of records without a set epoch. It starts on the first day that ZIP archives support."""
 
 
 def clock_from_epoch(seconds: str) -> ReproducibleClock:
-    """Return the clock that begins `seconds` after 1970.
+    """Return the clock that starts `seconds` after 1970.
 
     Raises:
-        UsageError: If that is no such number; the message says what is wanted.
+        UsageError: The text is not a valid number.
     """
-    # Not `int` alone: it takes `1_0`, and digits of other scripts, which others refuse.
+    # `int` alone would accept `1_0` and digits of other scripts.
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= MAX_EPOCH_S):
         raise UsageError(
             f"SOURCE_DATE_EPOCH is {seconds[:40]!r}, but must be a whole number of seconds since "
@@ -212,5 +215,5 @@ def clock_from_epoch(seconds: str) -> ReproducibleClock:
 
 
 def id_factory(clock: Clock, conversation: str) -> IdFactory:
-    """Return what draws ids of entries where `clock` tells the time."""
+    """Return the factory of a conversation's entry ids: reproducible if `clock` is."""
     return clock.ids(conversation) if isinstance(clock, ReproducibleClock) else random_id

@@ -1,12 +1,11 @@
 """Compaction events: the turns they cover, and their effect.
 
-Another compaction of the same turns reverts one. It has no effect of its own, and says so in its
-`metadata`:
+A second compaction with the same turns and this `metadata` reverts one, and has no other effect:
 
     {"takes_back": true}
 
-It reverts the newest one of these turns before it that still applies. Compactions that were
-recorded in one step are reverted in one step: all but the first have `{"with_previous": true}`.
+It reverts the newest active one before it. Compactions that were recorded in one step are reverted
+in one step: all but the first have `{"with_previous": true}`.
 
 Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
@@ -39,7 +38,7 @@ from jp_nb.record.turns import find_interrupted_turn
 
 REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"
-"""Keys in the metadata of a compaction."""
+"""Key in the metadata of a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,11 @@ class PlacedCompaction:
     """A compaction at its place in the record.
 
     Attributes:
-        position: Its index among all entries.
-        after: The number of the last turn that had begun before it; -1 if none had.
-        entry: What it says, as it is stored.
-        taken_back: True if a later entry takes it back.
-        turn_went_on: True if that turn went on behind it, as one that is resumed does.
+        position: Index among all entries.
+        after: Number of the last turn that began before it; -1 if there is none.
+        entry: The stored entry.
+        is_reverted: True if a later entry reverts it.
+        turn_continued: True if the turn `after` has later events, as after a resume.
     """
 
     position: int
@@ -62,26 +61,26 @@ class PlacedCompaction:
 
     @property
     def effective(self) -> Compaction:
-        """What it says, with no word about turns that ended after it."""
+        """The compaction without turns that ended after it."""
         last = self.after - 1 if self.turn_continued else self.after
         return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, last)})
 
 
 def is_revert(entry: Entry) -> bool:
-    """True of an entry that takes a compaction back."""
+    """Return True if `entry` reverts a compaction."""
     return isinstance(entry, Compaction) and entry.metadata.get(REVERTS) is True
 
 
 def make_revert(entry: Compaction) -> Compaction:
-    """Return the entry that takes `entry` back."""
+    """Return an entry that reverts `entry`."""
     return Compaction(from_turn=entry.from_turn, to_turn=entry.to_turn, metadata={REVERTS: True})
 
 
 def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
-    """Return the compactions among `entries`, oldest first, without those that take one back."""
+    """Return the compactions in `entries`, oldest first, without entries that revert one."""
     found: list[PlacedCompaction] = []
-    open_ones: dict[tuple[int, int], list[int]] = {}
-    turn, seen = -1, 0  # so many stand before the last event
+    unreverted: dict[tuple[int, int], list[int]] = {}
+    turn, seen = -1, 0  # number of compactions before the last event
     for position, entry in enumerate(entries):
         if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
             turn, seen = turn + 1, len(found)
@@ -90,7 +89,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
                 found[index] = replace(found[index], turn_continued=True)
             seen = len(found)
         elif isinstance(entry, Compaction):
-            same = open_ones.setdefault((entry.from_turn, entry.to_turn), [])
+            same = unreverted.setdefault((entry.from_turn, entry.to_turn), [])
             if not is_revert(entry):
                 same.append(len(found))
                 found.append(PlacedCompaction(position, turn, entry))
@@ -101,12 +100,12 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
 
 
 def active_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
-    """Return the compactions among `entries` that count, oldest first."""
+    """Return the compactions in `entries` that are not reverted, oldest first."""
     return [placed for placed in find_compactions(entries) if not placed.is_reverted]
 
 
 def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
-    """Return `entries` for the record: each but the first says that it goes with the one before."""
+    """Return `entries` with marks that they were recorded in one step."""
     with_it = {WITH_PREVIOUS: True}
     return [
         entry.model_copy(update={"metadata": {**entry.metadata, **with_it}}) if number else entry
@@ -115,24 +114,24 @@ def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
 
 
 def last_step_of(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
-    """Return those at the end of `placed` that were recorded in one step, oldest first."""
+    """Return the last compactions of `placed` that were recorded in one step, oldest first."""
     found: list[PlacedCompaction] = []
     for each in reversed(placed):
         later = found[-1] if found else None
-        if later is not None and not _goes_with(later, each):
+        if later is not None and not _is_same_step(later, each):
             break
         found.append(each)
     return found[::-1]
 
 
-def _goes_with(later: PlacedCompaction, earlier: PlacedCompaction) -> bool:
+def _is_same_step(later: PlacedCompaction, earlier: PlacedCompaction) -> bool:
     marked = later.entry.metadata.get(WITH_PREVIOUS) is True
     return marked and later.position == earlier.position + 1
 
 
 SUMMARY_REQUEST = "[Summary of previous conversation]"
 MAX_REPEATED: Final = 100_000
-"""Characters of summaries that are sent again where others divide them, all together."""
+"""Maximum number of characters of repeated summaries in a context."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -141,9 +140,9 @@ class TurnTreatment:
     """How a turn is sent.
 
     Attributes:
-        summary: The compaction whose summary stands in place of it; then nothing else counts.
-        without_reasoning: True if its reasoning is left out.
-        tool_calls: What becomes of its tool calls.
+        summary: The compaction whose summary replaces the turn.
+        without_reasoning: True if its reasoning is omitted.
+        tool_calls: Treatment of its tool calls.
     """
 
     summary: Compaction | None = None
@@ -154,18 +153,18 @@ class TurnTreatment:
 def replacements(
     stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
 ) -> dict[int, tuple[Entry, ...]]:
-    """Return what stands in place of an entry, by its index; an entry that is not here stays.
+    """Return the replacements of entries by their index. Other entries are sent unchanged.
 
-    What is `hidden` anyway is not looked at, nor the turn that stays `whole`. In each turn the
-    newest compaction decides, for the summary, the reasoning and the tool calls on their own; of
-    equally old ones the later in the record.
+    Entries in `hidden` and the turn `whole` are ignored. In each turn the newest compaction
+    applies, separately for summary, reasoning, and tool calls. Of compactions of the same time, the
+    later one in the record applies.
     """
     treatments = turn_treatments(stream)
     if not treatments:
         return {}
     found: dict[int, tuple[Entry, ...]] = {}
-    before: Compaction | None = None  # that of the last turn of which anything is seen
-    repeats = _Repeats()
+    before: Compaction | None = None  # summary of the previous visible turn
+    repeats = _SummaryLimit()
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
@@ -184,15 +183,14 @@ def replacements(
     return found
 
 
-class _Repeats:
-    """Bounds what is sent again of summaries: a short record would make an endless request."""
-
+class _SummaryLimit:
+    # A short record with many compactions could otherwise make a very long request.
     def __init__(self) -> None:
         self._sent: set[int] = set()
         self._room = MAX_REPEATED
 
     def allow(self, entry: Compaction) -> bool:
-        """Return whether the summary of `entry` is sent, as it is the first time in any case."""
+        """Return True if the summary of `entry` is sent. The first time it always is."""
         assert entry.summary is not None
         if id(entry) in self._sent:
             self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
@@ -202,16 +200,16 @@ class _Repeats:
 
 
 def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
-    """Return how each turn is sent; `[]` if all of them are sent whole."""
+    """Return the treatment of each turn, or `[]` if all turns are sent whole."""
     compactions = [placed.effective for placed in active_compactions(stream.entries)]
     if not compactions:
         return []
-    compactions.reverse()  # of equally old ones the later stays in front
+    compactions.reverse()  # the later one of the same time comes first
     compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
     count = stream.turn_count
-    summaries = _deciding(compactions, count, lambda entry: entry.summary is not None)
-    reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
-    tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
+    summaries = _select_per_turn(compactions, count, lambda entry: entry.summary is not None)
+    reasoning = _select_per_turn(compactions, count, lambda entry: entry.reasoning is not None)
+    tools = _select_per_turn(compactions, count, lambda entry: entry.tool_calls is not None)
     return [
         TurnTreatment(
             summaries[turn],
@@ -222,25 +220,24 @@ def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     ]
 
 
-def _deciding(
-    newest: Iterable[Compaction], count: int, says: Callable[[Compaction], bool]
+def _select_per_turn(
+    newest: Iterable[Compaction], count: int, decides: Callable[[Compaction], bool]
 ) -> list[Compaction | None]:
-    """Turn by turn the first of `newest` that says something about it."""
-    deciding: list[Compaction | None] = [None] * count
-    open_from = list(range(count + 1))  # leads from a turn to the next one that is undecided
+    selected: list[Compaction | None] = [None] * count
+    open_from = list(range(count + 1))  # from a turn to the next undecided one
 
     def undecided(turn: int) -> int:
         while open_from[turn] != turn:
             open_from[turn] = turn = open_from[open_from[turn]]
         return turn
 
-    for entry in filter(says, newest):
+    for entry in filter(decides, newest):
         turn = undecided(min(entry.from_turn, count))
         while turn < count and turn <= entry.to_turn:
-            deciding[turn] = entry
+            selected[turn] = entry
             open_from[turn] = turn + 1
             turn = undecided(turn)
-    return deciding
+    return selected
 
 
 def _summary(entry: Compaction) -> Iterator[Entry]:
@@ -283,7 +280,7 @@ def _blank(response: ToolCallResponse, request: Entry | None) -> ToolCallRespons
 
 @dataclass(frozen=True, slots=True)
 class TurnRange:
-    """The turns from `first` to `last`, both included, by their 0-based numbers."""
+    """The turns from `first` to `last`, both included and counted from 0."""
 
     first: int
     last: int
@@ -301,18 +298,17 @@ class TurnRange:
 class CompactionBounds:
     """Finds the turns between two bounds.
 
-    Turns at the end that got no answer do not count, nor does one that was cut short: it may go
-    on. But for the last one if it is under way.
+    Failed turns at the end, and an interrupted last turn, are outside of all ranges.
 
     Args:
         stream: The conversation.
-        now: The time, for durations.
-        in_turn: True if the last turn is under way: it always stays as it is.
+        now: Current time, for durations.
+        in_turn: True during a turn, which is outside of all ranges.
     """
 
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
         self._now = now
-        self._counting = active_compactions(stream.entries)
+        self._active = active_compactions(stream.entries)
         self._began: list[datetime | None] = []
         answered: list[bool] = []
         for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
@@ -328,15 +324,15 @@ class CompactionBounds:
         self._end = last - 1 if in_turn else last
 
     def kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
-        """Return the turns between what is kept at both ends; None if there are none."""
+        """Return the turns between those that are kept at both ends, or None."""
         return self._range(self._after_kept(first), self._before_kept(last))
 
     def given(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
     ) -> TurnRange | None:
-        """Return the turns from `first` to `last`; what is None is as in `kept`.
+        """Return the turns from `first` to `last`. None means the bound of `kept`.
 
-        A number is that of a turn, and a duration says how long ago.
+        A number is that of a turn. A duration is relative to now.
         """
         begin = kept.first if kept is not None else 0
         end = kept.last if kept is not None else self._end
@@ -382,7 +378,7 @@ class CompactionBounds:
     def _first(self, bound: TurnBound) -> int:
         match bound.kind:
             case "last":
-                ends = (placed.effective.to_turn for placed in self._counting)
+                ends = (placed.effective.to_turn for placed in self._active)
                 return max(ends, default=-1) + 1
             case "from_end":
                 return max(self._last - int(bound.amount), 0)
@@ -390,29 +386,28 @@ class CompactionBounds:
                 return int(bound.amount)
 
     def _turn_at(self, moment: datetime, seconds: float) -> int | None:
-        """Return the last turn that had begun `seconds` after `moment`; None if none had."""
         try:
             moment += timedelta(seconds=seconds)
-        except OverflowError:  # farther than there are dates
+        except OverflowError:  # outside of the range of dates
             return self._last if seconds > 0 else None
         begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
         return max(begun, default=None)
 
 
 def summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
-    """Return the turns of each of the summaries that are `placed` in a record."""
+    """Return the turns of each summary."""
     entries = (each.effective for each in placed)
     return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
 
 
 def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
-    """Return `turns` with all turns of each summary that speaks of one of them.
+    """Return `turns`, extended to whole summaries.
 
-    A summary cannot be divided: what it stands for is summarised anew as a whole.
+    A summary cannot be divided, so all of its turns are summarized again.
     """
     by_first = sorted(summaries, key=lambda each: each.first)
     first, last = turns.first, turns.last
-    for each in by_first:  # one walk forward, one back: what each reaches is known by then
+    for each in by_first:  # one pass in each direction is enough
         if each.first <= last and each.last >= first:
             last = max(last, each.last)
     for each in sorted(by_first, key=lambda each: -each.last):
@@ -423,50 +418,49 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
 
 WHOLE = "whole"
 MAX_LISTED = 10
-"""Of compactions: somebody else may have recorded any number."""
+"""Maximum number of listed compactions. An untrusted record may have any number."""
 
 
 def format_compactions(entries: Sequence[Compaction]) -> str:
-    """Return what `entries` make of which turns: `turns 1 to 4 are sent as a summary`."""
+    """Return a text such as `turns 1 to 4 are sent as a summary`."""
     more = len(entries) - MAX_LISTED
-    said = [f"{_format_turns(entry)} {_becomes(entry)}" for entry in entries[:MAX_LISTED]]
-    return ", ".join([*said, *([f"and {more} more"] if more > 0 else [])])
+    texts = [f"{_format_turns(entry)} {_format_effect(entry)}" for entry in entries[:MAX_LISTED]]
+    return ", ".join([*texts, *([f"and {more} more"] if more > 0 else [])])
 
 
 def format_compaction_line(entries: Sequence[Compaction]) -> str:
-    """Return the same as a line of its own: `⊟ Turns 1 to 4 are sent as a summary from here on`."""
-    words = format_compactions(entries)
-    return f"⊟ {words[:1].upper()}{words[1:]} from here on"
+    """Return a line such as `⊟ Turns 1 to 4 are sent as a summary from here on`."""
+    text = format_compactions(entries)
+    return f"⊟ {text[:1].upper()}{text[1:]} from here on"
 
 
 def _format_turns(entry: Compaction) -> str:
-    """Return the turns of `entry` and a verb: `turns 1 to 4 are`."""
     if entry.from_turn == entry.to_turn:
         return f"turn {entry.from_turn} is"
     return f"turns {entry.from_turn} to {entry.to_turn} are"
 
 
-def _becomes(entry: Compaction) -> str:
+def _format_effect(entry: Compaction) -> str:
     if entry.summary is not None:
         return "sent as a summary"
-    said = _without(entry.reasoning is not None, entry.tool_calls)
-    return f"sent {said}" if said != WHOLE else "sent as before"
+    omissions = _format_omissions(entry.reasoning is not None, entry.tool_calls)
+    return f"sent {omissions}" if omissions != WHOLE else "sent as before"
 
 
 def format_treatment(treatment: TurnTreatment) -> str:
-    """Return how a turn is sent: `whole`, `as a summary`, `without reasoning`."""
+    """Return a text such as `whole`, `as a summary`, or `without reasoning`."""
     if treatment.summary is not None:
         return "as a summary"
-    return _without(treatment.without_reasoning, treatment.tool_calls)
+    return _format_omissions(treatment.without_reasoning, treatment.tool_calls)
 
 
-def _without(reasoning: bool, policy: ToolCallPolicy | None) -> str:
-    gone = ["reasoning"] if reasoning else []
+def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
+    omitted = ["reasoning"] if reasoning else []
     if policy is not None and policy.policy == "omit":
-        gone.append("tool calls")
+        omitted.append("tool calls")
     elif policy is not None:
         halves = (("arguments of tool calls", policy.request), ("tool results", policy.response))
-        gone += [words for words, is_gone in halves if is_gone]
-    *others, last = gone or [""]
+        omitted += [text for text, is_omitted in halves if is_omitted]
+    *others, last = omitted or [""]
     listed = f"{', '.join(others)} and {last}" if others else last
     return f"without {listed}" if last else WHOLE

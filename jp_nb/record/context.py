@@ -1,7 +1,7 @@
 """Request context: the events that one request sends.
 
-A request to the model leaves no entry of its own: its place is the beginning of its response. A
-request without any kept response, such as an aborted one, has no place here.
+A request to the model has no entry of its own. Its position is the beginning of its response. A
+request without any stored response has no position.
 
 Source: `docs/record.md`.
 """
@@ -33,9 +33,10 @@ VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
 MAX_IMAGES = 100
-"""Of one thread: as many as Anthropic takes in a request."""
+"""Maximum number of images in a context. Anthropic accepts as many in a request."""
 MAX_IMAGE_BYTES = 20_000_000
-"""Of one thread, all images together: with Base64 and text, Anthropic takes 32 MB in a request."""
+"""Maximum size of all images in a context. Anthropic accepts requests of 32 MB, with Base64 and
+text."""
 IMAGE_LIMIT_REACHED = (
     f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all; the "
     "user can start a new one with `%jp new`, or branch before the images with `%jp fork TURN`"
@@ -44,10 +45,10 @@ IMAGE_LIMIT_REACHED = (
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """A visible entry and the provider in force when it was made.
+    """A visible entry, and the provider that was configured when it was recorded.
 
-    `provider` tells whose signatures the entry carries; reasoning of another one is replayed as
-    text. What of its `images` cannot be shown is said in the text of the entry.
+    Metadata of the entry, such as signatures, is from that `provider`. Another provider receives
+    reasoning as text. The text of the entry has notes about missing images.
     """
 
     entry: ContextEntry
@@ -57,10 +58,10 @@ class ContextItem:
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """The visible entries of one conversation, oldest first. Only ever appended to.
+    """The visible entries of one conversation, oldest first. It only grows.
 
-    A provider may keep what it rendered of the first `n` items and go on from there: the items
-    never change. Whatever changes them (repair, fork) makes another `RequestContext`.
+    Items never change, so a provider may keep its rendering of the first items. A repair or a fork
+    makes another `RequestContext`.
     """
 
     items: list[ContextItem] = field(default_factory=list)
@@ -74,11 +75,11 @@ class RequestContext:
         return iter(self.items)
 
     def since(self, index: int) -> Iterator[ContextItem]:
-        """Yield the items from number `index` on."""
+        """Yield the items from `index` on."""
         return islice(self.items, index, None)
 
     def add(self, entry: Entry, provider: str, images: RecordedImages | None = None) -> None:
-        """Append `entry` if a provider may see it; kinds are invisible unless listed.
+        """Append `entry` if its kind is visible to providers.
 
         `images` are those of the conversation.
         """
@@ -102,7 +103,7 @@ class RequestContext:
         return ContextItem(entry, provider, kept)
 
     def _has_room(self, image: Image) -> bool:
-        """Take room for `image`, if there is any. What was shown stays: it is never taken back."""
+        # An image that was sent once stays in the context.
         size = len(image.content)
         if self._shown == MAX_IMAGES or self._shown_bytes + size > MAX_IMAGE_BYTES:
             return False
@@ -114,63 +115,62 @@ class RequestContext:
 def build_context(
     stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
 ) -> RequestContext:
-    """Return the whole of `stream` as a provider sees it, each entry with the provider of its time.
+    """Return the context of `stream`, each entry with the provider of its time.
 
-    `providers` are those in force at the beginning and after each configuration change
-    (`Projection.providers`); the last one goes on.
+    `providers` are those at the beginning and after each configuration change
+    (`Projection.providers`). The last one applies to all later entries.
 
-    An entry that names a request which cannot be told is left out, with the other half of its
-    tool call; so are turns that got no answer, but for the last one if it is under way (`in_turn`).
-    Turns that were compacted are as short as that says, but for one that is under way.
+    These entries are omitted: responses to an unknown request, with the other half of their tool
+    call; and turns without a response, except the current one (`in_turn`). Compactions apply,
+    except to the current turn.
     """
-    under_way = stream.turn_count - 1 if in_turn else -1
-    hidden = _hidden(stream) | _unanswered(stream, but=under_way)
-    return _seen(stream, providers, hidden, replacements(stream, hidden, whole=under_way))
+    current = stream.turn_count - 1 if in_turn else -1
+    hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=current)
+    return _build(stream, providers, hidden, replacements(stream, hidden, whole=current))
 
 
 def build_turns_context(
     stream: ConversationStream, providers: Sequence[str], turns: Container[int]
 ) -> RequestContext:
-    """Return those `turns` of `stream` as a provider sees them if nothing is compacted."""
-    elsewhere = {event.position for event in stream.events() if event.turn not in turns}
-    hidden = _hidden(stream) | _unanswered(stream, but=-1) | elsewhere
-    return _seen(stream, providers, hidden, {})
+    """Return the context of some `turns` of `stream` without compactions."""
+    other_turns = {event.position for event in stream.events() if event.turn not in turns}
+    hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=-1) | other_turns
+    return _build(stream, providers, hidden, {})
 
 
-def _seen(
+def _build(
     stream: ConversationStream,
     providers: Sequence[str],
     hidden: Container[int],
-    instead: Mapping[int, tuple[Entry, ...]],
+    replaced: Mapping[int, tuple[Entry, ...]],
 ) -> RequestContext:
-    """Return all of `stream` but what is `hidden`, with what stands `instead` of entries."""
-    thread = RequestContext()
+    context = RequestContext()
     changes = 0
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             changes += 1
         elif index not in hidden:
-            for seen in instead.get(index, (entry,)):
+            for shown in replaced.get(index, (entry,)):
                 provider = providers[min(changes, len(providers) - 1)]
-                thread.add(seen, provider, stream.images)
-    return thread
+                context.add(shown, provider, stream.images)
+    return context
 
 
-def _unanswered(stream: ConversationStream, *, but: int) -> set[int]:
-    """Return the events of turns that got no answer: sent again, they would be asked once more."""
+def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
+    # Sent again, a failed request would be asked once more.
     hidden: set[int] = set()
     for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
-        if turn != but and is_unanswered(event.entry for event in events):
+        if turn != except_turn and is_unanswered(event.entry for event in events):
             hidden.update(event.position for event in events)
     return hidden
 
 
-def _hidden(stream: ConversationStream) -> set[int]:
+def _find_unresolved(stream: ConversationStream) -> set[int]:
     hidden = set(stream.unresolved())
     if not hidden:
         return hidden
-    # A provider refuses half a pair: where one half is hidden, the other is too.
+    # Providers reject half a pair, so both halves are hidden.
     for _, events in groupby(stream.events(), key=lambda event: event.turn):
         for pair in match_pairs((event.position, event.entry) for event in events)[0].items():
             if not hidden.isdisjoint(pair):
@@ -180,14 +180,14 @@ def _hidden(stream: ConversationStream) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class RequestSpan:
-    """A request to a model.
+    """A request to a model, and the position of its response.
 
     Attributes:
-        turn: Its turn, from 0.
-        number: Which of the requests of its turn it is, from 1.
-        position: So many entries had been recorded when it was made.
-        end: The index behind the last entry of its answer; `position` if it got none.
-        is_new_cycle: True if tools ran before it, or it is the first of its turn.
+        turn: Its turn, counted from 0.
+        number: Its number in the turn, counted from 1.
+        position: Number of entries before the request.
+        end: Index after the last entry of its response; `position` if there is none.
+        is_new_cycle: True for the first request of a turn, and for one after tool calls.
     """
 
     turn: int
@@ -198,19 +198,19 @@ class RequestSpan:
 
     @property
     def name(self) -> str:
-        """`3.1`: how a person names it."""
+        """Name for the user, such as `3.1`."""
         return f"{self.turn}.{self.number}"
 
 
 def find_requests(stream: ConversationStream) -> list[RequestSpan]:
-    """Return where models were asked in `stream`, oldest first."""
+    """Return the requests to models in `stream`, oldest first."""
     found: list[RequestSpan] = []
     for turn, events in groupby(stream.events(), key=lambda event: event.turn):
-        found += _in_turn(turn, list(events))
+        found += _find_in_turn(turn, list(events))
     return found
 
 
-def _in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
+def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
     number, is_new_cycle = 1, True
     answer: list[TurnEvent] = []
     asked: int | None = None
@@ -225,26 +225,26 @@ def _in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
                 pass
             case _:
                 continue
-        for part in _parts(answer):
-            yield _place(turn, number, part, is_new_cycle=is_new_cycle)
+        for part in _split_continued(answer):
+            yield _make_span(turn, number, part, is_new_cycle=is_new_cycle)
             number, is_new_cycle = number + 1, False
         answer = []
         is_new_cycle = is_new_cycle or isinstance(event.entry, ToolCallResponse)
-    for part in _parts(answer):
-        yield _place(turn, number, part, is_new_cycle=is_new_cycle)
+    for part in _split_continued(answer):
+        yield _make_span(turn, number, part, is_new_cycle=is_new_cycle)
         number, is_new_cycle = number + 1, False
     if number == 1 and asked is not None:
         yield RequestSpan(turn, number, asked + 1, asked + 1, is_new_cycle)
 
 
-def _place(
+def _make_span(
     turn: int, number: int, answer: Sequence[TurnEvent], *, is_new_cycle: bool
 ) -> RequestSpan:
     return RequestSpan(turn, number, answer[0].position, answer[-1].position + 1, is_new_cycle)
 
 
-def _parts(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
-    """Yield what each request added to `answer`: it may have been continued by further ones."""
+def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
+    """Yield the part of each request. A continued response has the parts of several requests."""
     start = 0
     for index, event in enumerate(answer):
         if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):

@@ -1,7 +1,7 @@
 """Several conversations in one notebook: list, switch, fork, and notices about them.
 
-Entries of `others` are plain JSON, possibly from someone else. All of them are listed, with
-distinct names, and kept unchanged until the user switches to one.
+Entries of `others` are plain JSON, possibly from someone else. All of them are listed, with unique
+names, and kept unchanged until the user switches to one.
 
 Source: `docs/decisions.md` D19, D33, `docs/guide.md`, `docs/record.md`.
 """
@@ -47,18 +47,18 @@ _ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
-    """One conversation of a notebook, as far as it can be read.
+    """Facts about one conversation of a notebook.
 
     Attributes:
-        id: Names it in this notebook alone: the stored id, with `~2` and so on behind it where
-            several have the same; `damaged` where there is none.
-        title: Its title, else the first words of its first request.
-        turns: How many turns there are.
-        made: `live`, `headless`, `imported`, or what somebody wrote there.
-        parent: The stored id of the conversation it came from.
-        parent_turn: The last turn that it has in common with its parent, from 0.
-        active: Whether turns are added to it.
-        damaged: Whether it has no conversation's shape. Its entries are not looked at.
+        id: Unique in this notebook: the stored id, with `~2` and so on if several have the same, or
+            `damaged`.
+        title: The title, or the beginning of the first request.
+        turns: Number of turns.
+        made: `live`, `headless`, or `imported`. Untrusted records may have another text.
+        parent: Stored id of the conversation that it was forked from.
+        parent_turn: The last turn that it shares with its parent, counted from 0.
+        active: True for the active conversation.
+        damaged: True if it is not a valid conversation. Its entries are not read.
     """
 
     id: str
@@ -72,10 +72,10 @@ class ConversationInfo:
 
 
 def list_conversations(document: Document) -> list[ConversationInfo]:
-    """Return all conversations, the active one first, then the others as stored: newest first."""
-    names = _names(document)
+    """Return all conversations: the active one, then the others in stored order, newest first."""
+    names = _unique_names(document)
     stream = document.conversation
-    active = _listed(
+    active = _read_info(
         names[0],
         {"conversation": stream.head},
         turns=stream.turn_count,
@@ -83,54 +83,53 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
         active=True,
     )
     others = zip(names[1:], document.others, strict=True)
-    return [active, *(_listed(name, entry, turns=_turns(entry)) for name, entry in others)]
+    return [active, *(_read_info(name, entry, turns=_count_turns(entry)) for name, entry in others)]
 
 
 def switch(document: Document, text: str, *, clock: Clock) -> bool:
-    """Make the conversation that `text` names the active one; returns whether it was another.
+    """Activate the conversation with the id `text`. Return False if it is active already.
 
     `text` is an id as in `list_conversations`, or its beginning or end. The conversation that was
     active keeps its signature; it is discarded if it is empty. The new stream has no `on_change`.
 
     Raises:
-        UsageError: If `text` names none or several; the message offers the nearest.
-        StorageError: If that conversation is damaged or was written by a newer release; the
-            message says where. Nothing changed.
+        UsageError: `text` matches no conversation, or several. The message has the nearest ids.
+        StorageError: The conversation is damaged, or from a newer release. Nothing is changed.
     """
-    index = _find(_names(document), text)
+    index = _find(_unique_names(document), text)
     if index == 0:
         return False
     place = index - 1
     loaded = _load(document.others[place], f"jp.others[{place}]", clock)
     document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
-    document.archive_active()  # takes the signature along
+    document.archive_active()  # with its signature
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
     return True
 
 
 def drop(document: Document, name: str) -> ConversationInfo:
-    """Take a conversation out of the notebook; returns what it was.
+    """Remove a conversation from the notebook and return its facts.
 
     `name` is its whole id in `list_conversations`. It may be damaged.
 
     Raises:
-        UsageError: If there is none of that id, or it is the active one.
+        UsageError: The id is unknown, or the conversation is active.
     """
-    names = _names(document)
+    names = _unique_names(document)
     if name not in names:
         raise UsageError(
-            f"there is no conversation {_shown(name)}: {_offer(_nearest(names, name))}"
-            "`%jp drop` needs the whole id"
+            f"there is no conversation {_format_name(name)}: "
+            f"{_format_suggestions(_nearest(names, name))}`%jp drop` needs the whole id"
         )
     place = names.index(name) - 1
     if place < 0:
         raise UsageError(
-            f"{_shown(name)} is the active conversation. Switch to another one first: "
+            f"{_format_name(name)} is the active conversation. Switch to another one first: "
             "`%jp switch ID` or `%jp new`"
         )
     entry = document.others[place]
-    dropped = _listed(name, entry, turns=_turns(entry))
+    dropped = _read_info(name, entry, turns=_count_turns(entry))
     document.others = [x for i, x in enumerate(document.others) if i != place]
     return dropped
 
@@ -138,8 +137,7 @@ def drop(document: Document, name: str) -> ConversationInfo:
 # --- naming ----------------------------------------------------------------------------------
 
 
-def _names(document: Document) -> list[str]:
-    """Return unique ids: of the active conversation, then of the others."""
+def _unique_names(document: Document) -> list[str]:
     stored = [document.conversation.id, *map(_stored_id, document.others)]
     literal = set(stored)
     seen: dict[str, int] = {}
@@ -149,13 +147,12 @@ def _names(document: Document) -> list[str]:
         while number > 1 and (name := f"{identifier}~{number}") in literal:
             number += 1
         seen[identifier] = number
-        literal.add(name)  # so that it is given once
+        literal.add(name)  # names are unique
         names.append(name)
     return names
 
 
 def _find(names: Sequence[str], text: str) -> int:
-    """Return the index of the one that `text` names."""
     if text in names:
         return names.index(text)
     fitting = [n for n in names if text and (n.startswith(text) or n.endswith(text))]
@@ -163,11 +160,12 @@ def _find(names: Sequence[str], text: str) -> int:
         return names.index(fitting[0])
     if fitting:
         raise UsageError(
-            f"several conversations match {_shown(text)}: {_some(fitting)}. Give more of the id"
+            f"several conversations match {_format_name(text)}: {_format_names(fitting)}. "
+            "Give more of the id"
         )
-    offer = _offer(_nearest(names, text))
+    offer = _format_suggestions(_nearest(names, text))
     raise UsageError(
-        f"there is no conversation {_shown(text)}: {offer}`%jp log` lists the conversations"
+        f"there is no conversation {_format_name(text)}: {offer}`%jp log` lists the conversations"
     )
 
 
@@ -175,24 +173,24 @@ def _nearest(names: Sequence[str], text: str) -> list[str]:
     return difflib.get_close_matches(text[:200], names, n=3)
 
 
-def _offer(names: Sequence[str]) -> str:
-    return f"did you mean {' or '.join(map(_shown, names))}? " if names else ""
+def _format_suggestions(names: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(map(_format_name, names))}? " if names else ""
 
 
-def _some(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - MAX_SUGGESTIONS
-    shown = ", ".join(map(_shown, names[:MAX_SUGGESTIONS]))
+    shown = ", ".join(map(_format_name, names[:MAX_SUGGESTIONS]))
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _shown(name: str) -> str:
-    """Return a name in a message: an id of anybody's may be long, or hold what a terminal obeys."""
+def _format_name(name: str) -> str:
+    # Untrusted ids may be long or contain control characters.
     if _ORDINARY.fullmatch(name):
         return f"`{name}`"
     return ascii(name if len(name) <= 64 else f"{name[:63]}…")
 
 
-# --- entries of anybody ----------------------------------------------------------------------
+# --- untrusted entries -----------------------------------------------------------------------
 
 
 def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
@@ -226,7 +224,7 @@ def _first_request(entry: JsonValue) -> str:
     return ""
 
 
-def _listed(
+def _read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
     head = head_of(entry)
@@ -234,35 +232,35 @@ def _listed(
     parent = parent if isinstance(parent, dict) else {}
     return ConversationInfo(
         name,
-        title=_words(head.get("title")) or make_title(first or _first_request(entry)) or None,
+        title=_read_text(head.get("title")) or make_title(first or _first_request(entry)) or None,
         turns=turns,
-        made=_words(head.get("made")),
-        parent=_words(parent.get("id")),
-        parent_turn=_whole(parent.get("turn")),
+        made=_read_text(head.get("made")),
+        parent=_read_text(parent.get("id")),
+        parent_turn=_read_count(parent.get("turn")),
         active=active,
-        damaged=not active and not _has_the_shape(entry),
+        damaged=not active and not _is_conversation(entry),
     )
 
 
-def _words(value: JsonValue) -> str | None:
+def _read_text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _whole(value: JsonValue) -> int | None:
-    """Return a count, also as a page writes it: `3.0`."""
+def _read_count(value: JsonValue) -> int | None:
+    # Pages may write a count as `3.0`.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if value >= 0 else None
 
 
-def _has_the_shape(entry: JsonValue) -> bool:
+def _is_conversation(entry: JsonValue) -> bool:
     if not isinstance(entry, dict) or shape_of(entry) != "readable":
         return False
     return isinstance(entry.get("base_config", {}), dict)
 
 
-def _turns(entry: JsonValue) -> int:
-    """Return the number of turns; entries before the first `turn_start` are a turn too."""
+def _count_turns(entry: JsonValue) -> int:
+    # Entries before the first `turn_start` are a turn too.
     count = 0
     for event in events_of(entry):
         kind = event.get("type") if isinstance(event, dict) else None
@@ -282,16 +280,16 @@ def fork(
     taken_ids: Iterable[str],
     new_id: IdFactory | None = None,
 ) -> ConversationStream:
-    """Return a conversation of its own with the first `keep_turns` turns of `stream` (None: all).
+    """Return a new conversation with the first `keep_turns` turns of `stream` (None: all).
 
-    It has the base configuration and the entries as they are stored, compactions and unknown
-    kinds included, and shares nothing with `stream`; it is repaired. Configuration changes
-    behind the last turn that is kept go with the turns they were made for; without any turn,
-    those from before the first one stay. Its `parent` names `stream` and the last turn kept.
+    It has copies of the base configuration and the stored entries, including compactions and
+    unknown kinds, and is repaired. Configuration changes for later turns are omitted. Without any
+    turn, the changes before the first turn are kept. Its `parent` has the id of `stream` and the
+    last kept turn.
 
     Raises:
-        UsageError: If `stream` has no such turn.
-        StorageError: If `stream` is damaged.
+        UsageError: `stream` has no such turn.
+        StorageError: `stream` is damaged.
     """
     count = stream.turn_count
     keep = count if keep_turns is None else keep_turns
@@ -301,11 +299,11 @@ def fork(
     parent: dict[str, JsonValue] = {"id": stream.id}
     if keep:
         parent["turn"] = keep - 1
-    # Its `origin` stays behind: it says how the files of another conversation are spelled.
+    # `origin` is not copied: it describes the files of the other conversation.
     head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
     if stream.title is not None:
         head["title"] = stream.title
-    made_of = ConversationStream(
+    forked = ConversationStream(
         head,
         clock=clock,
         base_config=copy_nested_json(stream.base_config),
@@ -313,9 +311,9 @@ def fork(
         new_id=new_id,
     )
     if keep < count:
-        _cut(made_of, keep)
-    made_of.repair()
-    return made_of
+        _keep_turns(forked, keep)
+    forked.repair()
+    return forked
 
 
 def undo(
@@ -329,8 +327,8 @@ def undo(
     """Return a fork of `stream` without its last turn.
 
     Raises:
-        UsageError: If it has none.
-        StorageError: If it is damaged.
+        UsageError: The conversation has no turn.
+        StorageError: The conversation is damaged.
     """
     if not stream.turn_count:
         raise UsageError("there is no turn to undo: this conversation has none yet")
@@ -338,31 +336,26 @@ def undo(
     return fork(stream, keep_turns=keep, clock=clock, made=made, taken_ids=taken_ids, new_id=new_id)
 
 
-def _cut(stream: ConversationStream, keep: int) -> None:
-    """Keep `keep` turns, and the configuration changes that were made until their end.
-
-    What applies to the conversation as a whole stays, but for compactions of turns that go: their
-    numbers would mean other turns.
-    """
+def _keep_turns(stream: ConversationStream, keep: int) -> None:
+    # Compactions of removed turns are removed too: their numbers would mean other turns.
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     gone = {event.position for event in events if event.turn >= keep}
     end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     gone.update(place for place in places if place >= end)
-    if not kept:  # what is taken back goes with the turn it was made for, as the mark does
+    if not kept:  # reverted changes are removed with their turn
         gone.update(set(places) - {places[number] for number, _ in effective_deltas(stream.deltas)})
     gone.update(
         index
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
-    gone.update(_unshown(stream, gone))
+    gone.update(_find_unused_images(stream, gone))
     stream.rewrite([item for index, item in enumerate(stream.items()) if index not in gone])
 
 
-def _unshown(stream: ConversationStream, gone: Collection[int]) -> list[int]:
-    """Return the images that no entry shows once those at the places in `gone` have left."""
+def _find_unused_images(stream: ConversationStream, gone: Collection[int]) -> list[int]:
     stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in gone)
     shown = {digest for _, entry in stays for digest in image_digests(entry)}
     return [
@@ -373,7 +366,7 @@ def _unshown(stream: ConversationStream, gone: Collection[int]) -> list[int]:
 
 
 def notices(stream: ConversationStream) -> list[str]:
-    """Return a line for each entry that is kept and does not count in full, with its place."""
+    """Return a line for each entry that is kept but not fully used, with its path."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
     for index in stream.unresolved():
         found.append(

@@ -24,9 +24,9 @@ from jp_nb.record.stream import ConversationStream, Made
 
 VERSION: Final = 1
 SEGMENTED_VERSION: Final = 2
-"""Of a stored object whose entries are in segments."""
+"""Version of a stored object with segments."""
 KEY: Final = "jp"
-"""The key in the notebook's metadata."""
+"""Key in the notebook's metadata."""
 
 CONVERSATION_KEYS: Final = ("conversation", "base_config", "events", "signature")
 DOCUMENT_KEYS: Final = frozenset({"version", "others", *CONVERSATION_KEYS})
@@ -35,74 +35,74 @@ RecordShape = Literal["readable", "damaged", "newer"]
 
 
 def shape_of(value: JsonValue) -> RecordShape:
-    """Return whether `value` has the shape of a `jp` object. Its entries are not looked at."""
+    """Return the shape of a stored `jp` object. Its entries are not read."""
     if not isinstance(value, dict):
         return "damaged"
     if value.get("version", VERSION) != VERSION:
         return "newer"
     lists = (value.get("events", []), value.get("others", []))
-    # No deeper: a damaged entry may be looked at, a damaged object can only be put aside.
+    # Entries are not checked: a record with a damaged entry can still be displayed.
     fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
     return "readable" if fit else "damaged"
 
 
 def has_segments(value: JsonValue) -> bool:
-    """Return whether entries of `value` are in segments: `segments.read` puts them together."""
+    """Return True if entries of `value` are in segments. `read_segments` joins them."""
     return (
         isinstance(value, dict) and value.get("version") == SEGMENTED_VERSION and "sealed" in value
     )
 
 
 def head_of(entry: JsonValue) -> JsonObject:
-    """Return what `entry` says about the conversation at its top itself; `{}` if nothing."""
+    """Return the metadata of the conversation at the top of `entry`, or `{}`."""
     return as_object(as_object(entry).get("conversation"))
 
 
 def conversation_id(entry: JsonValue) -> str:
-    """Return the id of the conversation at the top of `entry`; "" if it has none."""
+    """Return the id of the conversation at the top of `entry`, or ""."""
     found = head_of(entry).get("id")
     return found if isinstance(found, str) else ""
 
 
 def events_of(entry: JsonValue) -> list[JsonValue]:
-    """Return the events of the conversation at the top of `entry`; `[]` if there are none."""
+    """Return the events of the conversation at the top of `entry`, or `[]`."""
     found = as_object(entry).get("events")
     return found if isinstance(found, list) else []
 
 
 def others_of(document: JsonValue) -> list[JsonValue]:
-    """Return what `document` keeps besides its active conversation."""
+    """Return the other conversations of `document`."""
     found = as_object(document).get("others")
     return found if isinstance(found, list) else []
 
 
 def split_damaged(damaged: JsonValue) -> list[JsonValue]:
-    """Return a damaged object, and what it holds of other conversations: those may be sound."""
+    """Return a damaged object without its other conversations, and these, which may be intact."""
     if not isinstance(damaged, dict) or not others_of(damaged):
         return [damaged]
     return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
 
 
 def as_other(document: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the active conversation of `document` in the form it has among the others."""
+    """Return the active conversation of `document` in the form of `others`."""
     return {key: document[key] for key in CONVERSATION_KEYS if key in document}
 
 
 def all_conversations(document: JsonObject) -> list[JsonValue]:
-    """Return all conversations of `document`, the active one first (unless it is empty)."""
+    """Return all conversations of `document`, the active one first unless it is empty."""
     active: list[JsonValue] = [as_other(document)] if events_of(document) else []
     return active + others_of(document)
 
 
 def is_headless_conversation(entry: JsonValue) -> bool:
-    """Return True if a headless run made the conversation: the next run replaces it (D18)."""
+    """Return True if a headless run made the conversation. The next run replaces it (D18)."""
     return head_of(entry).get("made") == "headless"
 
 
 def entry_counts(document: JsonValue) -> dict[str, int]:
-    """Return the number of entries of each conversation in `document`, by id.
+    """Return the number of entries of each conversation, by id.
 
-    Those of headless runs are left out: each run replaces them, whatever they hold.
+    Conversations of headless runs are omitted, because each run replaces them.
     """
     if not isinstance(document, dict):
         return {}
@@ -118,9 +118,9 @@ _OURS = DOCUMENT_KEYS - {"signature"}
 
 @dataclass(slots=True)
 class Document:
-    """The conversations of a notebook: `conversation` is active, `others` are kept as stored.
+    """The conversations of a notebook: `conversation` is active, `others` are stored JSON.
 
-    `extra` holds top-level keys that we do not know (and the signature): they survive.
+    `extra` has unknown top-level keys and the signature. They are kept.
     """
 
     conversation: ConversationStream
@@ -152,12 +152,12 @@ class Document:
     ) -> Document:
         """Read the object at `metadata["jp"]`.
 
-        With `tolerant`, a malformed entry is not an error: the conversation keeps it as it is,
-        lists it in its `damage`, and can be read but not changed.
+        With `tolerant`, malformed entries are kept and listed in `conversation.damage`. Such a
+        conversation is read-only.
 
         Raises:
-            StorageError: If it is not such an object, holds a malformed entry, or has a newer
-                `version`; the message names the place. The value is left alone.
+            StorageError: The value is not a `jp` object, has a malformed entry, or has a newer
+                `version`. The message has the path. The value is unchanged.
         """
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
@@ -194,7 +194,7 @@ class Document:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the object to store. Its lists and entries are shared: do not change them."""
+        """Return the object to store. It shares its lists and entries with the document."""
         stream = self.conversation
         stored: dict[str, JsonValue] = {
             "version": VERSION,
@@ -208,18 +208,18 @@ class Document:
         return stored
 
     def archive_active(self) -> None:
-        """Put the active conversation among the others, unless it is empty."""
+        """Move the active conversation to the others, unless it is empty."""
         if self.conversation.raw:
             self.others.insert(0, as_other(self.to_json()))
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:
-        """Return the ids of all conversations in the notebook."""
+        """Return the ids of all conversations."""
         return {self.conversation.id, *filter(None, map(conversation_id, self.others))}
 
 
 class NewerVersionError(StorageError):
-    """The record was written by a newer release: read-only for this one."""
+    """A newer release wrote the record, so it is read-only."""
 
 
 def _expect(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:

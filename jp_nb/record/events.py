@@ -36,23 +36,23 @@ from jp_nb.json_values import copy_json
 
 RawEntry = dict[str, JsonValue]
 LINKS = ("event_id", "request_id")
-"""The keys that the stream alone writes."""
+"""Keys that only the stream writes."""
 
 
 class Entry(BaseModel):
-    """The fields that all known kinds share. Frozen: a conversation only grows."""
+    """The common fields of all known kinds. Entries are frozen."""
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     optional: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are left out of the stored object while they have their default."""
+    """Fields that are not stored if they have their default."""
 
     type: str
     timestamp: str = ""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, without ids: plain text, key order as JP writes it."""
+        """Return the JSON object to store, without ids and in JP's key order."""
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
         fields = type(self).model_fields
         for name in fields:
@@ -64,7 +64,7 @@ class Entry(BaseModel):
             ):
                 continue
             raw[fields[name].alias or name] = _plain(value)
-        for name, value in (self.model_extra or {}).items():  # what a later release added
+        for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
                 raw[name] = _plain(value)
         if self.metadata:
@@ -72,17 +72,17 @@ class Entry(BaseModel):
         return raw
 
     def stamped(self, timestamp: str) -> Self:
-        """Return the same entry with `timestamp`."""
+        """Return a copy with `timestamp`."""
         return self.model_copy(update={"timestamp": timestamp})
 
 
 class Part(BaseModel):
-    """An object inside an entry."""
+    """An object in an entry."""
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     def to_raw(self) -> dict[str, JsonValue]:
-        """Return the stored object: what has its default is left out."""
+        """Return the JSON object to store, without fields that have their default."""
         raw: dict[str, JsonValue] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -92,7 +92,6 @@ class Part(BaseModel):
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON of a field, sharing nothing with it."""
     if isinstance(value, Part):
         return value.to_raw()
     if isinstance(value, tuple):
@@ -101,19 +100,19 @@ def _plain(value: Any) -> Any:
 
 
 class Unknown(Entry):
-    """An entry of a kind that this release does not know. Kept, and invisible otherwise."""
+    """An entry of an unknown kind. It is kept, and otherwise ignored."""
 
     type: str = ""
 
 
 class Damaged(Unknown):
-    """An entry of a known kind that does not decode. Kept as it is: `reason` says what is wrong."""
+    """A malformed entry of a known kind. It is kept unchanged. `reason` is the error."""
 
     reason: str = ""
 
 
 class InquirySource(Part):
-    """The asker of an inquiry. Tagged by a key that is itself called `source`."""
+    """The asker of an inquiry. Its kind is in a field that is also called `source`."""
 
     source: Literal["tool", "assistant", "user", "other"]
     name: str | None = None
@@ -126,12 +125,12 @@ class InquirySource(Part):
 
     @classmethod
     def tool(cls, name: str) -> Self:
-        """Return the source of an inquiry that a tool makes."""
+        """Return the source of a tool's inquiry."""
         return cls(source="tool", name=name)
 
 
 class InquiryOption(Part):
-    """One choice of a select question; older records hold the bare value."""
+    """An option of a select question. Older records have only the value."""
 
     value: JsonValue
     label: str | None = None
@@ -152,11 +151,11 @@ RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "integer": (),
     "form": ("fields",),
 }
-"""The kinds of questions a record may hold, and the fields that each needs."""
+"""The kinds of recorded questions, with the fields that each requires."""
 
 
 class InquiryAnswerType(Part):
-    """The kind of a recorded question, one of `RECORDED_KINDS`, with its fields."""
+    """The kind of a recorded question, with its fields."""
 
     type: str
     options: tuple[InquiryOption, ...] | None = None
@@ -181,7 +180,7 @@ InquiryAnswerReusePolicy = Literal["none", "turn"]
 
 
 class InquiryQuestion(Part):
-    """The stored form of a tool's question; a type of its own on purpose (RFD 083)."""
+    """A recorded question. It is separate from `tools.question.Question` on purpose (RFD 083)."""
 
     text: str
     answer_type: InquiryAnswerType
@@ -194,7 +193,7 @@ class InquiryQuestion(Part):
 
 
 class InquiryRequest(Entry):
-    """A question was raised while a tool ran. Never sent to a provider."""
+    """A question of a tool. Providers never receive it."""
 
     type: Literal["inquiry_request"] = "inquiry_request"
     id: str
@@ -211,28 +210,31 @@ CancelReason = Literal[
 ]
 OUTCOMES = ("answered", "cancelled", "redacted")
 AnswerMark = Literal["auto", "timed_out", "empty"]
-"""A key of a response's metadata that is true of an answer: nobody chose it, it was given as the
-time ran out, it is blank and confirmed to be."""
+"""A key in the metadata of a response, about its answer.
+
+`auto`: the user did not choose it. `timed_out`: it was given when the time limit passed. `empty`:
+it is blank on purpose.
+"""
 
 
 BY: Final = "by"
-"""The key of what a person did: who it was, where several share the notebook; as a page claims."""
+"""Key of the user's name, if several users share the notebook. It is not verified."""
 
 
 def recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
-    """Return who did what `fields`, such as a response's metadata, are about; None if unsaid."""
+    """Return the user's name in `fields`, such as a response's metadata, or None."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
 
 
 def answer_marks(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
-    """Return the marks that `fields`, such as a response's metadata, say of an answer."""
+    """Return the marks of an answer in `fields`, such as a response's metadata."""
     marks: tuple[AnswerMark, ...] = get_args(AnswerMark)
     return tuple(mark for mark in marks if fields.get(mark) is True)
 
 
 class InquiryResponse(Entry):
-    """The end of an inquiry. Never sent to a provider. `reason` may be one we do not know."""
+    """The end of an inquiry. Providers never receive it. `reason` may be an unknown one."""
 
     type: Literal["inquiry_response"] = "inquiry_response"
     outcome: Literal["answered", "cancelled", "redacted"]
@@ -241,7 +243,7 @@ class InquiryResponse(Entry):
     reason: str | None = None
 
     def to_raw(self) -> RawEntry:
-        """Return the stored object: `answer` or `reason`, whichever the outcome has."""
+        """Return the JSON object to store, with `answer` or `reason` as the outcome requires."""
         raw = super().to_raw()
         if self.outcome != "answered":
             raw.pop("answer")
@@ -251,15 +253,14 @@ class InquiryResponse(Entry):
 
 
 InquiryEntry = InquiryRequest | InquiryResponse
-"""What a question leaves in the record."""
 
 
 def normalize_response(raw: RawEntry) -> RawEntry:
-    """Return a stored response of any form, as `InquiryResponse` has it.
+    """Return a stored response of any version in the form of `InquiryResponse`.
 
-    Without `outcome` but with `answer` it is answered; a cancelled one without `reason` was
-    cancelled by the user; an outcome that we do not know reads as cancelled for that reason: the
-    inquiry is closed, and nothing else is known of it.
+    Without `outcome` but with `answer`, it is answered. Without `reason`, the user cancelled it. An
+    unknown outcome becomes the reason of a cancelled response: the inquiry is closed, and nothing
+    else is known.
     """
     outcome = raw.get("outcome")
     if outcome is None and "outcome" not in raw and "answer" in raw:
@@ -309,7 +310,7 @@ __all__ = [
 
 
 class TurnStart(Entry):
-    """A turn begins: everything up to the next one belongs to it."""
+    """Start of a turn, which ends before the next `turn_start`."""
 
     type: Literal["turn_start"] = "turn_start"
 
@@ -325,7 +326,7 @@ class ChatRequest(Entry):
 
 
 class ChatResponse(Entry):
-    """One piece of model output: exactly one of `message`, `reasoning`, `data`."""
+    """A piece of model output: exactly one of `message`, `reasoning`, and `data`."""
 
     type: Literal["chat_response"] = "chat_response"
     message: str | None = None
@@ -346,13 +347,13 @@ class ChatResponse(Entry):
 
     @property
     def kind(self) -> Literal["message", "reasoning", "structured"]:
-        """Its kind, one of the three; keys are looked at in this order."""
+        """Kind of the output. If several fields are set, the first in this order counts."""
         if self.message is not None:
             return "message"
         return "reasoning" if self.reasoning is not None else "structured"
 
     def to_raw(self) -> RawEntry:
-        """Return the stored object, with the one key that is set."""
+        """Return the JSON object to store, with the one field that is set."""
         raw = super().to_raw()
         for name in ("message", "reasoning", "data"):
             if name not in self.model_fields_set:
@@ -361,7 +362,7 @@ class ChatResponse(Entry):
 
 
 class ToolCallRequest(Entry):
-    """The model calls a tool. `id` is the provider's and may come again in a later cycle."""
+    """A tool call of the model. `id` is the provider's, and may occur again in a later cycle."""
 
     type: Literal["tool_call_request"] = "tool_call_request"
     id: str
@@ -370,7 +371,7 @@ class ToolCallRequest(Entry):
 
 
 class ToolCallResponse(Entry):
-    """The answer to the request with the same `id` in the same turn."""
+    """The result of the call with the same `id` in the same turn."""
 
     type: Literal["tool_call_response"] = "tool_call_response"
     id: str
@@ -379,17 +380,17 @@ class ToolCallResponse(Entry):
 
 
 USAGE = "usage"
-"""The key in the metadata of an entry, for the tokens that were used."""
+"""Key of the used tokens in the metadata of an entry."""
 UNCOVERS = "uncovers"
-"""The key in the metadata of a delta."""
+"""Key in the metadata of a configuration change."""
 
 
 class ConfigDelta(Entry):
-    """The configuration changed from here on: `unsets` first, then `delta` is merged.
+    """A configuration change: `unsets` are applied, then `delta` is merged.
 
-    `op` is None to apply, `"reset"` to start again from the program's defaults. What a claim
-    says is read by `claim_owners`. What is unset stays so, whatever lower layers say, but for the
-    paths that are also in the metadata, under `uncovers`: there they show again.
+    `op` is None, or `"reset"` to return to the defaults of the program. `claim_owners` reads
+    `claims`. An unset path stays unset, whatever lower layers set. The paths in `metadata.uncovers`
+    have the values of lower layers again.
     """
 
     optional = frozenset({"op", "unsets", "claims"})
@@ -401,7 +402,7 @@ class ConfigDelta(Entry):
 
     @property
     def uncovers(self) -> tuple[str, ...]:
-        """The members of `unsets` at which the lower layers show again, in order."""
+        """The paths of `unsets` that have the values of lower layers again, in order."""
         listed = self.metadata.get(UNCOVERS)
         named = (
             {path for path in listed if isinstance(path, str)} if isinstance(listed, list) else ()
@@ -409,7 +410,7 @@ class ConfigDelta(Entry):
         return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
-        """Return the stored object, `type` first as JP writes it."""
+        """Return the JSON object to store, with `type` first as in JP."""
         raw = super().to_raw()
         if self.op == "reset":
             for name in ("delta", "unsets", "claims"):
@@ -422,7 +423,7 @@ class ConfigDelta(Entry):
 
 
 def is_usage_mark(entry: Entry) -> bool:
-    """True of a change that changes nothing and only says what tokens were used."""
+    """Return True if `entry` is a configuration change that only has used tokens."""
     return (
         isinstance(entry, ConfigDelta)
         and USAGE in entry.metadata
@@ -431,10 +432,10 @@ def is_usage_mark(entry: Entry) -> bool:
 
 
 def claim_owners(value: JsonValue) -> tuple[str, ...] | None:
-    """Return the owners that a claim names, each `HASH:LABEL`; None if it says that there is none.
+    """Return the owners in a stored claim, each `HASH:LABEL`, or None for a path without owner.
 
-    An un-claim is null or an empty list, one owner may stand without a list. What names no owner
-    in any of these ways leaves the path to nobody too: then no revert touches it.
+    A single owner may be stored without a list. A malformed claim means that the path has no owner,
+    so no revert changes it.
     """
     named = [value] if isinstance(value, str) else value
     if not isinstance(named, list):
@@ -443,13 +444,16 @@ def claim_owners(value: JsonValue) -> tuple[str, ...] | None:
 
 
 class Summary(Part):
-    """The text that stands for the turns of a compaction."""
+    """The text that replaces the turns of a compaction."""
 
     summary: str
 
 
 class ToolCallPolicy(Part):
-    """How a compaction treats tool calls: it blanks one half or both, or leaves the pairs out."""
+    """Treatment of tool calls in a compaction.
+
+    `strip` empties the request, the response, or both. `omit` removes the pairs.
+    """
 
     policy: Literal["strip", "omit"]
     request: StrictBool | None = None
@@ -463,7 +467,7 @@ class ToolCallPolicy(Part):
 
 
 class Compaction(Entry):
-    """Tells the provider view to summarise or strip turns; history stays."""
+    """An instruction to summarize or strip turns for the model. The record keeps them."""
 
     optional = frozenset({"summary", "reasoning", "tool_calls"})
     type: Literal["compaction"] = "compaction"
@@ -474,13 +478,13 @@ class Compaction(Entry):
     tool_calls: ToolCallPolicy | None = None
 
     def to_raw(self) -> RawEntry:
-        """Return the stored object, `type` first as JP writes it."""
+        """Return the JSON object to store, with `type` first as in JP."""
         raw = super().to_raw()
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
 
 
 class ImageEntry(Entry):
-    """A picture that entries after it show. It belongs to no turn: each is kept once."""
+    """An image of later entries. It belongs to no turn, and each image is stored once."""
 
     optional = frozenset({"name"})
     type: Literal["image"] = "image"
@@ -504,36 +508,36 @@ KNOWN: dict[str, type[Entry]] = {
 }
 CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
-"""Kinds that may name the request they answer."""
+"""Kinds that may have the id of the request that they answer."""
 
 NON_CONFIG_KEYS = frozenset(
     {
         *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
-        *("verbatim", "spelling"),  # what an import adds
+        *("verbatim", "spelling"),  # added by an import
     }
 )
-"""Keys of a `config_delta` that are no configuration where that stands on the entry itself."""
+"""Keys of a `config_delta` that are no settings, if the settings are on the entry itself."""
 
 
 @cache
 def _unknown() -> Unknown:
-    """Return the one view of all entries that have none: making it builds pydantic's machinery."""
+    # One shared view: making one builds pydantic's validator.
     return Unknown()
 
 
 def decode(raw: JsonValue, index: int) -> Entry:
-    """Return the typed view of the stored object `raw`, entry number `index` (for messages).
+    """Return the typed view of the stored object `raw`, entry `index`.
 
     Raises:
-        StorageError: If it is not an object, or is of a known kind and malformed; the message
-            names the place, such as `events[3].id`. An unknown kind is not an error.
+        StorageError: The value is not an object, or a known kind is malformed. The message has the
+            path, such as `events[3].id`. An unknown kind is not an error.
     """
     place = f"events[{index}]"
     if not isinstance(raw, dict):
         raise StorageError(f"expected an object, found {type(raw).__name__}", place=place)
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
-    # An operation that we do not know is not a change that we could apply.
+    # A change with an unknown operation cannot be applied.
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
         return _unknown()
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
@@ -550,7 +554,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
 
 
 def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
-    """Return `raw` for the view: without ids, which are the stream's, and in the newest form."""
+    # The view has no ids, and the form of the current version.
     if model is ConfigDelta or model is Compaction:
         return _global_payload(raw, model)
     if "event_id" in raw or "request_id" in raw:
@@ -563,19 +567,19 @@ def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
 def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
     payload = {key: value for key, value in raw.items() if key not in LINKS}
     if not isinstance(payload.get("metadata"), dict):
-        payload.pop("metadata", None)  # means nothing on these kinds
+        payload.pop("metadata", None)  # has no meaning for these kinds
     if model is ConfigDelta:
         if not isinstance(payload.get("timestamp"), str):
             payload.pop("timestamp", None)
         if "delta" not in payload and payload.get("op") is None:
-            # In the first weeks of the format the configuration stood on the entry itself.
+            # The first version of the format had the settings on the entry itself.
             config = {key: payload.pop(key) for key in raw if key not in NON_CONFIG_KEYS}
             payload["delta"] = config
     return payload
 
 
 def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
-    """Return the text in content that is not a string: a list of parts, or a reference."""
+    # The content may be a list of parts or a reference.
     parts = content if isinstance(content, list) else [content]
     return "\n".join(_part_text(part) for part in parts)
 
@@ -586,32 +590,32 @@ def _part_text(part: JsonValue) -> str:
 
 
 IMAGES: Final = "images"
-"""The key in the metadata of an entry that shows images."""
+"""Key of the image digests in the metadata of an entry."""
 MAX_IMAGES: Final = 100
-"""Images of one entry: a stranger may have written more."""
+"""Maximum number of images of one entry."""
 
 
 def image_entry(image: Image) -> ImageEntry:
-    """Return the entry that keeps `image`."""
+    """Return the entry for `image`."""
     return ImageEntry(
         digest=image.digest, media_type=image.media_type, name=image.name, data=image.text
     )
 
 
 def images_metadata(images: Iterable[Image]) -> dict[str, JsonValue]:
-    """Return the metadata of an entry that shows `images`; empty if there are none."""
+    """Return the metadata of an entry with `images`, or `{}`."""
     digests: list[JsonValue] = [image.digest for image in images]
     return {IMAGES: digests} if digests else {}
 
 
 def image_digests(entry: Entry) -> list[str]:
-    """Return the digests of the images that `entry` shows; what is malformed is passed over."""
+    """Return the valid image digests of `entry`."""
     found = entry.metadata.get(IMAGES)
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
 class EntryImages(NamedTuple):
-    """What an entry shows, and in words what of it cannot be shown: one line a reason."""
+    """The images of an entry, and a note for each reason why some are missing."""
 
     images: tuple[Image, ...] = ()
     notes: tuple[str, ...] = ()
@@ -621,29 +625,29 @@ NO_IMAGES: Final = EntryImages()
 
 
 class RecordedImages:
-    """Finds images by digest. An entry is looked at when its image is first asked for, once."""
+    """Finds images by digest. An image is decoded when it is first used."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[ImageEntry]] = {}
         self._read: dict[str, Image | str] = {}
 
     def add(self, entry: ImageEntry) -> None:
-        """Take in an entry of the conversation."""
+        """Add an entry of the conversation."""
         self._entries.setdefault(entry.digest, []).append(entry)
         if isinstance(self._read.get(entry.digest), str):
-            del self._read[entry.digest]  # the one before was damaged
+            del self._read[entry.digest]  # the previous entry was damaged
 
     def find(self, digest: str) -> Image | None:
-        """Return the image with that digest; None if there is none, or it is damaged."""
-        found = self._found(digest)
+        """Return the image with that digest, or None if it is missing or damaged."""
+        found = self._load(digest)
         return found if isinstance(found, Image) else None
 
     def images_of(self, entry: Entry) -> EntryImages:
-        """Return the images of `entry` in their order."""
+        """Return the images of `entry`, in order."""
         digests = image_digests(entry)
         if not digests:
             return NO_IMAGES
-        found = [self._found(digest) for digest in digests[:MAX_IMAGES]]
+        found = [self._load(digest) for digest in digests[:MAX_IMAGES]]
         reasons = Counter(item for item in found if isinstance(item, str))
         if len(digests) > MAX_IMAGES:
             reasons[f"one entry shows at most {MAX_IMAGES}"] += len(digests) - MAX_IMAGES
@@ -652,8 +656,7 @@ class RecordedImages:
             images, tuple(omitted_images(count, why) for why, count in reasons.items())
         )
 
-    def _found(self, digest: str) -> Image | str:
-        """Return the image, or why there is none."""
+    def _load(self, digest: str) -> Image | str:
         found = self._read.get(digest)
         if found is None:
             entries = self._entries.pop(digest, [])
@@ -665,13 +668,12 @@ class RecordedImages:
 
 
 def omitted_images(count: int, why: str) -> str:
-    """Return what a model reads in place of so many images."""
+    """Return the text that replaces `count` images for the model."""
     what = "1 image" if count == 1 else f"{count} images"
     return f"[{what} omitted, because {why}]"
 
 
 def _read(entry: ImageEntry) -> Image | str:
-    """Return the image that `entry` keeps, or why it is not to be shown."""
     if len(entry.data) > MAX_BYTES * 4 // 3 + 4:
         return f"its record is longer than {MAX_BYTES} bytes"
     try:

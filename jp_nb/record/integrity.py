@@ -1,7 +1,7 @@
 """Check and repair pairs of calls and responses.
 
-Ids repeat, also within one turn. So they pair by count inside their turn: the n-th response of an
-id answers its n-th request. A second repair changes nothing.
+Ids may repeat, even within a turn. So they pair by count inside their turn: the n-th response of an
+id answers its n-th request. Repairing twice changes nothing.
 
 Source: `docs/record.md`.
 """
@@ -37,7 +37,7 @@ class Half(NamedTuple):
 
 
 def half_of(entry: Entry) -> Half | None:
-    """Return which half of which pair `entry` is; None if it pairs with nothing."""
+    """Return the half of a pair that `entry` is, or None."""
     match entry:
         case ToolCallRequest():
             return Half("tool", entry.id, is_response=False)
@@ -51,7 +51,7 @@ def half_of(entry: Entry) -> Half | None:
 
 
 class Pairs:
-    """Counts of the requests and responses of each id in one turn."""
+    """Numbers of requests and responses of each id in one turn."""
 
     __slots__ = ("_asked", "_done", "_uneven")
 
@@ -61,7 +61,7 @@ class Pairs:
         self._uneven: set[tuple[Family, str]] = set()
 
     def add(self, half: Half) -> None:
-        """Count one half more."""
+        """Count one half."""
         key = half.family, half.id
         counts = self._done if half.is_response else self._asked
         counts[key] = counts.get(key, 0) + 1
@@ -84,7 +84,7 @@ class Pairs:
         return not self._uneven
 
     def uneven(self, family: Family) -> bool:
-        """Return True if an id of `family` has more of one than of the other."""
+        """Return True if an id of `family` has different numbers of requests and responses."""
         return any(key[0] == family for key in self._uneven)
 
 
@@ -92,9 +92,9 @@ def check_pairs(entries: Iterable[Entry], before: Pairs) -> None:
     """Check that `entries` may follow the part of a turn that is counted in `before`.
 
     Raises:
-        StorageError: If a response among them answers nothing, or what is answered already.
+        StorageError: A response has no request, or its request is already answered.
     """
-    batch = Pairs()  # counted apart: if one of them is refused, none is appended
+    batch = Pairs()  # separate counts: if one entry is invalid, none is appended
     for entry in entries:
         if isinstance(entry, TurnStart):
             before, batch = Pairs(), Pairs()
@@ -115,11 +115,11 @@ def check_pairs(entries: Iterable[Entry], before: Pairs) -> None:
 
 
 def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
-    """Pair the requests and responses of one turn, whose entries are given with their indexes.
+    """Pair the requests and responses of one turn, given as entries with their indexes.
 
     Returns:
-        Response by request; requests that nothing answers; responses that answer nothing
-        before them.
+        Response index by request index, indexes of unanswered requests, and indexes of responses
+        without a request.
     """
     waiting: dict[tuple[Family, str], deque[int]] = {}
     pairs: dict[int, int] = {}
@@ -142,9 +142,9 @@ EPOCH = "1970-01-01 00:00:00.0"
 
 
 class Item(NamedTuple):
-    """An entry on its way into another list: its view, what is stored of it, and its id.
+    """An entry with its stored object and its id.
 
-    One without `raw` is new: the stream that takes it in writes it, with an id of its own.
+    The stream creates the stored object and the id if `raw` is None.
     """
 
     entry: Entry
@@ -153,12 +153,12 @@ class Item(NamedTuple):
 
     @property
     def is_event(self) -> bool:
-        """True if it belongs to a turn; what does not is never touched."""
+        """True if the entry belongs to a turn. A repair never changes other entries."""
         return self.entry.type in CONVERSATION_KINDS
 
 
 def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
-    """Return the items of a record that is well formed. Those that stay are the same objects.
+    """Return the items of a well-formed record. Unchanged items are the same objects.
 
     If the last turn `resumes`, its tool calls without a response stay open.
     """
@@ -169,7 +169,7 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
 
 def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
-    """Drop the events before the first request: no provider takes an answer to nothing."""
+    # Providers accept no response before the first request.
     first = _first_request(items)
     if first is None:
         return items
@@ -185,7 +185,7 @@ def _first_request(items: Sequence[Item]) -> int | None:
 
 
 def _pair(items: Sequence[Item], *, resumes: bool) -> list[Item]:
-    """Pair calls and inquiries, turn by turn: an id may come again in a later turn."""
+    # Ids may repeat in a later turn, so each turn is paired separately.
     kept: list[Item] = []
     turn: list[Item] = []
     for item in items:
@@ -200,7 +200,7 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     pairs, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
     request_of = {response: request for request, response in pairs.items()}
     result: list[Item] = []
-    missing: dict[int, Item] = {}  # responses of this answer's calls, by the index of the request
+    missing: dict[int, Item] = {}  # new responses, by the index of the request
     for index, item in enumerate(turn):
         if index in loose:
             continue
@@ -213,7 +213,7 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
             missing = {}
         if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
             result.append(item)
-        elif isinstance(entry, ToolCallRequest):  # an inquiry without an answer is dropped
+        elif isinstance(entry, ToolCallRequest):  # an open inquiry is dropped
             answer = Item(
                 ToolCallResponse(
                     timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
@@ -231,11 +231,7 @@ _MESSAGES = ("chat_request", "chat_response")
 
 
 def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> bool:
-    """Return True if another call of the same answer has a response after `call`.
-
-    The response of `call` has to follow all calls of the answer then: providers take the results
-    of one answer together.
-    """
+    # A response has to follow all calls of its message: providers take the results together.
     for index in range(call + 1, len(turn)):
         if turn[index].entry.type in _MESSAGES:
             return False
@@ -245,15 +241,13 @@ def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> b
 
 
 def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
-    """Drop each `turn_start` behind the last event of another kind, not the last one alone."""
-    end = len(items)  # behind the last event that is not a bare start
+    end = len(items)  # after the last event that is no `turn_start`
     while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
         end -= 1
     return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
 
 
 def _one_turn_start_first(items: list[Item]) -> list[Item]:
-    """Leave one `turn_start` before the first request; make it if there is none."""
     if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
         return items
     request = _first_request(items)

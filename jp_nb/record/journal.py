@@ -1,20 +1,20 @@
 """Journal rows, and the progress of tool calls in them.
 
-The first line is the head, each line behind it one object:
+The first line is the head. Each later line is one object:
     {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
-     "base": 12, "mark": "<digest of the entries before base>"}   and, if no notebook keeps the
+     "base": 12, "mark": "<digest of the entries before base>"}   and, if no notebook stores the
                                     conversation, "folder": "…"
-    {"entry": {…}}                  the next entry, as the record stores it
-    {"conversation": {…}}           what is stored about the conversation itself, from here on
-    {"signature": "2:…" | null}     of the record as it is here, null if it is not signed
-    {"signature": …, "call": {"event_id": "…", "stage": "started"}}    likewise, and progress of a
-                                    tool call without a response (`CallProgress`)
+    {"entry": {…}}                  the next stored entry
+    {"conversation": {…}}           new metadata of the conversation
+    {"signature": "2:…" | null}     signature of the record up to here; null if it is not signed
+    {"signature": …, "call": {"event_id": "…", "stage": "started"}}    the same, with the progress
+                                    of a tool call without a response (`CallProgress`)
 
-A signature ends what was written at once: lines behind the last one were cut while they were
-written, and nothing was done because of them yet.
+A signature ends each write. Lines after the last signature are incomplete, and no tool has run
+because of them.
 
-The journal keeps it: after a crash it tells the calls that never ran from those that may have run,
-and has the results of those that finished.
+After a crash, the progress separates calls that never ran from calls that may have run. It also has
+the results of finished calls.
 
 Source: `docs/record.md`.
 """
@@ -44,29 +44,29 @@ from jp_nb.record.stream import (
 )
 
 CallStage = Literal["asked", "permitted", "started", "finished"]
-"""The last step of a call: permission was asked for or given, the tool started, or it finished."""
+"""The last step of a call: permission asked, permission given, tool started, or tool finished."""
 _STAGES: Final = get_args(CallStage)
 
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """The last known step of one tool call.
+    """The last known step of a tool call.
 
     Attributes:
-        entries: If it finished: the images of its result and the response, as they are stored.
+        entries: If the call has finished: the stored images of its result, and the response.
     """
 
     stage: CallStage
     entries: tuple[RawEntry, ...] = ()
 
     def to_json(self, call: str) -> dict[str, JsonValue]:
-        """Return the JSON object that tells this of the call with the event id `call`."""
+        """Return the JSON object for the call with the event id `call`."""
         found: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
         return {**found, "entries": list(self.entries)} if self.entries else found
 
 
 def read_progress(value: Any) -> tuple[str, CallProgress] | None:
-    """Return the event id of a call and its progress as `to_json` wrote them; None if malformed."""
+    """Return the event id and the progress in `value`, or None if it is malformed."""
     match value:
         case {
             "event_id": str() as call,
@@ -80,7 +80,7 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
 
 
 def latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
-    """Return the one of two reports about a call that is further on."""
+    """Return the later one of two steps of a call."""
     return max(one, other, key=lambda each: _STAGES.index(each.stage))
 
 
@@ -89,8 +89,8 @@ class OpenCall:
     """A tool call without a response.
 
     Attributes:
-        event_id: That of its request.
-        stage: Its last known step; None if nothing is known of it.
+        event_id: Event id of the request.
+        stage: The last known step, or None.
     """
 
     request: ToolCallRequest
@@ -99,12 +99,12 @@ class OpenCall:
 
     @property
     def may_have_run(self) -> bool:
-        """True unless the tool is known not to have started."""
+        """False if the tool certainly did not start."""
         return self.stage not in ("asked", "permitted")
 
 
 def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress]) -> list[OpenCall]:
-    """Return the calls of the current turn that have no response, in call order."""
+    """Return the calls of the current turn without a response, in call order."""
     found = []
     for index in stream.open_tool_call_indexes():
         request, event_id = stream.entries[index], stream.event_id(index)
@@ -117,13 +117,13 @@ def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress])
 def finished_entries(
     stream: ConversationStream, progress: Mapping[str, CallProgress]
 ) -> list[Entry]:
-    """Return the results of open calls that finished, as they are to be appended.
+    """Return the entries of open calls that have finished, ready to be appended.
 
-    Where several calls share an id, a response answers the first open one: a later one that
-    finished before it cannot be recorded yet.
+    A response answers the first open call with its id. So a later call with the same id that
+    finished earlier is not recorded yet.
 
     Raises:
-        StorageError: If an entry is malformed.
+        StorageError: An entry is malformed.
     """
     found: list[Entry] = []
     blocked: set[str] = set()
@@ -149,20 +149,24 @@ def finished_entries(
 FORMAT: Final = 1
 
 JournalRelation = Literal["covered", "continues", "branch", "gap"]
-"""What a journal is to a copy of its conversation: in it whole, longer, another, or further on."""
+"""Relation of a journal to a copy of its conversation.
+
+`covered`: the copy has all entries. `continues`: the journal has more. `branch`: entries differ.
+`gap`: entries before the journal are missing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """The beginning of a journal.
+    """The head of a journal.
 
     Attributes:
-        conversation: What is stored about the conversation itself, its `id` among that.
-        base: How many entries are before the first one of the journal.
-        mark: The `EntriesDigest` of those.
-        notebook: The notebook's path, "" if it is not known.
-        file: What tells the file at that path from a copy of it, "" if there was none.
-        folder: The kernel's folder, if no notebook keeps the conversation; else "".
+        conversation: Metadata of the conversation, with its `id`.
+        base: Number of entries before the first one of the journal.
+        mark: Digest of these entries (`EntriesDigest`).
+        notebook: Path of the notebook, or "".
+        file: Identity of the notebook's file, which a copy does not share; "" if there is none.
+        folder: The kernel's folder, if no notebook stores the conversation; else "".
     """
 
     conversation: JsonObject
@@ -175,12 +179,12 @@ class JournalHead:
 
     @property
     def id(self) -> str:
-        """The id of the conversation."""
+        """Id of the conversation."""
         return str(self.conversation.get("id", ""))
 
     @property
     def made(self) -> JsonValue:
-        """By what kind of run it was made: `headless` or `live`; None if that is not said."""
+        """`headless` or `live`; None if unknown."""
         return self.conversation.get("made")
 
     def line(self) -> bytes:
@@ -199,15 +203,15 @@ class JournalHead:
 
 @dataclass(slots=True)
 class JournalContents:
-    """What the lines of a journal say.
+    """Content of a journal.
 
     Attributes:
-        head: Its beginning.
-        entries: The entries behind the base, as they are stored.
-        signature: That of the record with the last entry; None if that is not signed.
-        calls: The progress of tool calls without a response, by the event ids of their requests.
-        size: Bytes up to the end of the last line that counts.
-        lost: Bytes behind that: they cannot be read.
+        head: The head.
+        entries: The stored entries after the base.
+        signature: Signature of the record with the last entry; None if it is not signed.
+        calls: Progress of open tool calls, by the event ids of their requests.
+        size: Number of bytes up to the end of the last valid line.
+        unreadable_bytes: Number of bytes after that.
     """
 
     head: JournalHead
@@ -219,16 +223,16 @@ class JournalContents:
 
     @property
     def length(self) -> int:
-        """How many entries the conversation has with those of the journal."""
+        """Number of entries of the conversation, including those before the journal."""
         return self.head.base + len(self.entries)
 
     def continues_from(self, raw: Sequence[RawEntry]) -> bool:
-        """Return True if `raw` has the entries that are before the first of the journal."""
+        """Return True if `raw` has the entries before the first one of the journal."""
         base = self.head.base
         return len(raw) >= base and EntriesDigest().at(raw, base) == self.head.mark
 
     def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
-        """Return what the journal is to `raw`, the entries of a copy of its conversation."""
+        """Return the relation of the journal to `raw`, a copy of its conversation."""
         base = self.head.base
         if not self.continues_from(raw):
             return "gap"
@@ -238,7 +242,7 @@ class JournalContents:
 
 
 def format_line(**fields: JsonValue) -> bytes:
-    """Return the line that says `fields`."""
+    """Return a line with `fields`."""
     return format_storable_line(fields) + b"\n"
 
 
@@ -248,15 +252,14 @@ def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
 
 
 def format_call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
-    """Return the line that tells the `progress` of the call with the event id `call`."""
+    """Return the line with the `progress` of the call with the event id `call`."""
     return format_line(signature=signature, call=progress.to_json(call))
 
 
 def read_journal(data: bytes) -> JournalContents | None:
-    """Read a journal as far as its lines can be read; None if it has no beginning.
+    """Read a journal up to the last valid signature. Return None if its head is invalid.
 
-    What follows a damaged line would be out of its order, so nothing behind one counts, and
-    nothing behind the last signature.
+    Lines after a damaged line are not read, because their order is unknown.
     """
     first, _, rest = data.partition(b"\n")
     head = read_head(first)
@@ -273,7 +276,7 @@ def read_journal(data: bytes) -> JournalContents | None:
                 head = replace(head, conversation=conversation)
             case {"signature": str() | None as signature, **beside}:
                 if any(entry.get("type") == "tool_call_response" for entry in new):
-                    found.calls.clear()  # calls that are still open are told again behind it
+                    found.calls.clear()  # open calls are written again after it
                 if (known := read_progress(beside.get("call"))) is not None:
                     found.calls[known[0]] = known[1]
                 found.entries += new
@@ -286,14 +289,14 @@ def read_journal(data: bytes) -> JournalContents | None:
 
 
 class EntriesDigest:
-    """The marks of one conversation as it grows: each entry is looked at once."""
+    """Digests of the beginnings of a growing list of entries. Each entry is read once."""
 
     def __init__(self) -> None:
         self._running = sha256()
         self._count = 0
 
     def at(self, raw: Sequence[RawEntry], count: int) -> str:
-        """Return the mark of the first `count` entries, no fewer than at the last call."""
+        """Return the digest of the first `count` entries. `count` may not decrease."""
         for entry in raw[self._count : count]:
             identity = [entry.get(key) for key in _IDENTITY]
             self._running.update(json.dumps(identity).encode() + b"\n")
@@ -305,19 +308,19 @@ _IDENTITY: Final = ("type", "timestamp", "event_id", "id")
 
 
 def _is_same(one: RawEntry, other: RawEntry) -> bool:
-    """Return True if both say the same: pages change how numbers and characters are written."""
+    # Pages change the notation of numbers and characters.
     return one == other or (_canonical(one) == _canonical(other) != b"")
 
 
 def _canonical(entry: RawEntry) -> bytes:
     try:
         return canonical_json(entry).encode("ascii")
-    except StorageError:  # nested too deeply, as no entry is that `decode` has read
+    except StorageError:  # nested too deeply, which `decode` rejects
         return b""
 
 
 def read_head(line: bytes) -> JournalHead | None:
-    """Return what the first `line` of a journal says; None if it is none."""
+    """Return the head in the first `line` of a journal, or None."""
     match _read_line(line):
         case {
             "journal": 1,
@@ -334,7 +337,6 @@ def read_head(line: bytes) -> JournalHead | None:
 
 
 def _read_line(line: bytes) -> Any:
-    """Return what `line` says; None if it is damaged."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

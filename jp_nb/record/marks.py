@@ -1,19 +1,22 @@
-"""Metadata of turn events; usage sums.
+"""Metadata of turn events; token usage.
 
-- `chat_request`: {"tool_choice": "tool:NAME"}, `required` or `none`, what the first request to the
-  model demanded or forbade;
-- `chat_request`: {"host": "sha256:2cf24dba"}, the host of the first request to the model, as a
-  digest: only the user's files hold the names of hosts;
-- `chat_request`: {"explains_error": true}, the request of `%jp why`, which is not asked again;
-- `chat_response`: {"continues": true}, the text goes on in the middle of the one before;
+- `chat_request`: {"tool_choice": "tool:NAME"}, `required`, or `none`: the tool choice of the turn's
+  first request to the model.
+- `chat_request`: {"host": "sha256:2cf24dba"}: digest of the host of the first request to the model.
+  Host names are only in the user's files.
+- `chat_request`: {"explains_error": true}: a request of `%jp why`, which is not repeated.
+- `chat_response`: {"continues": true}: the text continues the previous text.
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
-  "form"}, what the tool ran with after a person changed it. The request stays what the model sent.
+  "form"}: the arguments of the tool after an edit by the user. The request keeps the model's
+  arguments.
 
-In the `metadata` of the last entry of a response, and of the end of a question that a model
-answered; only what the provider reported:
+The last entry of a response has the tokens that the provider reported. So has the end of a question
+that a model answered:
+
     {"usage": {"model": "anthropic/claude-opus-4", "input_tokens": 1200, "output_tokens": 48}}
-Providers are never sent it. Where a response left no entry, a change of the configuration that
-changes nothing says it at the end of its turn.
+
+Providers never receive it. For a response without an entry, an empty configuration change at the
+end of the turn has it.
 
 Source: `docs/record.md`.
 """
@@ -41,7 +44,7 @@ from jp_nb.record.stream import TurnEntries
 
 TOOL_CHOICE: Final = "tool_choice"
 CHOICES: Final = ("auto", "none", "required")
-"""Tool choices that name no tool."""
+"""Tool choices without a tool's name."""
 HOST: Final = "host"
 EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
@@ -49,26 +52,26 @@ ARGUMENTS: Final = "edited_arguments"
 
 
 def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
-    """Return `request` with the tool choice of its turn, if that demands or forbids calls."""
+    """Return `request` with the tool choice of its turn, unless it is `auto`."""
     if choice == "auto":
         return request
     return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
 
 
 def recorded_tool_choice(request: ChatRequest) -> str | None:
-    """Return the tool choice that `request` is marked with; None without a mark that is one."""
+    """Return the tool choice in the metadata of `request`, or None if it is missing or invalid."""
     mark = request.metadata.get(TOOL_CHOICE)
     is_choice = isinstance(mark, str) and (mark in CHOICES or mark.startswith("tool:"))
     return mark if is_choice else None  # type: ignore[return-value]  # it is a text
 
 
 def to_tool_choice(configured: str) -> str:
-    """Return the tool choice that `assistant.tool_choice` means: there a tool is its bare name."""
+    """Return the tool choice for a value of the setting `assistant.tool_choice`."""
     return configured if configured in CHOICES else f"tool:{configured}"
 
 
 def with_host(request: ChatRequest, host: str) -> ChatRequest:
-    """Return `request` marked with the `host` that it is sent to; "" is no host."""
+    """Return `request` with the digest of its host. An empty `host` is not recorded."""
     if not host:
         return request
     mark = LastHost.of(host).mark
@@ -76,10 +79,10 @@ def with_host(request: ChatRequest, host: str) -> ChatRequest:
 
 
 def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
-    """Return the last of `turns` that does not explain an error.
+    """Return the last turn that does not explain an error.
 
     Raises:
-        UsageError: If there is no such turn; the message begins with `why_not`.
+        UsageError: There is no such turn. The message begins with `why_not`.
     """
     found = list(turns)
     for turn in reversed(found):
@@ -92,11 +95,11 @@ def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
 
 @dataclass(frozen=True, slots=True)
 class LastHost:
-    """The host that the last request of a notebook was sent to.
+    """The host of a notebook's last request.
 
     Attributes:
-        mark: Identifies it.
-        name: For messages; a record does not have it.
+        mark: Digest of the host.
+        name: Name for messages, which is not recorded.
     """
 
     mark: str
@@ -109,10 +112,7 @@ class LastHost:
 
 
 def recorded_host(document: Document) -> LastHost | None:
-    """Return the host of the latest request in `document`; None if no request names one.
-
-    Other conversations are read as stored: anyone may have written them.
-    """
+    """Return the host of the latest request in `document`, or None if no request has one."""
     found = [
         (request.timestamp, mark)
         for request in document.conversation.requests
@@ -127,7 +127,7 @@ def recorded_host(document: Document) -> LastHost | None:
 
 
 def missing_call(choice: str, names: Collection[str]) -> str | None:
-    """Return what `choice` demanded if it is not among the `names` that were called, else None."""
+    """Return the tool that `choice` requires if `names` has no call of it, else None."""
     if choice == "required":
         return None if names else "any tool"
     name = choice.removeprefix("tool:")
@@ -135,7 +135,7 @@ def missing_call(choice: str, names: Collection[str]) -> str | None:
 
 
 def find_missing_call(entries: Sequence[Entry]) -> str | None:
-    """Return the same for a recorded turn: its first answer should have had the call."""
+    """Return the required tool that the first response of a recorded turn did not call, or None."""
     choice, names = "auto", set[str]()
     for entry in entries:
         match entry:
@@ -149,22 +149,22 @@ def find_missing_call(entries: Sequence[Entry]) -> str | None:
 
 
 def mark_continuation(response: ChatResponse) -> ChatResponse:
-    """Return `response` as one whose text goes on where the one before was cut off."""
+    """Return `response` with a mark that its text continues the previous text."""
     return response.model_copy(update={"metadata": {**response.metadata, CONTINUES: True}})
 
 
 def is_continuation(response: ChatResponse) -> bool:
-    """Return True if its text goes on in the middle of the one before."""
+    """Return True if the text of `response` continues the previous text."""
     return response.metadata.get(CONTINUES) is True
 
 
 @dataclass(frozen=True, slots=True)
 class EditedArguments:
-    """The arguments that a tool ran with instead of those that the model sent.
+    """Arguments of a call that the user edited.
 
     Attributes:
-        arguments: All of them, not only what was changed.
-        channel: Where the person changed them: `form`, `stdin` or `terminal`, if known.
+        arguments: All arguments, including unchanged ones.
+        channel: Source of the edit: `form`, `stdin`, or `terminal`, if known.
     """
 
     arguments: Mapping[str, JsonValue]
@@ -172,12 +172,12 @@ class EditedArguments:
 
 
 def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
-    """Return the metadata of the response to a call whose `arguments` a person changed."""
+    """Return the metadata of the response to a call with edited `arguments`."""
     return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
 
 
 def read_edit(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
-    """Return what the `metadata` of a response says of that; None if nothing or malformed."""
+    """Return the edited arguments in the `metadata` of a response, or None."""
     arguments, channel = metadata.get(ARGUMENTS), metadata.get("channel")
     if not isinstance(arguments, dict):
         return None
@@ -185,7 +185,7 @@ def read_edit(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
 
 
 MAX_TOKENS: Final = 2**53
-"""A number from there on is no count: whoever else reads the record has no such integers."""
+"""Larger numbers are not counts: other readers of JSON cannot represent them."""
 MAX_MODEL_CHARS: Final = 300
 
 E = TypeVar("E", bound=Entry)
@@ -226,11 +226,11 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """Tokens that one model took.
+    """Tokens of one model.
 
     Attributes:
-        model: `provider/name`; "" where the record does not say.
-        tokens: How many.
+        model: `provider/name`, or "" if unknown.
+        tokens: Numbers of tokens.
     """
 
     model: str
@@ -238,7 +238,7 @@ class ModelUsage:
 
 
 def with_usage(entry: E, *used: ModelUsage) -> E:
-    """Return `entry` with what was `used` in its metadata; itself if nothing was reported."""
+    """Return `entry` with usage in its metadata, or `entry` itself if no number was reported."""
     stored: list[JsonValue] = [_written(one) for one in used if one.tokens != Usage()]
     if not stored:
         return entry
@@ -252,7 +252,7 @@ def _written(used: ModelUsage) -> dict[str, JsonValue]:
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
-    """Return what the `metadata` of an entry says of tokens; what is malformed is passed over."""
+    """Return the valid usage in the `metadata` of an entry."""
     said = metadata.get(USAGE) if isinstance(metadata, Mapping) else None
     several = said if isinstance(said, list) else [said]
     return tuple(_read(one) for one in several if isinstance(one, dict))
@@ -270,7 +270,7 @@ def _is_count(value: JsonValue) -> bool:
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:
-    """Return the tokens that the `entries` of a turn say it took."""
+    """Return the tokens of the `entries` of a turn."""
     total = Usage()
     for entry in entries:
         if USAGE in entry.metadata:

@@ -1,17 +1,17 @@
 """Sign and verify records with the user's key.
 
 The signed text is lines of canonical JSON: the purpose, the id of the conversation, its base
-configuration, and each entry as it is stored. The hash is incremental: an appended entry is read
-once. So every state of a conversation has a signature of its own, and an earlier saved one keeps
-its.
+configuration, and each stored entry. The hash is incremental, so each entry is read once. Every
+state of a conversation has its own signature, and an earlier saved state keeps its signature.
 
-Pages and file formats rewrite JSON without changing its meaning, so the canonical form depends
-only on what they keep: numbers are IEEE doubles, keys are sorted, values that no file can hold are
-replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code point.
+Pages and file formats rewrite JSON without changing its meaning. So the canonical form depends only
+on what they preserve: numbers are IEEE doubles, keys are sorted, and values that no file can
+contain are replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code
+point.
 
-A record is trusted if it began in this process, or has the signature of the user's key over all of
-it. A trusted record with one changed message is untrusted. `Projection` omits settings of an
-untrusted record that only the user may set.
+A record is trusted if it began in this process, or has a signature of the whole record by the
+user's key. A trusted record with one changed message is untrusted. `Projection` omits settings of
+an untrusted record that only the user may set.
 
 Source: `docs/record.md`.
 """
@@ -40,21 +40,21 @@ _PURPOSE = f"jp_nb record {SCHEME}"
 
 
 def is_signature(value: JsonValue) -> TypeGuard[str]:
-    """Return True if `value` is written as a signature of this scheme."""
+    """Return True if `value` has the form of a signature of this scheme."""
     return isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
 
 
 def is_earlier_signature(value: JsonValue) -> bool:
-    """Return True if `value` is written as a signature of scheme 1, which covered no message."""
+    """Return True if `value` has the form of scheme 1, which covered no message."""
     return isinstance(value, str) and _EARLIER.fullmatch(value) is not None
 
 
 class Signer:
-    """Signs one conversation as it grows: each entry is read once.
+    """Incremental signature of one conversation.
 
     Attributes:
-        base_config: The base configuration that is signed.
-        count: How many entries are signed.
+        base_config: The signed base configuration.
+        count: Number of signed entries.
     """
 
     def __init__(
@@ -70,30 +70,30 @@ class Signer:
 
     @classmethod
     def of(cls, key: SecretBytes, stream: ConversationStream) -> Self:
-        """Return a signer of everything that `stream` says now.
+        """Return a signer of the current state of `stream`.
 
         Raises:
-            StorageError: If it is nested too deeply.
+            StorageError: The record is nested too deeply.
         """
         signer = cls(key, conversation=stream.id, base_config=stream.base_config)
         signer.catch_up(stream)
         return signer
 
     def add(self, entry: RawEntry) -> None:
-        """Sign one more entry, the next of its conversation."""
+        """Sign the next entry."""
         self._add_line(entry)
         self.count += 1
 
     def catch_up(self, stream: ConversationStream) -> None:
-        """Sign the entries of `stream` that were appended since."""
+        """Sign the entries that were appended to `stream`."""
         for entry in stream.raw[self.count :]:
             self.add(entry)
         self._entries = stream.raw
 
     def may_follow(self, stream: ConversationStream) -> bool:
-        """Return True if `stream` is what is signed, with more behind it. Looks at no entry.
+        """Return True if `stream` is the signed conversation, possibly with new entries.
 
-        Entries are never changed where they are: who takes one away makes another list.
+        Entries are never changed in place, and a removal makes another list. So identity is enough.
         """
         return (
             stream.base_config is self.base_config
@@ -102,15 +102,15 @@ class Signer:
         )
 
     def is_current(self, stream: ConversationStream) -> bool:
-        """Return True if nothing came to `stream` since."""
+        """Return True if `stream` has no new entries."""
         return self.may_follow(stream) and len(stream.raw) == self.count
 
     def signature(self) -> str:
-        """Return the signature of what was added so far."""
+        """Return the signature of the entries so far."""
         return f"{SCHEME}:{self._mac.hexdigest()}"
 
     def verify(self, signature: JsonValue) -> bool:
-        """Return True if `signature` is this one; anything else, damage included, is not."""
+        """Return True if `signature` is valid. Damaged values are not."""
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def _add_line(self, value: Any) -> None:
@@ -118,49 +118,49 @@ class Signer:
 
 
 SIGNATURE = "signature"
-"""The key of the `jp` object that holds it."""
+"""Key of the signature in the `jp` object."""
 
 
 class NoKeyError(StorageError):
-    """No key to sign with, or none that may be used; the message says why."""
+    """There is no usable key. The message has the reason."""
 
 
 class Keys(Protocol):
-    """The user's key. Asked for only when there is something to check or to sign."""
+    """The user's key. It is read only to verify or to sign."""
 
     def read(self) -> SecretBytes | None:
-        """Return the key; None if there is none yet.
+        """Return the key, or None if there is none yet.
 
         Raises:
-            NoKeyError: If there is one and it may not or cannot be used.
+            NoKeyError: The key cannot be used.
         """
         ...
 
     def obtain(self) -> SecretBytes:
-        """Return the key, made if there is none yet.
+        """Return the key, and create it if there is none.
 
         Raises:
-            NoKeyError: If there is none that may be used, and none can be made.
+            NoKeyError: The key cannot be used or created.
         """
         ...
 
 
 class Trust:
-    """Decides if the active conversation of `document` is trusted; keeps its signature current.
+    """Decides if the active conversation of `document` is trusted, and keeps its signature current.
 
-    Call `sign` after every append and before the store is told, `follow` when another
-    conversation became the active one. One thread at a time, as for the document.
+    Call `sign` after every append, before the record is stored. Call `follow` after another
+    conversation was activated. It is not thread-safe, like the document.
 
     Args:
         document: The conversations of the notebook.
-        keys: Where the key is.
-        ours: Whether the active conversation is known to have begun in this process; if not, its
-            signature decides.
-        signs: Whether anything is signed here: not where the record is the same whoever makes it.
+        keys: The user's key.
+        is_local: True if the active conversation began in this process. Otherwise its signature
+            decides.
+        can_sign: False for reproducible records, which are not signed.
 
     Attributes:
-        why_not: Why the active conversation is not trusted, in words; None if it is.
-        unsigned: Why a trusted one is not signed, in words; None if it is, or has nothing yet.
+        why_not: Why the active conversation is not trusted; None if it is.
+        unsigned_reason: Why a trusted conversation is not signed; None if it is, or is empty.
     """
 
     def __init__(
@@ -170,29 +170,29 @@ class Trust:
         self._keys = keys
         self._signs = can_sign
         self._process_key = SecretBytes(secrets.token_bytes(32))
-        self._left: set[str] = set()
+        self._left_states: set[str] = set()
         self._stream = document.conversation
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
         self.why_not: str | None = None
-        self._take(is_local=is_local)
+        self._adopt(is_local=is_local)
 
     @property
     def trusted(self) -> bool:
-        """True if what the active conversation holds counts in full."""
+        """True if the active conversation is trusted."""
         return self.why_not is None
 
     def sign(self) -> bool:
-        """Renew the signature of a trusted conversation to which something came.
+        """Renew the signature of a trusted conversation with new entries.
 
-        Returns whether it did. Costs what was appended since. What is not trusted is never
-        signed, nor what `follow` was not told of.
+        Return True if the signature was changed. Only new entries are read. An untrusted
+        conversation, or one that `follow` was not called for, is not signed.
         """
         stream = self._stream
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
             return False
         if not self._signs:
-            self._document.extra.pop(SIGNATURE, None)  # it says nothing of what came
+            self._document.extra.pop(SIGNATURE, None)  # it does not cover new entries
             return False
         signer = self._signer
         if self.unsigned_reason or (signer and signer.is_current(stream) and self._is_signed):
@@ -207,23 +207,23 @@ class Trust:
         return self._write(signer)
 
     def follow(self, *, is_local: bool = False) -> None:
-        """Go on with another active conversation: look at it, and sign it if it is `is_local`.
+        """Continue with the new active conversation. Sign it if it `is_local`.
 
-        One that was trusted when this process left it still is, signed or not.
+        A conversation that was trusted when this process left it is trusted again.
         """
         left = self._stream
         if self.trusted and len(left):
-            with suppress(StorageError):  # then it is not trusted when it comes back
-                self._left.add(Signer.of(self._process_key, left).signature())
-        self._take(is_local=is_local)
+            with suppress(StorageError):  # otherwise it is untrusted on return
+                self._left_states.add(Signer.of(self._process_key, left).signature())
+        self._adopt(is_local=is_local)
         self.sign()
 
     def accept(self) -> None:
-        """Sign what the active conversation says now: from here on it is trusted.
+        """Sign the active conversation, which is trusted from now on.
 
         Raises:
-            NoKeyError: If there is no key to sign with; nothing changed.
-            StorageError: If it cannot be signed; nothing changed.
+            NoKeyError: There is no usable key. Nothing is changed.
+            StorageError: The conversation cannot be signed. Nothing is changed.
         """
         if not self._signs:
             raise NoKeyError("a reproducible record is never signed")
@@ -233,26 +233,25 @@ class Trust:
         self._write(signer)
 
     def revoke(self) -> bool:
-        """Take the signature away: from here on the active conversation is not trusted.
+        """Remove the signature. The active conversation is untrusted from now on.
 
-        Returns whether it was, or carried a signature.
+        Return True if it was trusted or had a signature.
         """
         had = self._document.extra.pop(SIGNATURE, None) is not None or self.trusted
         self._stream, self._signer = self._document.conversation, None
         self.why_not = "you revoked your signature"
         return had
 
-    # --- inside ------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------
 
-    def _take(self, *, is_local: bool) -> None:
+    def _adopt(self, *, is_local: bool) -> None:
         self._stream = self._document.conversation
         self._signer = self.unsigned_reason = None
         if is_local and not len(self._stream):
-            self._document.extra.pop(SIGNATURE, None)  # of another one
-        self.why_not = None if is_local else self._doubt()
+            self._document.extra.pop(SIGNATURE, None)  # of another conversation
+        self.why_not = None if is_local else self._find_untrusted_reason()
 
-    def _doubt(self) -> str | None:
-        """Return why what was read is not trusted; None if it is."""
+    def _find_untrusted_reason(self) -> str | None:
         try:
             if self._was_left():
                 return None
@@ -280,12 +279,12 @@ class Trust:
         return None
 
     def _was_left(self) -> bool:
-        """Return True if this process left it as it is now, trusted."""
-        if not self._left:
+        """Return True if the conversation is as trusted as when this process left it."""
+        if not self._left_states:
             return False
         found = Signer.of(self._process_key, self._stream).signature()
-        known = found in self._left
-        self._left.discard(found)
+        known = found in self._left_states
+        self._left_states.discard(found)
         return known
 
     @property

@@ -65,27 +65,27 @@ if TYPE_CHECKING:
     from jp_nb.record.events import RecordedImages
 
 NO_ANSWER = "no_answer"
-"""The key in the metadata of a delta."""
+"""Key in the metadata of a configuration change."""
 
 Ended = Literal["failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The end of a turn without an answer, and how many changes before its mark do not count."""
+    """The end of a failed turn, and the number of changes before this mark that do not apply."""
 
     ended: Ended
     takes_back: int = 0
 
 
 def make_no_answer(found: NoAnswer) -> ConfigDelta:
-    """Return the entry that says how a turn without an answer ended."""
-    said = {"ended": found.ended, "takes_back": found.takes_back}
-    return ConfigDelta(metadata={NO_ANSWER: said})
+    """Return the entry that marks the end of a turn without an answer."""
+    mark = {"ended": found.ended, "takes_back": found.takes_back}
+    return ConfigDelta(metadata={NO_ANSWER: mark})
 
 
 def read_no_answer(entry: Entry) -> NoAnswer | None:
-    """Return what `entry` says about the turn it ends; None if it is not such a mark."""
+    """Return the mark in `entry`, or None."""
     match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
         case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
             return NoAnswer(ended, max(int(count), 0))
@@ -93,9 +93,9 @@ def read_no_answer(entry: Entry) -> NoAnswer | None:
 
 
 def is_unanswered(turn: Iterable[Entry]) -> bool:
-    """True if something was asked in `turn` and the model neither answered nor called a tool.
+    """Return True if `turn` has a request, and no text or tool call of the model.
 
-    Reasoning alone is not an answer: nobody can go on from it.
+    Reasoning alone is not an answer, because a conversation cannot continue from it.
     """
     asked = False
     for entry in turn:
@@ -108,7 +108,7 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
 
 
 class RevertedChanges:
-    """The numbers of the changes that a mark takes back, found as the record grows."""
+    """The numbers of the configuration changes that marks revert, updated as the record grows."""
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
@@ -116,11 +116,11 @@ class RevertedChanges:
         self._after_mark = 0
 
     def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
-        """Look at what was appended to `deltas`; the numbers that are new."""
+        """Read the marks that were appended to `deltas`, and return newly reverted numbers."""
         found: set[int] = set()
         for number in range(self._seen, len(deltas)):
             mark = read_no_answer(deltas[number])
-            if mark is not None:  # none reaches behind the mark before it: the work stays linear
+            if mark is not None:  # it ends at the previous mark, so the work is linear
                 found.update(range(max(self._after_mark, number - mark.takes_back), number))
                 self._after_mark = number + 1
         self._seen = len(deltas)
@@ -129,7 +129,7 @@ class RevertedChanges:
 
 
 def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
-    """Return the `deltas` that count, numbered: no marks, and none that a mark takes back."""
+    """Return the numbered changes that apply, without marks and reverted changes."""
     gone = RevertedChanges().follow(deltas)
     return [
         (number, delta)
@@ -139,25 +139,26 @@ def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDel
 
 
 PROPOSED_BY = "proposed_by"
-"""The key in the metadata of a delta."""
+"""Key in the metadata of a configuration change."""
 
 
 MAX_READ = 1_000
-"""Calls of one change, and paths of one call: a stranger may have written more."""
+"""Maximum number of calls in a change and of paths in a call. An untrusted record may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedBy:
-    """One call of a tool that had a part in a change.
+    """A tool call that proposed a part of a configuration change.
 
     Attributes:
-        tool: Its name.
+        tool: Name of the tool.
         call_id: The provider's id of the call.
-        paths: What it set and unset.
-        applied_by: Who let it count: a person, or a grant in the configuration.
-        channel: Where the person was asked: `form`, `stdin`, `terminal`, or `answers` if a file of
-            theirs said so beforehand; None for a grant.
-        by: Who that person is, where several share the notebook.
+        paths: The settings that it set or unset.
+        applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
+            did.
+        channel: Source of the approval: `form`, `stdin`, `terminal`, or `answers` for an answers
+            file; None for a rule.
+        by: Name of the user, if several users share the notebook.
     """
 
     tool: str
@@ -169,23 +170,23 @@ class ProposedBy:
 
 
 def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
-    """Return the metadata of a delta that `proposed` led to; empty if there is none."""
-    return {PROPOSED_BY: [_written(one) for one in proposed]} if proposed else {}
+    """Return the metadata of a change with its proposals, or `{}`."""
+    return {PROPOSED_BY: [_proposal_to_json(one) for one in proposed]} if proposed else {}
 
 
-def _written(one: ProposedBy) -> dict[str, JsonValue]:
+def _proposal_to_json(one: ProposedBy) -> dict[str, JsonValue]:
     written: dict[str, JsonValue] = {
         "tool": one.tool,
         "call_id": one.call_id,
         "paths": list(one.paths),
         "applied_by": one.applied_by,
     }
-    known = {"channel": one.channel, BY: one.by}
-    return written | {key: said for key, said in known.items() if said is not None}
+    optional = {"channel": one.channel, BY: one.by}
+    return written | {key: text for key, text in optional.items() if text is not None}
 
 
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
-    """Return the calls that led to `entry`, in call order; what is malformed is passed over."""
+    """Return the calls that proposed a change, in call order, without malformed ones."""
     found = entry.metadata.get(PROPOSED_BY)
     read = map(_read, found[:MAX_READ]) if isinstance(found, list) else ()
     return tuple(one for one in read if one is not None)
@@ -210,38 +211,38 @@ def _read(item: JsonValue) -> ProposedBy | None:
 
 
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
-    """Return `end`, behind a turn's last event, moved behind the changes that belong to its end."""
+    """Return the index after the changes at the end of a turn, whose last event is before `end`."""
     while end < len(entries) and belongs_to_turn_end(entries[end]):
         end += 1
     return end
 
 
 def belongs_to_turn_end(entry: Entry) -> bool:
-    """True of a change that belongs to the turn before it: its tools', or a mark of its end."""
+    """Return True for a change of the turn before it: by its tools, or a mark of its end."""
     return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)
 
 
 def is_tool_change(entry: Entry) -> bool:
-    """Return whether tools changed the configuration there, in a turn or at its end."""
+    """Return True for a configuration change by tools."""
     return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEntries:
-    """The entries of one turn, configuration changes included; `number` is 0-based."""
+    """The entries of one turn, with its configuration changes. `number` is counted from 0."""
 
     number: int
     entries: tuple[Entry, ...]
 
     @property
     def schema(self) -> Mapping[str, JsonValue] | None:
-        """The JSON schema of the answer, if the request that opened the turn has one."""
+        """JSON schema of the answer, if the request has one."""
         request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
         return request.response_schema if request is not None else None
 
 
 class TurnEvent(NamedTuple):
-    """An event, the 0-based number of its turn, and its index among all entries."""
+    """An event, the number of its turn counted from 0, and its index among all entries."""
 
     turn: int
     position: int
@@ -249,12 +250,12 @@ class TurnEvent(NamedTuple):
 
 
 class EntriesByTurn:
-    """Entries, oldest first. An event is one that belongs to a turn.
+    """Entries, oldest first. Entries that belong to a turn are events.
 
     Attributes:
-        entries: All of them; those of other kinds apply to the conversation as a whole.
-        turn_count: How many turns they make. Events before the first `turn_start` are one too.
-        requests: What the person said, of `entries`.
+        entries: All entries. Other kinds than events apply to the whole conversation.
+        turn_count: Number of turns. Events before the first `turn_start` are a turn too.
+        requests: Requests of the user.
     """
 
     def __init__(self) -> None:
@@ -273,9 +274,8 @@ class EntriesByTurn:
     def turns(self) -> Iterator[TurnEntries]:
         """Yield the turns, oldest first.
 
-        Changes of the configuration belong to the turn they lie in; those that lie between two
-        turns were made for the later one, but for what the earlier one's tools changed at its end,
-        and for the mark of one that got no answer.
+        A configuration change between two turns belongs to the later one, unless tools of the
+        earlier one made it or it marks the end of the earlier one.
         """
         number, current = 0, list[Entry]()
         between: list[Entry] = []
@@ -288,7 +288,7 @@ class EntriesByTurn:
                     yield TurnEntries(number, tuple(current))
                     number += 1
                 current, between = [*between, entry], []
-            elif entry.type in CONVERSATION_KINDS:  # the turn goes on: they lie in it
+            elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
                 current += between
                 current.append(entry)
                 between = []
@@ -296,7 +296,7 @@ class EntriesByTurn:
             yield TurnEntries(number, tuple(current))
 
     def last_turn(self) -> TurnEntries | None:
-        """Return the last turn as `turns` gives it, without walking through the others."""
+        """Return the last turn as in `turns`, without reading earlier turns."""
         if not self.turn_count:
             return None
         start = len(self.entries) - len(self.current_turn())
@@ -312,16 +312,16 @@ class EntriesByTurn:
         end = len(tail)
         while end and isinstance(tail[end - 1], ConfigDelta):
             end -= 1
-        del tail[end_of_turn(tail, end) :]  # made for the turn to come
+        del tail[end_of_turn(tail, end) :]  # changes for the next turn
         return TurnEntries(self.turn_count - 1, tuple(tail))
 
     def request_index(self, turn: int) -> int | None:
-        """Return the index of the request that opened `turn`; looks no further back than that."""
+        """Return the index of the first request of `turn`. Earlier entries are not read."""
         number, found = self.turn_count - 1, None
         for index in reversed(range(len(self.entries))):
             entry = self.entries[index]
             if number == turn and isinstance(entry, ChatRequest):
-                found = index  # the first of it counts: the others were said in its course
+                found = index  # the first one: later requests continue the turn
             if isinstance(entry, TurnStart):
                 number -= 1
                 if number < turn:
@@ -329,11 +329,11 @@ class EntriesByTurn:
         return found
 
     def last_event(self) -> Entry | None:
-        """Return the last event; None if there is none."""
+        """Return the last event, or None."""
         return next((e for e in reversed(self.entries) if e.type in CONVERSATION_KINDS), None)
 
     def current_turn(self) -> list[Entry]:
-        """Return all entries from the last `turn_start` on; all there are if there is none."""
+        """Return the entries from the last `turn_start` on, or all entries."""
         start = len(self.entries)
         while start and not isinstance(self.entries[start - 1], TurnStart):
             start -= 1
@@ -345,7 +345,7 @@ Made = Literal["live", "headless", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """An entry that cannot be read: its index, where in it, and what is wrong there."""
+    """A malformed entry: its index, the path in it, and the error."""
 
     index: int
     place: str
@@ -355,27 +355,25 @@ class Damage:
 class ConversationStream(EntriesByTurn):
     """One conversation: its base configuration and its entries, oldest first.
 
-    `raw` holds the JSON objects as they are stored and is the truth; `entries` are typed views
-    of them, index by index. Only `append` and `start_turn` add; `repair` and what goes through
-    `rewrite` are all that takes away.
+    `raw` has the stored JSON objects. `entries` are typed views of them, with the same indexes.
+    Only `append`, `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
 
     Args:
-        head: What is stored about the conversation itself.
-        clock: Tells when an entry is made.
-        base_config: The configuration it began with.
-        raw: The entries as they are stored; shared, and never changed.
-        draw: Draws the ids of entries; those that go with the clock if None.
-        tolerant: Keep an entry that cannot be read instead of raising. A conversation with such
-            an entry is there to be looked at: nothing can be added to it or taken away.
+        head: Stored metadata of the conversation.
+        clock: Clock for new entries.
+        base_config: The configuration at the beginning.
+        raw: The stored entries. They are shared and never changed.
+        new_id: Returns ids for entries. By default it depends on the clock.
+        tolerant: True to keep malformed entries instead of raising an error. A conversation with a
+            malformed entry is read-only.
 
     Attributes:
-        deltas: The configuration changes among `entries`. Unlike an index into `entries`, a
-            place in it means the same before and after a repair.
-        damage: The entries that cannot be read.
+        deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
+        damage: The malformed entries.
         on_change: Called after entries were appended.
 
     Raises:
-        StorageError: From the constructor, if an entry is malformed; the message names it.
+        StorageError: An entry is malformed. The message has its path.
     """
 
     def __init__(
@@ -396,9 +394,9 @@ class ConversationStream(EntriesByTurn):
         self._ids = EventIds(new_id or id_factory(clock, self.id))
         self._begin()
         for index, value in enumerate(raw):
-            entry = self._tolerated(value, index) if tolerant else decode(value, index)
+            entry = self._decode_tolerantly(value, index) if tolerant else decode(value, index)
             self._ids.add(stored_id(value))
-            self._keep(value, entry)  # type: ignore[arg-type]  # nothing is done with damage
+            self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
 
     def _begin(self) -> None:
         super().__init__()
@@ -407,9 +405,9 @@ class ConversationStream(EntriesByTurn):
         self.__dict__.pop("images", None)
         self._pairs = Pairs()
         self._checked = 0
-        self._request: str | None = None  # the stored id of the request that is being answered
+        self._request: str | None = None  # stored id of the current request
 
-    def _tolerated(self, value: JsonValue, index: int) -> Entry:
+    def _decode_tolerantly(self, value: JsonValue, index: int) -> Entry:
         try:
             return decode(value, index)
         except StorageError as exc:
@@ -428,7 +426,7 @@ class ConversationStream(EntriesByTurn):
         taken_ids: Iterable[str] = (),
         new_id: IdFactory | None = None,
     ) -> ConversationStream:
-        """Return an empty conversation, named after this moment; `taken_ids` are taken."""
+        """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
         head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), taken_ids), "made": made}
         if parent:
             head["parent"] = dict(parent)
@@ -436,17 +434,17 @@ class ConversationStream(EntriesByTurn):
 
     @property
     def id(self) -> str:
-        """Such as `jp-c17738399468`."""
+        """Id of the conversation, such as `jp-c17738399468`."""
         return str(self.head.get("id", ""))
 
     @property
     def is_reproducible(self) -> bool:
-        """True if nothing that is added depends on the day or on chance (D59)."""
+        """True if new entries depend neither on the time nor on chance (D59)."""
         return isinstance(self._clock, ReproducibleClock)
 
     @property
     def title(self) -> str | None:
-        """Its title, if somebody gave it one."""
+        """The title, or None."""
         title = self.head.get("title")
         return title if isinstance(title, str) else None
 
@@ -459,7 +457,7 @@ class ConversationStream(EntriesByTurn):
         kind = entry.type
         if kind == "turn_start":
             if not self._pairs.balanced:
-                self._checked = 0  # the turn that ends here is left for the next repair
+                self._checked = 0  # the next repair checks this turn
             self._pairs = Pairs()
             self.turn_count += 1
             self._request = None
@@ -480,7 +478,7 @@ class ConversationStream(EntriesByTurn):
 
     @cached_property
     def images(self) -> RecordedImages:
-        """The images among the entries; few conversations have any."""
+        """The images in the entries. They are read on first use."""
         from jp_nb.record.events import RecordedImages
 
         found = RecordedImages()
@@ -490,7 +488,7 @@ class ConversationStream(EntriesByTurn):
         return found
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
-        """Open a turn with what the user asked, and the `images` with it: all entries or none."""
+        """Append the start of a turn, its `images`, and the request: all entries or none."""
         images = tuple(images)
         if images:
             from jp_nb.record.events import images_metadata
@@ -500,7 +498,7 @@ class ConversationStream(EntriesByTurn):
         self._append([TurnStart(), *self.new_images(images), request])
 
     def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
-        """Return the entries of those `images` that the record does not hold yet."""
+        """Return entries for the `images` that the record does not contain."""
         new = {image.digest: image for image in images}
         if not new:
             return []
@@ -509,13 +507,12 @@ class ConversationStream(EntriesByTurn):
         return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
 
     def append(self, *entries: Entry) -> None:
-        """Add `entries` to the current turn: all of them or none.
+        """Append all `entries` to the current turn, or none.
 
-        A `turn_start` among them is left out, with a warning: `start_turn` alone adds one.
+        A `turn_start` is omitted with a warning, because only `start_turn` begins a turn.
 
         Raises:
-            StorageError: If a response has no open request in this turn, or the record is
-                damaged.
+            StorageError: A response has no open request in this turn, or the record is damaged.
         """
         if any(isinstance(entry, TurnStart) for entry in entries):
             warnings.warn("only start_turn can begin a turn", stacklevel=2)
@@ -526,14 +523,12 @@ class ConversationStream(EntriesByTurn):
             self._append(entries)
 
     def extend_stored(self, raw: Iterable[RawEntry]) -> None:
-        """Add entries as they were stored, of this conversation: all of them or none.
-
-        `on_change` is not called.
+        """Append all stored entries of this conversation, or none. `on_change` is not called.
 
         Raises:
-            StorageError: If one is malformed, or the record is damaged.
+            StorageError: An entry is malformed, or the record is damaged.
         """
-        self._refuse_damage()
+        self._check_not_damaged()
         start = len(self.raw)
         found = [(value, decode(value, start + index)) for index, value in enumerate(raw)]
         for value, entry in found:
@@ -541,8 +536,8 @@ class ConversationStream(EntriesByTurn):
             self._keep(value, entry)
 
     def _append(self, entries: Sequence[Entry]) -> None:
-        self._refuse_damage()
-        check_pairs(entries, self._pairs)  # before the first is written: all of them or none
+        self._check_not_damaged()
+        check_pairs(entries, self._pairs)  # before the first entry is written
         moment = self._clock()
         for entry in entries:
             self._write(entry if entry.timestamp else entry.stamped(self._timestamp(moment)))
@@ -554,26 +549,24 @@ class ConversationStream(EntriesByTurn):
         return self._timestamp(self._clock())
 
     def _timestamp(self, moment: datetime) -> str:
-        """Return the time of the next entry, which is made at `moment`."""
         if isinstance(self._clock, ReproducibleClock):
             last = self.entries[-1].timestamp if self.entries else ""
             moment = self._clock.at(len(self.raw), last)
         return format_timestamp(moment)
 
     def _write(self, entry: Entry) -> None:
-        """Store a new entry, with an id and with what it answers."""
         self._ids.add(None)
         self._keep(self._linked(entry, len(self.raw)), entry)
 
     def _linked(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self._ids.of(index)}
-        # A request that is stored without an id, or shares it, cannot be named.
+        # A request without a unique stored id cannot be referenced.
         if entry.type in LINKABLE and self._request and self._ids.place(self._request) is not None:
             raw["request_id"] = self._request
         raw.update(entry.to_raw())
         return raw
 
-    def _refuse_damage(self) -> None:
+    def _check_not_damaged(self) -> None:
         if self.damage:
             first = self.damage[0]
             raise StorageError(
@@ -584,17 +577,16 @@ class ConversationStream(EntriesByTurn):
     # --- ids and links -----------------------------------------------------------------------
 
     def event_id(self, index: int) -> str:
-        """Return the id of entry number `index`: unique, and the same while the stream lives.
+        """Return the id of entry `index`, which is unique and constant in this stream.
 
-        An entry that is stored without one, or with one that an earlier entry has, gets its id
-        here alone: what is stored stays as it is.
+        An entry without an own stored id gets one here. The stored object is unchanged.
         """
         return self._ids.of(index)
 
     def unresolved(self) -> list[int]:
-        """Return the indexes of entries that name a request which cannot be identified.
+        """Return the indexes of entries with an unknown `request_id`.
 
-        It is not in the record, is not a `chat_request`, or several entries have its id.
+        The id is not in the record, is not that of a `chat_request`, or several entries have it.
         """
         known: dict[str, bool] = {}
         found = []
@@ -610,12 +602,12 @@ class ConversationStream(EntriesByTurn):
         return found
 
     def open_tool_calls(self) -> list[ToolCallRequest]:
-        """Return the tool calls of the current turn that have no response, in call order."""
+        """Return the tool calls of the current turn without a response, in call order."""
         found = (self.entries[index] for index in self.open_tool_call_indexes())
         return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 
     def open_tool_call_indexes(self) -> list[int]:
-        """Return the indexes of the tool calls that `open_tool_calls` returns."""
+        """Return the indexes of `open_tool_calls`."""
         if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
@@ -627,53 +619,52 @@ class ConversationStream(EntriesByTurn):
     # --- repair ------------------------------------------------------------------------------
 
     def repair(self, *, resumes: bool = False) -> bool:
-        """Make the record fit to be sent: every tool call answered, no loose end.
+        """Make the record valid for a request. Return True if it was changed.
 
-        Those of the last turn stay open if it `resumes`. Never called on load, nor while tools
-        run. Returns whether anything changed. Only what
-        was not checked before is looked at again when the turn in progress is well formed, so
-        that a long conversation costs nothing here.
+        Every tool call gets a response, unless the last turn `resumes`. It is never called while
+        tools run. Entries before the current turn are checked once, so the cost does not grow with
+        the conversation.
 
         Raises:
-            StorageError: If the record is damaged.
+            StorageError: The record is damaged.
         """
-        self._refuse_damage()
+        self._check_not_damaged()
         ends_open = isinstance(self.last_event(), TurnStart)
         changed = False
         if not self._checked or not self._pairs.balanced or ends_open:
             items = self.items()
-            mended = repair_items(items, resumes=resumes)
-            changed = len(mended) != len(items) or any(
-                a is not b for a, b in zip(mended, items, strict=True)
+            repaired = repair_items(items, resumes=resumes)
+            changed = len(repaired) != len(items) or any(
+                a is not b for a, b in zip(repaired, items, strict=True)
             )
             if changed:
-                self.rewrite(mended)
+                self.rewrite(repaired)
         self._checked = len(self.entries)
         return changed
 
     def items(self) -> list[Item]:
-        """Return the entries as `rewrite` takes them."""
+        """Return the entries in the form for `rewrite`."""
         return [
             Item(entry, raw, known)
             for entry, raw, known in zip(self.entries, self.raw, self._ids.assigned(), strict=True)
         ]
 
     def until(self, count: int) -> ConversationStream:
-        """Return the conversation as it was with its first `count` entries; they are shared."""
+        """Return the conversation with its first `count` entries, which are shared."""
         made = ConversationStream(self.head, clock=self._clock, base_config=self.base_config)
         made.rewrite(self.items()[:count])
         return made
 
     def rewrite(self, items: Sequence[Item]) -> None:
-        """Replace all entries by `items`; those among them that are new are written here.
+        """Replace all entries by `items`. New items are stored.
 
-        Entries that stay keep their ids. `on_change` is not called: whoever keeps a copy of the
-        record needs the whole of it.
+        Unchanged entries keep their ids. `on_change` is not called: a copy of the record has to be
+        replaced as a whole.
 
         Raises:
-            StorageError: If the record is damaged.
+            StorageError: The record is damaged.
         """
-        self._refuse_damage()
+        self._check_not_damaged()
         self._begin()
         self._ids.replace_all(item.event_id for item in items)
         for index, (entry, raw, _) in enumerate(items):

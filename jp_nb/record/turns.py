@@ -156,7 +156,7 @@ class StructuredData:
 
 
 Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
-"""Something of a turn: the first text by a person is the request."""
+"""A part of a turn. The first text of the user is the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +214,10 @@ class Turn:
             )
             if items
         ]
-        said = self.text
-        if not said.strip() and self.data is not None:
-            said = json.dumps(self.data, ensure_ascii=False)
-        text = " ".join(said.split())
+        answer = self.text
+        if not answer.strip() and self.data is not None:
+            answer = json.dumps(self.data, ensure_ascii=False)
+        text = " ".join(answer.split())
         shown = f"{text[:67]}…" if len(text) > 68 else text
         unusual = [self.status] if self.status not in ("completed", "") else []
         facts = ", ".join([repr(shown), *counts, *unusual])
@@ -231,7 +231,7 @@ def read_turn(
     status: str = "completed",
     images: RecordedImages | None = None,
 ) -> Turn:
-    """Return the turn that `entries` record; `images` are those of its conversation."""
+    """Return the turn with `entries`. `images` are those of its conversation."""
     read = _Reader(images)
     for entry in entries:
         read.add(entry)
@@ -258,7 +258,7 @@ def read_turn(
     )
 
 
-def _finished(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
+def _finish_call(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
     content = "\n".join([entry.content, *images.notes])
     call = replace(call, content=content, is_error=entry.is_error, images=images.images)
     changed = read_edit(entry.metadata)
@@ -266,7 +266,7 @@ def _finished(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> T
         return call
     return replace(
         call,
-        arguments=copy.deepcopy(changed.arguments),  # the reader's, who may change them
+        arguments=copy.deepcopy(changed.arguments),  # a copy: the caller may change it
         edited_by="person",
         channel=changed.channel,
         requested_arguments=call.arguments,
@@ -274,9 +274,9 @@ def _finished(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> T
 
 
 class _Reader:
-    """Reads entries; a call or a question is one part, with its end once that came.
+    """Reads entries. A call or a question and its end are one part.
 
-    What was set for a turn that never began, and taken back, is no part of the one that follows.
+    Changes for a turn that never began are not part of the next turn.
     """
 
     def __init__(self, images: RecordedImages | None) -> None:
@@ -294,10 +294,10 @@ class _Reader:
                 self._began = True
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
-                said = "\n".join([content, *shown.notes])
-                self.parts.append(Text(said, by_person=True, by=recorded_by(entry.metadata)))
+                text = "\n".join([content, *shown.notes])
+                self.parts.append(Text(text, by_person=True, by=recorded_by(entry.metadata)))
             case ChatResponse(kind="message", message=message):
-                self._add_text(message or "", goes_on=is_continuation(entry))
+                self._add_text(message or "", continues=is_continuation(entry))
             case ChatResponse(kind="structured"):
                 self.parts.append(StructuredData(copy.deepcopy(entry.data)))
             case ToolCallRequest(id=key, name=name, arguments=arguments):
@@ -327,9 +327,8 @@ class _Reader:
         else:
             del self.parts[max(len(self.parts) - mark.takes_back, 0) :]
 
-    def _add_text(self, message: str, *, goes_on: bool) -> None:
-        """Add a text of its own, or the rest of the one before."""
-        before = self.parts[-1] if goes_on and self.parts else None
+    def _add_text(self, message: str, *, continues: bool) -> None:
+        before = self.parts[-1] if continues and self.parts else None
         if isinstance(before, Text) and not before.by_person:
             self.parts[-1] = Text(before.content + message)
         else:
@@ -338,12 +337,12 @@ class _Reader:
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
         asked = self.parts[place]
         assert isinstance(asked, ToolCall)
-        self.parts[place] = _finished(asked, entry, self._shown_by(entry))
+        self.parts[place] = _finish_call(asked, entry, self._shown_by(entry))
 
     def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
         asked = self.parts[place]
         assert isinstance(asked, Inquiry)
-        self.parts[place] = _settled(asked, entry)
+        self.parts[place] = _end_inquiry_part(asked, entry)
 
 
 def _change(entry: ConfigDelta) -> ConfigChange:
@@ -356,7 +355,7 @@ def _change(entry: ConfigDelta) -> ConfigChange:
     )
 
 
-def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
+def _end_inquiry_part(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
     channel, end = entry.metadata.get("channel"), entry.metadata.get("end")
     return replace(
         inquiry,
@@ -400,16 +399,16 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class InterruptedTurn:
-    """A turn, the last one, that can go on.
+    """The last turn, if it can continue.
 
     Attributes:
-        turn: Its number.
-        request: What was asked.
-        open_calls: The tool calls without a response.
-        finished: The calls of the same answer that have one.
-        is_unanswered: Whether the model has said nothing in it.
-        taken_back: The changes that were made for it, and taken back when it got no answer.
-        strange: How many more of them there are that a stranger made.
+        turn: Number of the turn.
+        request: The user's request.
+        open_calls: Tool calls without a response.
+        finished: Finished calls of the same response.
+        is_unanswered: True if the model sent no text and no call in the turn.
+        taken_back: Configuration changes for the turn, which were reverted as it failed.
+        untrusted_changes: Number of such changes in the untrusted part of the record.
     """
 
     turn: int
@@ -428,35 +427,34 @@ def find_interrupted_turn(
     untrusted_count: int = 0,
     progress: Mapping[str, CallProgress] = MappingProxyType({}),
 ) -> InterruptedTurn | None:
-    """Return the last turn of `stream` if something is missing in it; None if it is complete.
+    """Return the last turn of `stream` if it is incomplete, or None.
 
     Args:
         stream: The conversation.
-        ended_early: True if the text of the answer is incomplete, which the record does not show.
-        untrusted_count: Number of configuration changes, the first ones, from someone else.
-        progress: Progress of the open calls, by their event ids.
+        ended_early: True if the text of the response is incomplete, which the record does not show.
+        untrusted_count: Number of configuration changes from someone else. They are the first ones.
+        progress: Progress of open calls, by their event ids.
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
     if request is None or not (ended_early or _awaits_model(turn)):
         return None
     calls = tuple(open_calls(stream, progress))
-    silent = is_unanswered(turn)
-    numbers = _taken_back(stream) if silent else range(0)
+    is_silent = is_unanswered(turn)
+    numbers = _reverted_changes(stream) if is_silent else range(0)
     own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
     return InterruptedTurn(
         stream.turn_count - 1,
         request,
         calls,
-        tuple(_finished_beside(turn) if calls else ()),
-        silent,
+        tuple(_find_finished_calls(turn) if calls else ()),
+        is_silent,
         own,
         len(numbers) - len(own),
     )
 
 
-def _finished_beside(turn: Sequence[Entry]) -> list[ToolCallRequest]:
-    """Return the calls of the last answer that have a response."""
+def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     pairs, _, _ = match_pairs(enumerate(turn))
     last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
     first = last
@@ -466,20 +464,20 @@ def _finished_beside(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
 
-def _taken_back(stream: ConversationStream) -> range:
-    """Return the numbers of the changes that the mark of the last turn takes back."""
+def _reverted_changes(stream: ConversationStream) -> range:
     marks = [
         number for number, delta in enumerate(stream.deltas) if read_no_answer(delta) is not None
     ]
     mark = read_no_answer(stream.deltas[marks[-1]]) if marks else None
     if mark is None or not _is_of_last_turn(stream, stream.deltas[marks[-1]]):
         return range(0)
-    begins = marks[-2] + 1 if len(marks) > 1 else 0  # as everywhere: never behind the mark before
+    begins = (
+        marks[-2] + 1 if len(marks) > 1 else 0
+    )  # a mark reverts nothing before the previous mark
     return range(max(begins, marks[-1] - mark.takes_back), marks[-1])
 
 
 def _is_of_last_turn(stream: ConversationStream, mark: ConfigDelta) -> bool:
-    """Return whether `mark` stands behind the request of the last turn."""
     for entry in reversed(stream.entries):
         if entry is mark:
             return True
@@ -489,7 +487,6 @@ def _is_of_last_turn(stream: ConversationStream, mark: ConfigDelta) -> bool:
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:
-    """Return True if the model has the next word after the last event of `turn`."""
     events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
     match events[-1] if events else None:
         case ChatRequest() | ToolCallRequest() | ToolCallResponse():
