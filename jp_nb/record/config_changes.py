@@ -38,15 +38,7 @@ NEVER = -1
 
 @dataclass(slots=True)
 class _Mark:
-    """What was said last at one path, by the number of the step.
-
-    Attributes:
-        value: A value was set just here, by the change that is kept beside it.
-        gone: This and what lies in it was unset.
-        back: What was said about this and what lies in it was taken back.
-        within: Something here or in it was set or unset.
-    """
-
+    # Numbers of the steps with the last change at one path.
     value: tuple[int, Mapping[str, Any]] | None = None
     gone: int = NEVER
     back: int = NEVER
@@ -55,7 +47,7 @@ class _Mark:
 
 
 class ChangedPaths:
-    """The paths that changes set or unset, and did not take back since; each is read once."""
+    """The paths that changes set or unset, without reverted ones. Each change is read once."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._root = _Mark()
@@ -66,7 +58,7 @@ class ChangedPaths:
                 self._add(number, step.change)
 
     def __contains__(self, path: object) -> bool:
-        """True if a change counts at `path`, and was not taken back since."""
+        """Return True if a change applies at `path`."""
         keys = parse_path(str(path))
         said = back = NEVER
         mark: _Mark | None = self._root
@@ -102,11 +94,11 @@ class ChangedPaths:
 
 
 class Draft:
-    """Changes on top of a projection, one after the other; `record` appends them all.
+    """Changes on top of a projection. `record` appends them all.
 
     Attributes:
         deltas: The entries to append.
-        notices: What the person should be told of them.
+        notices: Notices for the user.
     """
 
     def __init__(self, projection: Projection) -> None:
@@ -118,11 +110,11 @@ class Draft:
         self.notices: list[str] = []
 
     def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
-        """Make `change`, without what is so already; returns whether anything is left of it.
+        """Add `change` without its redundant parts. Return True if anything is left.
 
-        New claims are recorded also alone: who owns a path may change while its value stays.
+        Changed claims are recorded even if no value changes.
         """
-        change = self._reduced(change)
+        change = self._reduce(change)
         if not change and self._is_claimed(claims):
             return False
         shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
@@ -135,7 +127,7 @@ class Draft:
         return bool(change)
 
     def reset(self) -> None:
-        """Begin again from the program's defaults."""
+        """Return to the defaults of the program."""
         self._append(ConfigDelta(op="reset"))
 
     def _append(self, delta: ConfigDelta) -> None:
@@ -145,14 +137,13 @@ class Draft:
         self.deltas.append(delta)
 
     def record(self) -> None:
-        """Append the deltas; the projection goes on from what they were found to come to."""
+        """Append the deltas. The projection reuses their results."""
         if self.deltas:
             self._projection.record(self.deltas, self._began, self._now, self._config)
 
-    def _reduced(self, change: Change) -> Change:
-        """Return the smallest change that does the same now."""
+    def _reduce(self, change: Change) -> Change:
         before, wanted = strip_strategies(self._now.after), self._after(change)
-        unsets = change.unsets if wanted != before or self._takes_back(change) else ()
+        unsets = change.unsets if wanted != before or self._removes_own_value(change) else ()
         only_unset = Change(unsets=unsets, uncovers=change.uncovers)
         needed = diff(self._after(only_unset) if unsets else before, wanted)
         both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
@@ -163,25 +154,26 @@ class Draft:
         now = self._now
         return strip_strategies(apply(now.after, change, now.defaults, now.below))
 
-    def _takes_back(self, change: Change) -> bool:
-        """Return whether the conversation has a say in something that `change` uncovers."""
+    def _removes_own_value(self, change: Change) -> bool:
         if not change.uncovers:
             return False
-        said = ChangedPaths(self.steps())
-        return any(path in said for path in change.uncovers)
+        changed = ChangedPaths(self.steps())
+        return any(path in changed for path in change.uncovers)
 
     def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
         return not claims or Claims(self.steps()).hold(claims)
 
     def partial(self) -> Partial:
-        """Return what would be set."""
+        """Return the merged settings with the changes."""
         return strip_strategies(self._now.after)
 
     def config(self) -> AppConfig:
-        """Return the configuration that would be in force; the same object until something changes.
+        """Return the effective configuration with the changes.
+
+        It is the same object until the next change.
 
         Raises:
-            ConfigError: If it is none.
+            ConfigError: The settings are invalid.
         """
         if not self.deltas:
             return self._projection.config()
@@ -194,7 +186,7 @@ class Draft:
         return self._now
 
     def steps(self) -> list[Step]:
-        """Return all changes since the last reset, with those made here."""
+        """Return all changes since the last reset, including those of the draft."""
         found = self._projection.steps()
         for step in self._made:
             found = [step] if step.is_reset else [*found, step]
@@ -202,14 +194,14 @@ class Draft:
 
 
 def changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """Return the changes of `stream` that count and were made before its first turn."""
+    """Return the effective changes before the first turn."""
     start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
     before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
     return tuple(delta for number, delta in effective_deltas(stream.deltas) if number < before)
 
 
 def changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """Return the configuration changes that were made for the turn to come, and count."""
+    """Return the effective changes for the next turn."""
     return tuple(delta for _, delta in _since_last_turn(stream))
 
 
@@ -221,15 +213,15 @@ def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]
 def changes_for_rerun(
     stream: ConversationStream, number: int, *, options: int = 0, skipped: Iterable[int] = ()
 ) -> list[tuple[int, ConfigDelta]]:
-    """Return the numbered changes of `stream` that a fork before turn `number` takes over.
+    """Return the numbered changes of `stream` that a fork before turn `number` copies.
 
-    A fork has the changes ahead of the first turn anyway. These are added:
+    A fork has the changes before the first turn anyway. These are added:
 
-    - the changes ahead of the request of the turn, without the last `options` of them;
-    - the changes ahead of the `skipped` turns after it;
+    - the changes before the request of the turn, without the last `options` of them;
+    - the changes before the `skipped` turns after it;
     - the changes since the last turn.
 
-    Changes by tools, and changes for other later turns, are not taken over.
+    Changes by tools, and changes for other later turns, are not copied.
     """
     ahead = _ahead_of(stream, number) if number else []
     later = [change for turn in skipped for change in _ahead_of(stream, turn)]
@@ -248,28 +240,28 @@ def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, Config
 
 
 def inherited_changes(projection: Projection, begins: Partial) -> Change:
-    """Return the change that lets what `begins` so go on as the conversation of `projection` ended.
+    """Return the change from `begins` to the settings of the conversation of `projection`.
 
-    What its own changes came to counts, not what it began with.
+    Only the results of the conversation's own changes are included.
 
     Args:
-        projection: The conversation that is left.
-        begins: What is set where the next one begins, without strategies.
+        projection: The previous conversation.
+        begins: Settings at the beginning of the next conversation, without strategies.
     """
-    said = ChangedPaths(projection.steps())
+    changed = ChangedPaths(projection.steps())
     change = diff(begins, projection.partial())
-    return select_changes(change, lambda path: path in said)
+    return select_changes(change, lambda path: path in changed)
 
 
 def inherited_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
-    """Return the change that sets `paths` in a new conversation as the user set them in the last.
+    """Return the change that gives `paths` the user's values of the previous conversation.
 
     Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
-    conversations share, as a fork does, are not made again.
+    conversations share, as after a fork, are omitted.
 
     Args:
-        left: The conversation that was active.
-        begins: The conversation that follows it.
+        left: The previous conversation.
+        begins: The next conversation.
         paths: The settings, with everything below them.
     """
     keys = [parse_path(path) for path in paths]
@@ -320,8 +312,8 @@ def _at(
 
 
 def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
-    """Return what the record sets otherwise than the user's own files, and may not, by path."""
-    projection.partial()  # it is noticed while it is followed
+    """Return the ignored settings of the record that differ from the user's files, by path."""
+    projection.partial()  # folding fills `projection.ignored`
     plain = strip_strategies(merge_layers(projection.layers()))
     return {
         path: value
@@ -334,10 +326,10 @@ def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
 
 
 def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
-    """Return what would be in force otherwise if the record was trusted, by path; None: nothing.
+    """Return the settings that would change if the record were trusted, by path; None if unset.
 
-    Also what the record sets and something later outdoes. It is found out by doing it: of
-    several changes of one thing none can pass for all of them.
+    Ignored settings that later changes override are included. The record is folded as trusted,
+    because the ignored changes alone do not show the result.
     """
     found = untrusted_changes(projection)
     if not projection.ignored:

@@ -1,8 +1,8 @@
 """Fold configuration events to the effective configuration, with the source of each value.
 
 The layers below the conversation are folded first. The base configuration is merged over them, and
-each delta is applied in order. A path that a delta unsets stays unset, whatever the files and
-variables say. A path in its `uncovers` has the value of the layers below again.
+each delta is applied in order. A path that a delta unsets stays unset, whatever files and variables
+set. A path in its `uncovers` has the value of the layers below again.
 
 `Budget` limits the work for an untrusted record. Its unit is one value that is read or copied:
 lists are compared item by item, and an object with a changed member is copied.
@@ -32,17 +32,17 @@ from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges,
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of the configuration and what it came to.
+    """A configuration change and its result.
 
     Attributes:
-        number: Of the delta among the conversation's; -1 for its base configuration.
+        number: Number of the delta in the conversation; -1 for the base configuration.
         delta: The entry; None for the base configuration.
-        change: What of it counts.
-        below: What lies under the conversation; after a reset that is less.
-        defaults: What the tools bring along: it shows where something is unset.
-        before: The partial in force until then.
-        after: And from then on.
-        taken_back: The turn it was made for got no answer: it does not count.
+        change: The part of the entry that applies.
+        below: The layers below the conversation. A reset removes most of them.
+        defaults: The tools' defaults, which apply where a path is unset.
+        before: The merged settings before the change.
+        after: The merged settings after the change.
+        is_reverted: True if the change was reverted, because its turn has no answer.
     """
 
     number: int
@@ -56,45 +56,45 @@ class Step:
 
     @property
     def is_reset(self) -> bool:
-        """True if everything begins again here."""
+        """True if the change discards all earlier settings."""
         return self.delta is None or (self.delta.op == "reset" and not self.is_reverted)
 
 
 def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether one path leads to the other."""
+    """Return True if one path contains the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
 
 
 CHANGE = 20
-"""Units of any change, however small."""
+"""Cost of each change."""
 UNSET = 5
 CHARS = 100
-"""Characters of a text in one unit."""
+"""Number of characters with the cost of one unit."""
 
 
 class Budget:
-    """Work that may be done, spent change by change; once it is exceeded, nothing fits any more."""
+    """Limit of work. Once it is exceeded, no further change is allowed."""
 
     def __init__(self, units: int) -> None:
         self.left = units
 
     def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
-        """Spend what applying `delta` and `unsets` to `now` takes; False if there is too little."""
+        """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
         self._spend(CHANGE)
         for path in unsets:
             if self.left < 0:
                 break
             self._spend(UNSET + len(str(path)) // CHARS)
-            self._meet(now, _keys(path))
-        self._lay_over(now, delta)
+            self._spend_path(now, _keys(path))
+        self._spend_merge(now, delta)
         return self.left >= 0
 
     def _spend(self, units: int) -> None:
         self.left -= units
 
-    def _weigh(self, value: Any) -> None:
-        """Spend the whole of `value`."""
+    def _spend_value(self, value: Any) -> None:
+        """Spend the size of `value`."""
         pending = [value]
         while pending and self.left >= 0:
             value = pending.pop()
@@ -107,18 +107,18 @@ class Budget:
             elif isinstance(value, list):
                 pending += value
 
-    def _meet(self, now: Any, keys: Iterable[str]) -> None:
-        """Spend what has to be copied to change something at `keys`."""
+    def _spend_path(self, now: Any, keys: Iterable[str]) -> None:
+        """Spend the size of all that a change at `keys` copies."""
         for key in keys:
             if not isinstance(now, Mapping):
                 break
             self._spend(len(now))
             now = now.get(key)
         if isinstance(now, list) or _is_list(now):
-            self._weigh(now)
+            self._spend_value(now)
 
-    def _lay_over(self, now: Any, delta: Any) -> None:
-        self._weigh(delta)
+    def _spend_merge(self, now: Any, delta: Any) -> None:
+        self._spend_value(delta)
         pending = [(now, delta)]
         while pending and self.left >= 0:
             now, over = pending.pop()
@@ -126,7 +126,7 @@ class Budget:
                 self._spend(len(now))
                 pending += [(now[key], value) for key, value in over.items() if key in now]
             else:
-                self._weigh(now)
+                self._spend_value(now)
 
 
 def _keys(path: object) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def _keys(path: object) -> tuple[str, ...]:
 
 
 def _is_list(value: Any) -> bool:
-    """True if it may be a list that is written with its strategy."""
+    # A list may be stored with its merge strategy.
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)
 
 
@@ -148,15 +148,16 @@ CONFIG_RESET = "configuration reset"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Which layer set a value, or unset it, and where.
+    """A source that set or unset a value.
 
     Attributes:
-        source: The layer.
-        value: What it came to there; None if it was unset.
-        taken_back: True if what the conversation had said is taken back: what is below shows.
+        source: Name of the layer.
+        value: The value after the change; None if it was unset.
         file: The file or variable.
-        turn: For which turn it was said, or in which a tool did, 0-based.
-        delta: The entry that says so.
+        turn: The turn of the change, counted from 0.
+        delta: The entry with the change.
+        is_reverted: True if the change removed the conversation's value, so that the layers below
+            apply.
     """
 
     source: str
@@ -168,14 +169,14 @@ class Provenance:
 
     @property
     def when(self) -> str | None:
-        """The turn in words, if there is one."""
+        """The turn as a text, or None."""
         if self.turn is None:
             return None
         by_tool = self.delta is not None and proposed_by(self.delta)
         return f"{'in' if by_tool else 'for'} turn {self.turn}"
 
     def tools(self, path: str) -> list[ProposedBy]:
-        """Return the calls among those which led to this that had to do with `path`."""
+        """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
         calls = proposed_by(self.delta) if self.delta is not None else ()
         return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
@@ -187,22 +188,22 @@ def provenance(
     steps: Sequence[Step],
     stream: ConversationStream,
 ) -> dict[str, list[Provenance]]:
-    """Return who said something about each of `paths`, lowest first: the last one decides.
+    """Return the sources of each of `paths`, lowest first. The last one decides.
 
     Args:
-        paths: Of the configuration.
-        layers: Those under the conversation, lowest first.
-        steps: The changes that count since the last reset.
+        paths: Paths of settings.
+        layers: The layers below the conversation, lowest first.
+        steps: The changes since the last reset.
         stream: The conversation.
 
     Raises:
-        ConfigError: If one is not a path.
+        ConfigError: A path is invalid.
     """
     turns = _turns_of_deltas(stream)
-    return {path: list(_said(path, layers, steps, turns)) for path in paths}
+    return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
 
 
-def _said(
+def _find_sources(
     path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
 ) -> Iterator[Provenance]:
     began = steps[0]
@@ -224,7 +225,6 @@ def _said(
 
 
 def _turns_of_deltas(stream: ConversationStream) -> list[int]:
-    """Return for which turn each delta was made, by its number."""
     turns: list[int] = []
     for turn in stream.turns():
         turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
@@ -240,7 +240,7 @@ def _touches(change: Change, path: str) -> bool:
 
 
 def _unset_by(change: Change, path: str) -> str | None:
-    """Return the last of `change`'s unsets that `path` lies in, if it sets nothing there."""
+    """Return the last of `change.unsets` that contains `path`, unless the change sets it."""
     if get_path(change.delta, path) is not None or find_node(path) is None:
         return None
     keys = parse_path(path)
@@ -249,7 +249,7 @@ def _unset_by(change: Change, path: str) -> str | None:
 
 
 def _is_related(path: str, keys: tuple[str, ...]) -> bool:
-    """Return as `paths_overlap` does; what is not a path, in somebody's record, is not."""
+    # An untrusted record may have an invalid path.
     try:
         return paths_overlap(parse_path(path), keys)
     except ConfigError:
@@ -257,38 +257,37 @@ def _is_related(path: str, keys: tuple[str, ...]) -> bool:
 
 
 RESET_KEY = "(reset)"
-"""Stands in `ignored` for a stranger's reset of everything below the conversation."""
+"""Key in `ignored` for a reset by an untrusted record."""
 
 TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
 NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
 """Stands in `ignored` for what was not even looked at."""
 
 MAX_UNTRUSTED_WORK = 250_000
-"""In units of `Budget`: more than thousands of changes. Who trusts a record gets all of it."""
+"""In units of `Budget`, which allows thousands of changes. A trusted record has no limit."""
 
 
 def _step(last: Step, number: int, delta: ConfigDelta, change: Change, after: Partial) -> Step:
-    """The step after `last`."""
     return Step(number, delta, change, last.below, last.defaults, last.after, after)
 
 
 class Projection:
     """The configuration of one conversation, folded as the record grows.
 
-    Unless it is `trusted`, what was in the record when it was read is a stranger's: leaves that
-    could run code, reach a host, name a key or widen access are left out of it and listed in
-    `ignored`. What this process appends counts in full.
+    Stored changes of an untrusted record are restricted. Settings that could run code, contact a
+    host, name a key, or widen access are omitted and listed in `ignored`. Changes by this process
+    apply in full.
 
     Args:
         stream: The conversation.
-        below: The layers under it, lowest first; asked again only after `reload_layers`.
-        trusted: True if what is stored already counts in full.
-        made_here: True if this process made all of it, and so need not look at it again.
-        foreign: So many of the first changes were in the record when it was read; None: all.
+        below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
+        trusted: True if stored changes apply in full.
+        is_local: True if this process made the whole conversation.
+        untrusted_count: Number of changes that the record had when it was read; None for all.
 
     Attributes:
-        ignored: What the record sets and a stranger may not decide, by path.
-        not_understood: What this release does not know, or what is wrong, in the record.
+        ignored: Settings of the record that only the user may set, by path.
+        problems: Unknown or invalid settings of the record, by path.
     """
 
     def __init__(
@@ -311,12 +310,12 @@ class Projection:
         self._taken_back = RevertedChanges()
         self._config: AppConfig | None = None
         self._budget = Budget(MAX_UNTRUSTED_WORK)
-        self._weighed = 0  # so many of a stranger's changes are followed
+        self._weighed = 0  # number of untrusted changes within the budget
         self.ignored: dict[str, JsonValue] = {}
         self.problems: dict[str, ConfigProblem] = {}
 
     def if_trusted(self) -> Projection:
-        """Return the same conversation as if trusted, followed no further than a stranger's."""
+        """Return a projection as if the record were trusted, within the budget."""
         other = Projection(self._stream, self.layers, trusted=True)
         other._stored, other._bounded = self._stored, True
         return other
@@ -324,7 +323,7 @@ class Projection:
     def until(self, stream: ConversationStream) -> Projection:
         """Return the projection of `stream`, an earlier state of this conversation.
 
-        As much of it is a stranger's as is here. The layers below are those of now.
+        The same changes are untrusted. The layers below are the current ones.
         """
         other = Projection(stream, self.layers, trusted=self._trusted)
         other._stored = min(self._stored, len(stream.deltas))
@@ -332,30 +331,30 @@ class Projection:
 
     @property
     def untrusted_count(self) -> int:
-        """How many changes, the first ones, are a stranger's."""
+        """Number of untrusted changes, which are the first ones."""
         return 0 if self._trusted else self._stored
 
     @property
     def deltas(self) -> Sequence[ConfigDelta]:
-        """The changes of the conversation, as they are stored."""
+        """The stored changes of the conversation."""
         return self._stream.deltas
 
     # --- folding -----------------------------------------------------------------------------
 
     def reload_layers(self) -> None:
-        """Look at the layers under the conversation again: they may be other ones now."""
+        """Read the layers below the conversation again."""
         layers = list(self._below())
         if layers != self._layers:
             self._layers, self._last = layers, None
 
     def layers(self) -> list[Layer]:
-        """Return the layers under the conversation, lowest first."""
+        """Return the layers below the conversation, lowest first."""
         if self._layers is None:
             self.reload_layers()
         return list(self._layers or ())
 
     def now(self) -> Step:
-        """Return the last step; only what was appended since is applied."""
+        """Return the last step. Only new changes are applied."""
         self._follow_marks()
         number = -1 if self._last is None else self._last.number + 1
         if self._last is None or number < len(self._stream.deltas):
@@ -370,12 +369,12 @@ class Projection:
     ) -> None:
         """Append `deltas`, which lead from the step `began` to `now`.
 
-        They are not followed again, nor is `config` validated again, which they come to: unless
-        something else was appended since.
+        Their result and the validated `config` are reused, unless another change was appended
+        since.
         """
         known = self._last is began and now.number == len(self._stream.deltas) + len(deltas) - 1
         before = self._last, self._config
-        if known:  # whoever hears of the entries may ask for the configuration
+        if known:  # `on_change` may read the configuration
             self._last, self._config = now, config
         try:
             self._stream.append(*deltas)
@@ -394,26 +393,24 @@ class Projection:
             after = apply(below, base, defaults)
             last = Step(-1, None, base, below, defaults, below, after)
             yield last
-        # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
+        # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
         for number in range(last.number + 1, len(self._stream.deltas)):
             last = self.step(last, number, self._stream.deltas[number])
             yield last
 
     def _base_change(self) -> Change:
-        """Return what of the base configuration counts."""
         base = base_change(self._stream.base_config, self.problems)
         if self._stored < 0:
             return base
-        untrusted = self._is_foreign(-1)
+        untrusted = self._is_untrusted(-1)
         unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
-        return Change(self._admit(base.delta, untrusted=untrusted), tuple(unsets))
+        return Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
 
     def _follow_marks(self) -> None:
         if self._taken_back.follow(self._stream.deltas):
-            self._last = None  # what was applied may count no more
+            self._last = None  # an applied change may be reverted now
 
-    def _too_much(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
-        """Return whether a stranger asks for more than is followed, from this delta on."""
+    def _exceeds_budget(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
         if number == self._weighed and self._budget.allows(now, delta.delta, delta.unsets):
             self._weighed += 1
         if number < self._weighed:
@@ -424,13 +421,13 @@ class Projection:
         return True
 
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
-        """Return what delta `number` comes to after `last`."""
+        """Return the result of delta `number` after `last`."""
         if number in self._taken_back.numbers:
-            self._weighed += number == self._weighed  # there is nothing to follow
+            self._weighed += number == self._weighed  # a reverted change costs nothing
             return replace(_step(last, number, delta, Change(), last.after), is_reverted=True)
-        read, untrusted = number < self._stored, self._is_foreign(number)
+        read, untrusted = number < self._stored, self._is_untrusted(number)
         bounded = untrusted or (self._bounded and read)
-        if bounded and self._too_much(number, delta, last.after):
+        if bounded and self._exceeds_budget(number, delta, last.after):
             return _step(last, number, delta, Change(), last.after)
         if delta.op == "reset":
             below = last.below
@@ -442,17 +439,17 @@ class Projection:
                 below = last.defaults
             return replace(_step(last, number, delta, Change(), below), below=below)
         change = Change(
-            self._admit(delta.delta, untrusted=untrusted) if read else delta.delta,
+            self._filter(delta.delta, untrusted=untrusted) if read else delta.delta,
             tuple(path for path in delta.unsets if self._may_unset(path, untrusted=untrusted)),
             frozenset(delta.uncovers),
         )
         after = apply(last.after, change, last.defaults, last.below)
         return _step(last, number, delta, change, after)
 
-    def _is_foreign(self, number: int) -> bool:
+    def _is_untrusted(self, number: int) -> bool:
         return not self._trusted and number < self._stored
 
-    def _admit(self, partial: Partial, *, untrusted: bool) -> Partial:
+    def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
         self.problems |= {problem.path: problem for problem in unknown}
         if untrusted:
@@ -474,37 +471,36 @@ class Projection:
     # --- reading -----------------------------------------------------------------------------
 
     def partial(self) -> Partial:
-        """Return what all layers together set."""
+        """Return the merged settings of all layers."""
         return strip_strategies(self.now().after)
 
     def config(self) -> AppConfig:
-        """Return the configuration in force; the same object until something changes.
+        """Return the effective configuration: the same object until a change.
 
         Raises:
-            ConfigError: If the layers do not make a valid configuration.
+            ConfigError: The settings are invalid.
         """
         now = self.now()
         if self._config is None:
             try:
                 self._config = validate(now.after)
             except ConfigError as exc:
-                self._blame(exc)
+                self._add_source(exc)
                 raise
         return self._config
 
-    def _blame(self, exc: ConfigError) -> None:
-        """Name who set what is wrong."""
-        said = self.explain([exc.path])[exc.path] if exc.path else []
-        if said:
-            exc.layer = said[-1].source
-            exc.file = said[-1].file or said[-1].when
+    def _add_source(self, exc: ConfigError) -> None:
+        sources = self.explain([exc.path])[exc.path] if exc.path else []
+        if sources:
+            exc.layer = sources[-1].source
+            exc.file = sources[-1].file or sources[-1].when
 
     def providers(self) -> list[str]:
-        """Return whose models answered at first, and after each delta; "" where none was set."""
+        """Return the provider at the beginning and after each delta; "" if none is configured."""
         return [_provider(step.after) for step in self._steps()]
 
     def steps(self) -> list[Step]:
-        """Return all changes that count since the last reset, the state they begin from first."""
+        """Return the applied changes since the last reset, beginning with the initial state."""
         found: list[Step] = []
         for step in self._steps():
             if step.is_reset:
@@ -514,10 +510,10 @@ class Projection:
         return found
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Return who said something about each of `paths`, lowest first: the last one decides.
+        """Return the sources of each of `paths`, lowest first. The last one decides.
 
         Raises:
-            ConfigError: If one is not a path.
+            ConfigError: A path is invalid.
         """
         return provenance(paths, self.layers(), self.steps(), self._stream)
 
@@ -534,10 +530,11 @@ def _provider(partial: Partial) -> str:
 
 
 def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]) -> Change:
-    """Return what a stored base configuration does: itself, or what is in `{base, init}`.
+    """Return the change of a stored base configuration.
 
-    The deltas in `init` are folded in: they were there before anything was said. What in them is
-    no path unsets nothing, and is put among what is `problems`.
+    It is `base_config` itself, or is stored in it as `{base, init}`.
+
+    The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):

@@ -62,8 +62,8 @@ from jp_nb.record.document import (
 def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> bool:
     """Return True if `events` begins with the same entries as `beginning`.
 
-    Entries are told apart by kind, time and id: a page changes the rest of what it stores in
-    small ways (2**53 + 1 becomes 2**53), and their content never changes otherwise.
+    Only kind, time, and id are compared. Pages change details of other values (2**53 + 1 becomes
+    2**53), and the content of an entry never changes otherwise.
     """
     return len(events) >= len(beginning) and all(
         _identity(a) == _identity(b) for a, b in zip(events, beginning, strict=False)
@@ -77,7 +77,7 @@ def _identity(event: JsonValue) -> list[JsonValue]:
 
 
 def covers(entry: JsonValue, other: JsonValue) -> bool:
-    """Return True if `entry` is the same conversation as `other` and holds all of its entries."""
+    """Return True if `entry` is the same conversation as `other` and has all of its entries."""
     identifier = conversation_id(other)
     if not identifier:
         return entry == other
@@ -85,16 +85,16 @@ def covers(entry: JsonValue, other: JsonValue) -> bool:
 
 
 def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
-    """Return those of `entries` that no conversation of `document` covers."""
+    """Return the conversations in `entries` that no conversation of `document` covers."""
     known = {mark for entry in all_conversations(document) for mark in _beginnings(entry)}
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
 def _beginnings(entry: JsonValue) -> Iterator[bytes]:
-    """Yield a digest of each beginning of `entry`, the whole of it last: see `covers`.
+    """Yield a digest of each beginning of `entry`, the whole of it last.
 
-    Two entries that have one of these in common begin the same way up to there. Anybody may have
-    written many conversations of one id, so they are not compared with each other.
+    Two conversations with a common digest have the same beginning. An untrusted notebook may have
+    many conversations with one id, so they are not compared in pairs.
     """
     identifier = conversation_id(entry)
     if not identifier:
@@ -114,10 +114,10 @@ def _digest(value: JsonValue) -> bytes:
 def merge(
     stored: JsonValue, carried: JsonObject, seen: Mapping[str, JsonValue] | None = None
 ) -> JsonValue:
-    """Bring what a notebook stores (None: nothing) and a readable copy from its carrier together.
+    """Merge the stored record of a notebook (None: nothing) and a readable copy from its carrier.
 
-    `seen` says what the kernel had read of the notebook when it began: number of entries by
-    conversation. What it had read it has dealt with, what it had not read is kept.
+    `seen` has the number of entries by conversation that the kernel read at its start.
+    Conversations that it has read may be replaced. Others are kept.
     """
     if stored is None:
         return carried
@@ -135,17 +135,16 @@ def merge(
         for entry in unknown_to(carried, all_conversations(stored))
         if not is_headless_conversation(entry) and not _has_seen(dealt_with, entry)
     ]
-    # A later release of this version may have put them there.
+    # A later release may add keys without a new version.
     unknown_keys = {key: item for key, item in stored.items() if key not in DOCUMENT_KEYS}
     return _with_others(unknown_keys | carried, kept)
 
 
 def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonValue]) -> bool:
-    """Return True if `stored` went on after `carried` had been lifted into it.
+    """Return True if `stored` has grown after `carried` was moved into it.
 
-    That is: a page went on, and then the file was opened again. A run may have the id and the
-    entries of an earlier run (D119): where it had read what `stored` says, it is the newer one,
-    and so it is where both are of runs, which replace what runs left.
+    This happens if a page adds entries and the file is opened again. A run may have the id and the
+    entries of an earlier run (D119). It is newer if it had read `stored`, or if both are from runs.
     """
     if conversation_id(carried) == conversation_id(stored):
         longer = len(events_of(stored)) > len(events_of(carried))
@@ -168,39 +167,39 @@ _NAME: Final = re.compile(r"jp\.[1-9][0-9]{0,6}")
 
 
 def is_segment(key: str) -> bool:
-    """Return whether `key` of a notebook's metadata is that of a segment."""
+    """Return True if `key` of a notebook's metadata is that of a segment."""
     return _NAME.fullmatch(key) is not None
 
 
 def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
-    """Return what the notebook stores under `jp`, with the entries of its segments.
+    """Return the record stored under `jp`, with the entries of its segments.
 
-    A conversation of which a segment is missing, or was changed, has another shape: all that there
-    is of it, as `{"segments": {key: value}, "broken": number}`. Readers report it as damage.
+    A conversation with a missing or changed segment becomes `{"segments": {key: value}, "broken":
+    number}`. Readers report it as damaged.
     """
     stored = plain_record(metadata[KEY])
     if not has_segments(stored):
         return stored
     segments = {str(key): plain_record(metadata[key]) for key in metadata if is_segment(str(key))}
     active = {key: item for key, item in as_object(stored).items() if key != "others"}
-    found = as_object(_whole(active | {"version": VERSION}, segments))
-    others = [_whole(other, segments) for other in others_of(stored)]
-    if "broken" in found:  # what nothing names may be what is missing
+    found = as_object(_join_segments(active | {"version": VERSION}, segments))
+    others = [_join_segments(other, segments) for other in others_of(stored)]
+    if "broken" in found:  # an unreferenced segment may be the missing one
         found["segments"] = as_object(found["segments"]) | segments
     return found | {"others": others} if others else found
 
 
 def store_segments(metadata: MutableMapping[str, Any], document: JsonValue) -> None:
-    """Keep `document` in one piece under `jp`; segments are left nowhere."""
+    """Store `document` as a whole under `jp`, and remove all segments."""
     metadata[KEY] = document
     for key in [key for key in metadata if is_segment(str(key))]:
         del metadata[key]
 
 
 def check_of(events: list[JsonValue]) -> str:
-    """Return what tells the entries of a segment from others; "" if they are nested too deeply.
+    """Return a checksum of the entries of a segment, or "" if they are nested too deeply.
 
-    It finds mistakes. Whose the record is, and that nobody changed it, says its signature.
+    It detects mistakes. Only the signature of a record detects forgery.
     """
     try:
         return f"{crc32(canonical_json(events).encode('ascii')):08x}"
@@ -208,10 +207,10 @@ def check_of(events: list[JsonValue]) -> str:
         return ""
 
 
-def _whole(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValue:
-    """Return a conversation with all of its entries, or what there is if that is not whole.
+def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValue:
+    """Return a conversation with all of its entries, or its parts if one is missing.
 
-    Takes its segments from `segments`: each is of one conversation, and work within their size.
+    Segments are removed from `segments`: each belongs to one conversation, which bounds the work.
     """
     if not isinstance(entry, dict) or "sealed" not in entry:
         return entry
@@ -222,7 +221,7 @@ def _whole(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValue:
         name = f"{KEY}.{number}"
         if name in segments:
             taken[name] = segments.pop(name)
-        if broken is None and not _fits(seal, taken.get(name), entry, len(events)):
+        if broken is None and not _is_segment_of(seal, taken.get(name), entry, len(events)):
             broken = number if isinstance(number, int) else 0
         events += events_of(taken.get(name))
     if broken is not None:
@@ -231,16 +230,15 @@ def _whole(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValue:
     return rest | {"events": events + events_of(entry)}
 
 
-def _fits(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
-    """Return whether `segment` is what was sealed, of `entry`, behind `start` entries."""
+def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
     events = events_of(segment)
-    said = {"length": len(events), "check": check_of(events)}
+    expected = {"length": len(events), "check": check_of(events)}
     held: JsonObject = {"conversation": conversation_id(entry), "from": start, "events": events}
-    return {**as_object(segment), **held} == segment and {**as_object(seal), **said} == seal
+    return {**as_object(segment), **held} == segment and {**as_object(seal), **expected} == seal
 
 
 def plain_record(value: Any) -> JsonValue:
-    """Return JSON without nbformat's dict subclass, whose attributes are its keys."""
+    """Return JSON with plain dicts, instead of nbformat's subclass."""
     if isinstance(value, Mapping):
         return {str(key): plain_record(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -256,9 +254,9 @@ DAMAGED = "the copy of the record from a headless run is damaged"
 
 
 def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
-    """Return the notebook's `jp` object with what its carriers add; None if it has neither.
+    """Return the notebook's record merged with its carriers, or None if there is neither.
 
-    Damage and a newer version come back as they are: `Document.load` reports them.
+    Damaged records and newer versions are returned unchanged. `Document.load` reports them.
     """
     merged = read_segments(metadata) if KEY in metadata else None
     for _, state in _carriers(metadata):
@@ -269,15 +267,15 @@ def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
 
 
 def unreadable_carrier(metadata: Mapping[str, Any]) -> list[JsonValue]:
-    """Return the states of carriers that are damaged: `lift` leaves them where they are."""
+    """Return the states of damaged carriers, which `lift_carrier` does not move."""
     return [state for _, state in _carriers(metadata) if _document(state) is None]
 
 
 def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
-    """Move the record from the carriers to `metadata["jp"]`; returns whether there were any.
+    """Move the record from the carriers to `metadata["jp"]`. Return True if there were any.
 
-    Other widgets stay. A carrier that cannot be read stays too, as does every one while
-    `metadata["jp"]` was written by a newer release.
+    Other widgets and damaged carriers are kept. If `metadata["jp"]` is from a newer release, all
+    carriers are kept.
     """
     if KEY in metadata and shape_of(read_segments(metadata)) == "newer":
         return False
@@ -308,7 +306,6 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _document(state: JsonObject) -> JsonObject | None:
-    """Return the `jp` object of a carrier; None if it is damaged."""
     head = state.get("jp")
     if not isinstance(head, dict):
         return None
@@ -324,6 +321,6 @@ def _document(state: JsonObject) -> JsonObject | None:
     if sum(key.startswith("events.") for key in state) > number:
         return None  # a chunk is missing
     if state.get("length", len(events)) != len(events):
-        return None  # what a chunk ended with is missing
+        return None  # the end of a chunk is missing
     document: JsonObject = {**head, "events": events}
     return document if shape_of(document) == "readable" else None

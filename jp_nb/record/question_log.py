@@ -1,11 +1,11 @@
 """Entries of the question log, and queries.
 
-An entry of the log is a JSON object in one line. It has a number, from 1, that never changes.
-Entries of older logs have three fields, and their position is their number. The entries are those
-of a record, or those of a log that several notebooks share.
+An entry is a JSON object in one line. It has a permanent number, counted from 1. Entries of older
+logs have three fields, and their position is their number. Entries are from one record, or from a
+log that several notebooks share.
 
 An imported table has the columns datetime, question and answer, separated by semicolons and quoted
-as in RFC 4180. Its first line may name them.
+as in RFC 4180. Its first line may have their names.
 
 Source: `docs/record.md`, RFC 4180.
 """
@@ -42,41 +42,41 @@ from jp_nb.text import format_user_name
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
 NOT_ANSWERED: Final = "not answered"
-"""Says that a question was left open on purpose, by somebody who sent the rest."""
+"""Text for a question that the user left open in a form."""
 UNANSWERED_LABELS: Final[Mapping[str, str]] = {
     "declined": NOT_ANSWERED,
     "cancelled": "cancelled",
     "timed_out": "timed out",
     "interrupted": "interrupted",
 }
-"""What is said of a question that somebody saw and that has no answer, by its end."""
+"""Texts for a question that the user saw and did not answer, by outcome."""
 NO_USER: Final = "no user was available"
 NO_MODEL: Final = "no model could answer"
 USER_ONLY: Final = "only a user may answer"
 DOES_NOT_FIT: Final = "the prepared answer does not fit"
 MAX_LEVELS: Final = 8
-"""Of forms within one another, and of values in an answer: what is deeper is shown as JSON."""
+"""Maximum nesting of forms and answers. Deeper values are shown as JSON."""
 _OWN_WORDS: Final = {"selected", "custom"}
-"""The answer to a question that offers options, and takes words beside them."""
+"""Keys of an answer with selected options and an own text."""
 
 
 def format_answer(answer_type: JsonValue, answer: JsonValue) -> str:
-    """Return `answer` in words; `answer_type` is how the record has the kind of the question.
+    """Return `answer` as text. `answer_type` is the recorded kind of the question.
 
     >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
-    >>> answer_in_words(sizes, [2, 1]), answer_in_words(sizes, {"selected": 1, "custom": "or less"})
+    >>> format_answer(sizes, [2, 1]), format_answer(sizes, {"selected": 1, "custom": "or less"})
     ('2, small', 'small, "or less"')
-    >>> answer_in_words({"type": "boolean"}, True), answer_in_words(sizes, [])
+    >>> format_answer({"type": "boolean"}, True), format_answer(sizes, [])
     ('Yes', 'none of these')
     """
     if is_deeper(answer, MAX_LEVELS):
         return sorted_json(answer)
-    return _words(_Kind.of(answer_type), answer, MAX_LEVELS)
+    return _format(_Kind.of(answer_type), answer, MAX_LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The kind of a question: the labels of its options, the fields of a form."""
+    """The kind of a question: the labels of its options, or the fields of a form."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, Mapping[str, JsonValue]]
@@ -88,14 +88,14 @@ class _Kind:
         options, fields = kind.get("options"), kind.get("fields")
         listed = fields if isinstance(fields, list) else []
         return cls(
-            dict(_labels(options if isinstance(options, list) else [])),
+            dict(_read_labels(options if isinstance(options, list) else [])),
             {str(each.get("id")): each for each in listed if isinstance(each, dict)},
             kind.get("type") == "form" or isinstance(fields, list),
         )
 
 
-def _labels(options: list[JsonValue]) -> Iterator[tuple[str, str]]:
-    """Yield the label of each option that has one, by its value as JSON: there `true` is not 1."""
+def _read_labels(options: list[JsonValue]) -> Iterator[tuple[str, str]]:
+    # Keyed by JSON: `true` and 1 are different values.
     for option in options:
         if isinstance(option, dict) and "value" in option:
             label = option.get("label")
@@ -103,7 +103,7 @@ def _labels(options: list[JsonValue]) -> Iterator[tuple[str, str]]:
                 yield sorted_json(option["value"]), label
 
 
-def _words(kind: _Kind, answer: JsonValue, levels: int) -> str:
+def _format(kind: _Kind, answer: JsonValue, levels: int) -> str:
     if levels == 0:
         return sorted_json(answer)
     if label := kind.labels.get(sorted_json(answer)):
@@ -116,66 +116,65 @@ def _words(kind: _Kind, answer: JsonValue, levels: int) -> str:
         case None:
             return EMPTY
         case list():
-            return ", ".join(_words(kind, each, levels - 1) for each in answer) or NONE_OF_THESE
+            return ", ".join(_format(kind, each, levels - 1) for each in answer) or NONE_OF_THESE
         case dict() if not kind.is_form and "selected" in answer and set(answer) <= _OWN_WORDS:
-            return ", ".join(_with_own_words(kind, answer, levels))
+            return ", ".join(_format_with_custom(kind, answer, levels))
         case dict():
-            return "; ".join(_named(kind, answer, levels)) or EMPTY
+            return "; ".join(_format_fields(kind, answer, levels)) or EMPTY
         case _:
             return sorted_json(answer)
 
 
-def _with_own_words(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
+def _format_with_custom(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
     picked, custom = answer["selected"], answer.get("custom")
     if picked not in (None, []):
-        yield _words(kind, picked, levels - 1)
+        yield _format(kind, picked, levels - 1)
     if isinstance(custom, str):
         yield f'"{custom}"'
     elif picked in (None, []):
         yield NONE_OF_THESE
 
 
-def _named(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
-    """Yield `text: words` for each field of a form, in the order in which they were answered."""
+def _format_fields(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
     for key, value in answer.items():
         field = kind.fields.get(key, {})
         text = field.get("text")
         title = text if isinstance(text, str) and text.strip() else key
-        yield f"{title}: {_words(_Kind.of(field.get('answer_type')), value, levels - 1)}"
+        yield f"{title}: {_format(_Kind.of(field.get('answer_type')), value, levels - 1)}"
 
 
 VERSION: Final = 1
 MAX_ID: Final = 2**53 - 1
-"""What every reader of JSON takes for the number that it is; a greater one is damage."""
+"""Largest integer that every JSON reader represents exactly. A larger id is damage."""
 MODES: Final = {"select": "choice", "text": "freetext"}
-"""What the kinds of questions are called in logs; the others by their own names."""
+"""Names of kinds of questions in the log. Other kinds keep their names."""
 _SCHEME: Final = 2
 _PURPOSE: Final = f"jp_nb question {_SCHEME}"
 _WITH_OFFSET: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
 _LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
-"""Ends of lines, for some readers; JSON leaves them as they are."""
+"""Line ends for some readers, which JSON does not escape."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """A question that was asked, and its answer.
+    """A question and its answer.
 
     Attributes:
-        id: Counted from 1; it never changes.
-        moment: When it was answered.
-        question: The question's text, as it was asked.
-        answer: The answer itself.
-        words: The answer in words.
-        mode: `choice`, `freetext`, or another kind of question; "" if that is not known.
-        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, `model`; "" likewise.
-        asker: The tool that asked, `assistant`, or whoever else; "" likewise.
-        marks: Those of `auto`, `timed_out` and `empty` that hold.
-        notebook: Where it was asked, as seen from the workspace; "" if that is not known.
-        by: Who answered, where several people share the notebook: as a page claims.
-        vouched: True if it stands in the user's own record, their key signed it, or they agreed
-            to it.
+        id: Permanent number, counted from 1.
+        moment: Time of the answer.
+        question: Text of the question.
+        answer: The answer.
+        words: The answer as text.
+        mode: `choice`, `freetext`, or another kind of question; "" if unknown.
+        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, or `model`; "" if unknown.
+        asker: Name of the tool, `assistant`, or another asker; "" if unknown.
+        marks: `auto`, `timed_out`, and `empty`, as they apply.
+        notebook: Path of the notebook, relative to the workspace; "" if unknown.
+        by: Name of the user, if several users share the notebook. It is not verified.
+        is_trusted: True if it is in the user's own record, is signed by the user's key, or has the
+            user's consent.
     """
 
     id: int
@@ -193,29 +192,29 @@ class LoggedAnswer:
 
     @property
     def timestamp(self) -> str:
-        """The moment as RFC 3339 has it, in UTC."""
+        """Time of the answer in RFC 3339, in UTC."""
         return format_rfc3339(self.moment)
 
     @property
     def answered_by(self) -> str:
-        """Who answered, in a word or two; "" if that is not known."""
+        """Short text about the source of the answer; "" if unknown."""
         if "auto" in self.marks:
             return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
         known = _ANSWERED_BY.get(self.channel, self.channel)
         return known if self.by is None else f"{known} ({format_user_name(self.by)})"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return what a model reads of it."""
-        said: dict[str, JsonValue] = {
+        """Return the JSON object for the model."""
+        stored: dict[str, JsonValue] = {
             "id": self.id,
             "timestamp": self.timestamp,
             "question": self.question,
             "answer": self.answer,
         }
         if self.words != self.answer:
-            said["label"] = self.words
+            stored["label"] = self.words
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
-        return said | {key: text for key, text in more.items() if text}
+        return stored | {key: text for key, text in more.items() if text}
 
 
 _ANSWERED_BY: Final = {
@@ -230,12 +229,12 @@ _ANSWERED_BY: Final = {
 
 
 def format_rfc3339(moment: datetime) -> str:
-    """Return `2026-03-18T13:19:06.841464Z`."""
+    """Return a time such as `2026-03-18T13:19:06.841464Z`."""
     return f"{format_timestamp(moment).replace(' ', 'T')}Z"
 
 
 def parse_rfc3339(text: JsonValue) -> datetime | None:
-    """Return the moment that `text` names; None if it is none, or has no offset from UTC."""
+    """Return the time of `text`, or None if it is invalid or has no offset from UTC."""
     if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
         return None
     return parse_timestamp(text)
@@ -247,15 +246,15 @@ def parse_rfc3339(text: JsonValue) -> datetime | None:
 def make_entry(
     request: Mapping[str, JsonValue], response: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue] | None:
-    """Return what a log keeps of a recorded question and its end, but for its number.
+    """Return the log entry of a recorded question and its end, without a number.
 
-    None if it keeps nothing: of a secret, and where nobody was asked. A question that somebody
+    Return None for secrets, and for questions that the user did not see. A question that the user
     saw and did not answer has an `outcome` and no `answer`.
     """
     question, about = as_object(request.get("question")), as_object(response.get("metadata"))
     kind = as_object(question.get("answer_type"))
     moment = parse_timestamp(str(response.get("timestamp")))
-    outcome = _outcome(response, about)
+    outcome = _find_outcome(response, about)
     if moment is None or outcome is None or not _is_text(question.get("text")):
         return None
     entry: dict[str, JsonValue] = {"v": VERSION, "timestamp": format_rfc3339(moment)}
@@ -267,7 +266,7 @@ def make_entry(
             entry["label"] = words
     mode = str(kind.get("type", ""))
     entry |= {"mode": MODES.get(mode, mode), "outcome": outcome}
-    entry |= {"source": _asker(request.get("source"))}
+    entry |= {"source": _find_asker(request.get("source"))}
     if isinstance(channel := about.get("channel"), str):
         entry["channel"] = channel
     if (by := recorded_by(about)) is not None:
@@ -277,8 +276,7 @@ def make_entry(
     return entry | dict.fromkeys(answer_marks(about), True)
 
 
-def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
-    """Return `answered`, or how somebody left the question; None if no log keeps it."""
+def _find_outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
     outcome = response.get("outcome", "answered")
     if outcome == "answered":
         return None if response.get("answer") is None else "answered"
@@ -290,8 +288,7 @@ def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) 
     )
 
 
-def _asker(source: JsonValue) -> str:
-    """Return who asked: a tool by its name, else the kind of asker."""
+def _find_asker(source: JsonValue) -> str:
     found = as_object(source)
     return str(found.get("name") or found.get("source") or "")
 
@@ -300,13 +297,13 @@ def _asker(source: JsonValue) -> str:
 
 
 def encode_entry(entry: Mapping[str, JsonValue]) -> bytes:
-    """Return `entry` as one line, its end included."""
+    """Return `entry` as one line."""
     text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_LINE_BREAKS).encode() + b"\n"
 
 
 def decode_entry(line: bytes) -> dict[str, JsonValue] | None:
-    """Return the entry in `line`; None if it is damaged."""
+    """Return the entry in `line`, or None if it is damaged."""
     try:
         found = read_json(line.decode())
     except ValueError:
@@ -315,11 +312,10 @@ def decode_entry(line: bytes) -> dict[str, JsonValue] | None:
 
 
 def is_entry(found: Mapping[str, JsonValue]) -> bool:
-    """Return True if `found` is an answered question, or one that ended without an answer.
+    """Return True if `found` is a valid entry.
 
-    Its question is not blank, its time is one and says its offset from UTC. Its answer is not
-    blank either, unless `empty` says that somebody meant it to be. Its number, if it has one, is
-    a whole number from 1 to `MAX_ID`.
+    Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
+    `empty` is true. Its number, if it has one, is from 1 to `MAX_ID`.
     """
     number = found.get("id", 1)
     if type(number) is not int or not 1 <= number <= MAX_ID or not _is_text(found.get("question")):
@@ -335,12 +331,12 @@ def is_entry(found: Mapping[str, JsonValue]) -> bool:
 
 
 def is_answered(entry: Mapping[str, JsonValue]) -> bool:
-    """Return True if `entry` has an answer, and so a number in the list of questions."""
+    """Return True if `entry` has an answer, and so a number."""
     return entry.get("outcome", "answered") == "answered"
 
 
 def answered_at(entry: Mapping[str, JsonValue]) -> datetime:
-    """Return when the question of `entry`, which is well formed, was answered."""
+    """Return the time of `entry`, which is valid."""
     moment = parse_rfc3339(entry.get("timestamp", entry.get("datetime")))
     assert moment is not None
     return moment
@@ -349,7 +345,7 @@ def answered_at(entry: Mapping[str, JsonValue]) -> datetime:
 def to_logged_answer(
     entry: Mapping[str, JsonValue], number: int, *, is_trusted: bool
 ) -> LoggedAnswer:
-    """Return the answered question that `entry`, which is well formed, is number `number` of."""
+    """Return the answer in `entry`, which is valid and has the number `number`."""
     answer, label = entry.get("answer"), entry.get("label")
     words = label if isinstance(label, str) and label.strip() else format_answer(None, answer)
     text: dict[str, Any] = {
@@ -375,15 +371,15 @@ def _is_text(value: JsonValue) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-# --- whose it is -------------------------------------------------------------------------------
+# --- signatures --------------------------------------------------------------------------------
 
 
 AFTER: Final = "after"
-"""The key of an entry for the chain value of the lines before it; see `extend_chain`."""
+"""Key of the chain value of the lines before an entry. See `extend_chain`."""
 
 
 def extend_chain(before: str, line: bytes) -> str:
-    """Return the chain value of a log up to `line`, given that of the lines `before`."""
+    """Return the chain value of a log up to `line`. `before` is that of the lines before."""
     text = line.strip(b"\r\n")
     return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
 
@@ -391,14 +387,14 @@ def extend_chain(before: str, line: bytes) -> str:
 def sign_entry(
     entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str
 ) -> dict[str, JsonValue]:
-    """Return `entry`, which has its chain value, as the holder of `key` signs it in `workspace`."""
+    """Return `entry`, which has its chain value, with a signature for `workspace`."""
     return {**entry, "signature": f"{_SCHEME}:{_entry_digest(entry, key, workspace)}"}
 
 
 def has_valid_signature(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> bool:
-    """Return whether the holder of `key` signed `entry`, as it is, in `workspace`.
+    """Return True if `key` signed this `entry` in `workspace`.
 
-    A signature of scheme 1 named no workspace, so it is none.
+    Signatures of scheme 1 are not valid, because they do not cover the workspace.
     """
     found = entry.get("signature")
     if not isinstance(found, str) or not found.isascii():
@@ -415,23 +411,23 @@ def find_own_lines(
     workspace: str,
     newest: str,
 ) -> list[bool]:
-    """Return of each line of a log whether it counts as the key holder's own.
+    """Return for each line of a log if it is the key holder's own.
 
-    It does if it is signed, and no line is missing, added or moved between it and the newest one
-    that was signed.
+    It is if it is signed, and no line between it and the newest signed line is missing, added, or
+    moved.
 
     Args:
-        lines: All lines, oldest first, with the entries in them; None: it is damaged.
-        key: The key.
+        lines: All lines, oldest first, with their entries; None for a damaged line.
+        key: The user's key.
         workspace: The workspace of the log.
-        newest: The chain value of the log up to the newest line that was signed.
+        newest: The chain value of the log up to the newest signed line.
     """
     value, run, known = "", 0, -1
     runs: list[int | None] = []
     for line, entry in lines:
         is_own = entry is not None and has_valid_signature(entry, key, workspace)
         if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
-            value, run = after, run + 1  # what was before it is not before it now
+            value, run = after, run + 1  # the lines before it have changed
         value = extend_chain(value, line)
         runs.append(run if is_own else None)
         if is_own and value == newest:
@@ -449,7 +445,7 @@ def _entry_digest(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: s
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
-"""Of the answers that are listed at once."""
+"""Maximum number of listed answers."""
 NO_HISTORY: Final = "No question has been answered yet: there is no history."
 UNTRUSTED: Final = (
     "This notebook is not trusted, so its questions and answers are not read. Only the user can "
@@ -459,14 +455,14 @@ UNTRUSTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class QuestionHistory:
-    """What was answered so far.
+    """The answers so far.
 
     Attributes:
-        answers: Oldest first; empty if the notebook is not `trusted`.
+        answers: Oldest first. Empty if the notebook is not `trusted`.
         trusted: True if the notebook is the user's own.
-        kept_in: `record` if only this conversation is known; `log` for all of the workspace.
-        left_out: How many the user neither signed nor agreed to: no model is given them.
-        damaged: How many entries could not be read.
+        source: `record` for the answers of this conversation, `log` for those of the workspace.
+        left_out: Number of untrusted answers, which no model receives.
+        damaged: Number of damaged entries.
     """
 
     answers: tuple[LoggedAnswer, ...] = ()
@@ -479,51 +475,51 @@ class QuestionHistory:
         """Return the newest `limit` answers, oldest first.
 
         Raises:
-            UsageError: If `limit` is not a number from 1 to `MAX_LIMIT`.
+            UsageError: `limit` is not a number from 1 to `MAX_LIMIT`.
         """
         return self.answers[-validate_limit(limit) :]
 
     def get(self, number: int) -> tuple[LoggedAnswer, ...]:
-        """Return the answer with the id `number`; none if there is none.
+        """Return the answers with the id `number`.
 
-        Several, if logs were merged by hand.
+        There may be several if logs were merged by hand.
         """
         return tuple(answer for answer in self.answers if answer.id == number)
 
     def containing(self, text: str) -> tuple[LoggedAnswer, ...]:
-        """Return those whose question or answer contains `text`, whatever its case.
+        """Return the answers whose question or answer contains `text`, ignoring case.
 
         Raises:
-            UsageError: If `text` is blank.
+            UsageError: `text` is blank.
         """
         wanted = text.strip().casefold()
         if not wanted:
             raise UsageError("give a text to search for: it cannot be blank")
-        return tuple(each for each in self.answers if wanted in _searched(each))
+        return tuple(each for each in self.answers if wanted in _search_text(each))
 
     def format_unknown_id(self, number: int) -> str:
-        """Say that there is no answer with the id `number`."""
+        """Return the message that no answer has the id `number`."""
         if not self.answers:
             return NO_HISTORY
         highest = max(answer.id for answer in self.answers)
         return f"There is no answer with the id {number}: the highest id is {highest}."
 
     def format_no_match(self, text: str) -> str:
-        """Say that no question and no answer contains `text`."""
+        """Return the message that no question and no answer contains `text`."""
         return f"No question and no answer contains {text!r}." if self.answers else NO_HISTORY
 
 
-def _searched(answer: LoggedAnswer) -> str:
-    """Return all in `answer` that is searched; the parts cannot run into each other."""
+def _search_text(answer: LoggedAnswer) -> str:
+    # The separator prevents matches across two parts.
     whole = "" if not isinstance(answer.answer, str) else answer.answer
     return "\0".join((answer.question, answer.words, whole)).casefold()
 
 
 def validate_limit(limit: JsonValue) -> int:
-    """Return `limit`, if so many answers may be listed.
+    """Return `limit` if it is a valid number of answers.
 
     Raises:
-        UsageError: If not.
+        UsageError: It is not.
     """
     if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"the limit must be a whole number from 1 to {MAX_LIMIT}")
@@ -533,13 +529,13 @@ def validate_limit(limit: JsonValue) -> int:
 # --- of a record -------------------------------------------------------------------------------
 
 Pair = tuple[Mapping[str, JsonValue], Mapping[str, JsonValue]]
-"""A question as a record has it, and its end."""
+"""A recorded question and its end."""
 
 
 def ended_inquiries(raw: Sequence[Mapping[str, JsonValue]], start: int = 0) -> Iterator[Pair]:
-    """Yield each question that ended in the entries of `raw` from `start` on, in that order.
+    """Yield each question that ended in the entries of `raw` from `start` on, in order of the ends.
 
-    An id may come again in a later turn: a question and its end stand in one.
+    Ids may repeat in a later turn. A question and its end are in the same turn.
     """
     begin = start
     while begin > 0 and (begin == len(raw) or raw[begin].get("type") != "turn_start"):
@@ -559,9 +555,9 @@ def ended_inquiries(raw: Sequence[Mapping[str, JsonValue]], start: int = 0) -> I
 
 
 def recorded_answers(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[LoggedAnswer, ...]:
-    """Return the questions of a record that were answered, in the order of their answers.
+    """Return the answered questions of a record, in the order of the answers.
 
-    Entries are only ever added behind, so that the number of an answer stays.
+    Numbers are permanent, because a record only grows.
     """
     entries = (make_entry(*pair) for pair in ended_inquiries(raw))
     answered = [entry for entry in entries if entry is not None and is_answered(entry)]
@@ -578,8 +574,8 @@ class TableRows:
     """The rows of a table, or the lines of a log.
 
     Attributes:
-        entries: The good ones, oldest first. `row` names each: the same row of another reading.
-        skipped: Of the others: the line they end in, and what is wrong.
+        entries: The valid entries, oldest first. `row` identifies a row in repeated imports.
+        skipped: The line number and the error of each other row.
     """
 
     entries: tuple[dict[str, JsonValue], ...]
@@ -605,7 +601,7 @@ def read_rows(text: str) -> TableRows:
 
 
 def read_log(text: str) -> TableRows:
-    """Return the answered questions of a log, whatever their numbers were and whoever signed."""
+    """Return the answered questions of a log, without their numbers and signatures."""
     entries: list[dict[str, JsonValue]] = []
     skipped: list[str] = []
     seen: Counter[str] = Counter()
@@ -631,7 +627,7 @@ def _in_order(entries: Sequence[dict[str, JsonValue]], skipped: Sequence[str]) -
 
 
 def _rows(text: str) -> Iterator[tuple[int, Sequence[str] | str]]:
-    """Yield each row that is not empty, or what is wrong with it, and the line where it ends."""
+    """Yield each row that is not empty, or an error, with the line number of its end."""
     reader = csv.reader(
         io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True
     )
@@ -648,7 +644,7 @@ def _rows(text: str) -> Iterator[tuple[int, Sequence[str] | str]]:
 
 
 def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
-    """Return the entry that `row` is, but for its number; or what is wrong with it."""
+    """Return the entry of `row` without a number, or an error."""
     if len(row) != len(COLUMNS):
         return f"{len(row)} columns, expected datetime;question;answer"
     when, question, answer = row
@@ -667,7 +663,7 @@ def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
 
 
 def _row_digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:
-    """Return what names a row wherever it stands; equal ones are counted in `seen`."""
+    # Equal rows are numbered in `seen`, so that each has its own digest.
     text = sorted_json([*row])
     seen[text] += 1
     return hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace")).hexdigest()
