@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -108,6 +109,16 @@ def replace_file(
         os.replace(name, path)
     finally:
         Path(name).unlink(missing_ok=True)  # left over if the file could not be replaced
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the names of a folder's files to the disk, on systems that can open a folder."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def is_stream(path: Path) -> bool:

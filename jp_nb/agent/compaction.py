@@ -164,11 +164,11 @@ class CompactionPlanner:
         steps: list[CompactionStep] = []
         summaries = summary_ranges(self._counting)
         for rule in rules:
-            kept = self._bounds.kept(
+            kept = self._bounds.between_kept(
                 parse_bound(rule.keep_first), parse_bound(rule.keep_last, may_be_last=False)
             )
             has_bounds = first is not None or last is not None
-            turns = self._bounds.given(first, last, kept) if has_bounds else kept
+            turns = self._bounds.between(first, last, kept) if has_bounds else kept
             if turns is None:
                 continue
             if rule.summary is not None:

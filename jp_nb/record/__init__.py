@@ -1,1 +1,1 @@
-"""What happened: the append-only record of a conversation."""
+"""The append-only record of a conversation."""

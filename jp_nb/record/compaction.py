@@ -31,6 +31,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
+    is_reasoning,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
@@ -118,15 +119,12 @@ def last_step_of(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     found: list[PlacedCompaction] = []
     for each in reversed(placed):
         later = found[-1] if found else None
-        if later is not None and not _is_same_step(later, each):
+        if later is not None and not (
+            later.entry.metadata.get(WITH_PREVIOUS) is True and later.position == each.position + 1
+        ):
             break
         found.append(each)
     return found[::-1]
-
-
-def _is_same_step(later: PlacedCompaction, earlier: PlacedCompaction) -> bool:
-    marked = later.entry.metadata.get(WITH_PREVIOUS) is True
-    return marked and later.position == earlier.position + 1
 
 
 SUMMARY_REQUEST = "[Summary of previous conversation]"
@@ -137,7 +135,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TurnTreatment:
-    """How a turn is sent.
+    """Treatment of a turn in the context.
 
     Attributes:
         summary: The compaction whose summary replaces the turn.
@@ -177,7 +175,7 @@ def replacements(
             continue
         before = None
         if treatment.without_reasoning:
-            found |= {e.position: () for e in events if _is_reasoning(e.entry)}
+            found |= {e.position: () for e in events if is_reasoning(e.entry)}
         if treatment.tool_calls is not None:
             found |= _tool_calls(events, treatment.tool_calls)
     return found
@@ -244,10 +242,6 @@ def _summary(entry: Compaction) -> Iterator[Entry]:
     assert entry.summary is not None
     yield ChatRequest(timestamp=entry.timestamp, content=SUMMARY_REQUEST)
     yield ChatResponse(timestamp=entry.timestamp, message=entry.summary.summary)
-
-
-def _is_reasoning(entry: Entry) -> bool:
-    return isinstance(entry, ChatResponse) and entry.kind == "reasoning"
 
 
 def _tool_calls(
@@ -323,11 +317,11 @@ class CompactionBounds:
         self._last = last
         self._end = last - 1 if in_turn else last
 
-    def kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
+    def between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
         """Return the turns between those that are kept at both ends, or None."""
         return self._range(self._after_kept(first), self._before_kept(last))
 
-    def given(
+    def between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
     ) -> TurnRange | None:
         """Return the turns from `first` to `last`. None means the bound of `kept`.

@@ -115,7 +115,7 @@ class Draft:
         Changed claims are recorded even if no value changes.
         """
         change = self._reduce(change)
-        if not change and self._is_claimed(claims):
+        if not change and (not claims or Claims(self.steps()).hold(claims)):
             return False
         shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
         metadata: dict[str, JsonValue] = {UNCOVERS: shown} if shown else {}
@@ -159,9 +159,6 @@ class Draft:
             return False
         changed = ChangedPaths(self.steps())
         return any(path in changed for path in change.uncovers)
-
-    def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
-        return not claims or Claims(self.steps()).hold(claims)
 
     def partial(self) -> Partial:
         """Return the merged settings with the changes."""

@@ -261,7 +261,7 @@ RESET_KEY = "(reset)"
 
 TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
 NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
-"""Stands in `ignored` for what was not even looked at."""
+"""Key in `ignored` for changes that were not read."""
 
 MAX_UNTRUSTED_WORK = 250_000
 """In units of `Budget`, which allows thousands of changes. A trusted record has no limit."""

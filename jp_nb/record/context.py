@@ -1,6 +1,6 @@
 """Request context: the events that one request sends.
 
-A request to the model has no entry of its own. Its position is the beginning of its response. A
+A request to the model is not an entry. Its position is the beginning of its response. A
 request without any stored response has no position.
 
 Source: `docs/record.md`.
@@ -23,6 +23,7 @@ from jp_nb.record.events import (
     RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
+    is_reasoning,
     omitted_images,
 )
 from jp_nb.record.integrity import match_pairs
@@ -250,14 +251,10 @@ def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent
         if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):
             continue
         first = index
-        while first > start and _is_reasoning(answer[first - 1]):
+        while first > start and is_reasoning(answer[first - 1].entry):
             first -= 1
         if first > start:
             yield answer[start:first]
             start = first
     if answer:
         yield answer[start:]
-
-
-def _is_reasoning(event: TurnEvent) -> bool:
-    return isinstance(event.entry, ChatResponse) and event.entry.kind == "reasoning"

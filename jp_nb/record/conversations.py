@@ -138,7 +138,10 @@ def drop(document: Document, name: str) -> ConversationInfo:
 
 
 def _unique_names(document: Document) -> list[str]:
-    stored = [document.conversation.id, *map(_stored_id, document.others)]
+    stored = [
+        document.conversation.id,
+        *(conversation_id(entry) or _DAMAGED for entry in document.others),
+    ]
     literal = set(stored)
     seen: dict[str, int] = {}
     names = []
@@ -202,10 +205,6 @@ def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
         inner = exc.place if exc.place.startswith("jp") else f"jp.{exc.place}"
         kind = NewerVersionError if isinstance(exc, NewerVersionError) else StorageError
         raise kind(message, place=place + inner.removeprefix("jp")) from exc
-
-
-def _stored_id(entry: JsonValue) -> str:
-    return conversation_id(entry) or _DAMAGED
 
 
 def make_title(text: str) -> str:

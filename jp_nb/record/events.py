@@ -46,6 +46,8 @@ class Entry(BaseModel):
 
     optional: ClassVar[frozenset[str]] = frozenset()
     """Fields that are not stored if they have their default."""
+    is_type_first: ClassVar[bool] = False
+    """True for kinds that JP stores with `type` before `timestamp`."""
 
     type: str
     timestamp: str = ""
@@ -54,16 +56,16 @@ class Entry(BaseModel):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store, without ids and in JP's key order."""
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
+        if self.is_type_first:
+            raw = {"type": self.type, "timestamp": self.timestamp}
         fields = type(self).model_fields
         for name in fields:
             if name in ("timestamp", "type", "metadata"):
                 continue
             value = getattr(self, name)
-            if name in self.optional and value == fields[name].get_default(
-                call_default_factory=True
-            ):
-                continue
-            raw[fields[name].alias or name] = _plain(value)
+            default = fields[name].get_default(call_default_factory=True)
+            if name not in self.optional or value != default:
+                raw[fields[name].alias or name] = _plain(value)
         for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
                 raw[name] = _plain(value)
@@ -118,7 +120,7 @@ class InquirySource(Part):
     name: str | None = None
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
+    def _check_name(self) -> Self:
         if self.name is None and self.source in ("tool", "other"):
             raise ValueError(f"a source of kind {self.source!r} needs a `name`")
         return self
@@ -138,7 +140,7 @@ class InquiryOption(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _bare(cls, value: Any) -> Any:
+    def _wrap_bare_value(cls, value: Any) -> Any:
         return value if isinstance(value, Mapping) and "value" in value else {"value": value}
 
 
@@ -162,14 +164,14 @@ class InquiryAnswerType(Part):
 
     @field_validator("type")
     @classmethod
-    def _known(cls, kind: str) -> str:
+    def _check_type(cls, kind: str) -> str:
         if kind not in RECORDED_KINDS:
             known = ", ".join(f"`{name}`" for name in RECORDED_KINDS)
             raise ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
         return kind
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_fields(self) -> Self:
         for key in RECORDED_KINDS[self.type]:
             if getattr(self, key, None) is None:
                 raise ValueError(f"a {self.type} question needs `{key}`")
@@ -274,41 +276,6 @@ def normalize_response(raw: RawEntry) -> RawEntry:
     return raw
 
 
-__all__ = [
-    "CONVERSATION_KINDS",
-    "KNOWN",
-    "LINKABLE",
-    "NON_CONFIG_KEYS",
-    "USAGE",
-    "CancelReason",
-    "ChatRequest",
-    "ChatResponse",
-    "Compaction",
-    "ConfigDelta",
-    "Damaged",
-    "Entry",
-    "ImageEntry",
-    "InquiryAnswerReusePolicy",
-    "InquiryAnswerType",
-    "InquiryEntry",
-    "InquiryOption",
-    "InquiryQuestion",
-    "InquiryRequest",
-    "InquiryResponse",
-    "InquirySource",
-    "RawEntry",
-    "Summary",
-    "ToolCallPolicy",
-    "ToolCallRequest",
-    "ToolCallResponse",
-    "TurnStart",
-    "Unknown",
-    "claim_owners",
-    "decode",
-    "is_usage_mark",
-]
-
-
 class TurnStart(Entry):
     """Start of a turn, which ends before the next `turn_start`."""
 
@@ -334,7 +301,7 @@ class ChatResponse(Entry):
     data: JsonValue = None
 
     @model_validator(mode="after")
-    def _one_of(self) -> Self:
+    def _check_one_field(self) -> Self:
         given = self.model_fields_set
         for name in ("message", "reasoning"):
             if name in given:
@@ -359,6 +326,11 @@ class ChatResponse(Entry):
             if name not in self.model_fields_set:
                 raw.pop(name, None)
         return raw
+
+
+def is_reasoning(entry: Entry) -> bool:
+    """Return True if `entry` is reasoning of the model."""
+    return isinstance(entry, ChatResponse) and entry.kind == "reasoning"
 
 
 class ToolCallRequest(Entry):
@@ -394,6 +366,7 @@ class ConfigDelta(Entry):
     """
 
     optional = frozenset({"op", "unsets", "claims"})
+    is_type_first = True
     type: Literal["config_delta"] = "config_delta"
     op: Literal["reset"] | None = None
     delta: dict[str, JsonValue] = Field(default_factory=dict)
@@ -410,7 +383,7 @@ class ConfigDelta(Entry):
         return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, with `type` first as in JP."""
+        """Return the JSON object to store. A reset has no settings."""
         raw = super().to_raw()
         if self.op == "reset":
             for name in ("delta", "unsets", "claims"):
@@ -419,7 +392,7 @@ class ConfigDelta(Entry):
             raw.pop("op", None)
             if self.claims:
                 raw["claims"] = dict(sorted(self.claims.items()))
-        return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
+        return raw
 
 
 def is_usage_mark(entry: Entry) -> bool:
@@ -460,7 +433,7 @@ class ToolCallPolicy(Part):
     response: StrictBool | None = None
 
     @model_validator(mode="after")
-    def _says_what(self) -> Self:
+    def _check_halves(self) -> Self:
         if self.policy == "strip" and (self.request is None or self.response is None):
             raise ValueError("`strip` needs `request` and `response`")
         return self
@@ -470,17 +443,13 @@ class Compaction(Entry):
     """An instruction to summarize or strip turns for the model. The record keeps them."""
 
     optional = frozenset({"summary", "reasoning", "tool_calls"})
+    is_type_first = True
     type: Literal["compaction"] = "compaction"
     from_turn: StrictInt = Field(ge=0)
     to_turn: StrictInt = Field(ge=0)
     summary: Summary | None = None
     reasoning: Literal["strip"] | None = None
     tool_calls: ToolCallPolicy | None = None
-
-    def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, with `type` first as in JP."""
-        raw = super().to_raw()
-        return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
 
 
 class ImageEntry(Entry):
@@ -581,12 +550,11 @@ def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
 def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
     # The content may be a list of parts or a reference.
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(_part_text(part) for part in parts)
-
-
-def _part_text(part: JsonValue) -> str:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "\n".join(
+        text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
+        for part, text in zip(parts, texts, strict=True)
+    )
 
 
 IMAGES: Final = "images"

@@ -39,14 +39,10 @@ class Half(NamedTuple):
 def half_of(entry: Entry) -> Half | None:
     """Return the half of a pair that `entry` is, or None."""
     match entry:
-        case ToolCallRequest():
-            return Half("tool", entry.id, is_response=False)
-        case ToolCallResponse():
-            return Half("tool", entry.id, is_response=True)
-        case InquiryRequest():
-            return Half("inquiry", entry.id, is_response=False)
-        case InquiryResponse():
-            return Half("inquiry", entry.id, is_response=True)
+        case ToolCallRequest() | ToolCallResponse():
+            return Half("tool", entry.id, isinstance(entry, ToolCallResponse))
+        case InquiryRequest() | InquiryResponse():
+            return Half("inquiry", entry.id, isinstance(entry, InquiryResponse))
     return None
 
 

@@ -31,6 +31,7 @@ from typing import Final, Self, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+from jp_nb.json_values import JsonObject
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import (
     USAGE,
@@ -239,16 +240,15 @@ class ModelUsage:
 
 def with_usage(entry: E, *used: ModelUsage) -> E:
     """Return `entry` with usage in its metadata, or `entry` itself if no number was reported."""
-    stored: list[JsonValue] = [_written(one) for one in used if one.tokens != Usage()]
+    stored: list[JsonValue] = []
+    for each in used:
+        if each.tokens != Usage():
+            model: JsonObject = {"model": each.model} if each.model else {}
+            stored.append(model | each.tokens.to_json())
     if not stored:
         return entry
     said: JsonValue = stored[0] if len(stored) == 1 else stored
     return entry.model_copy(update={"metadata": {**entry.metadata, USAGE: said}})
-
-
-def _written(used: ModelUsage) -> dict[str, JsonValue]:
-    named: dict[str, JsonValue] = {"model": used.model} if used.model else {}
-    return named | used.tokens.to_json()
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:

@@ -4,10 +4,9 @@ The signed text is lines of canonical JSON: the purpose, the id of the conversat
 configuration, and each stored entry. The hash is incremental, so each entry is read once. Every
 state of a conversation has its own signature, and an earlier saved state keeps its signature.
 
-Pages and file formats rewrite JSON without changing its meaning. So the canonical form depends only
-on what they preserve: numbers are IEEE doubles, keys are sorted, and values that no file can
-contain are replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code
-point.
+Pages and file formats rewrite JSON without changing its meaning. The canonical form is independent
+of such changes: numbers are IEEE doubles, keys are sorted, and values that no file can contain are
+replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code point.
 
 A record is trusted if it began in this process, or has a signature of the whole record by the
 user's key. A trusted record with one changed message is untrusted. `Projection` omits settings of
@@ -195,7 +194,9 @@ class Trust:
             self._document.extra.pop(SIGNATURE, None)  # it does not cover new entries
             return False
         signer = self._signer
-        if self.unsigned_reason or (signer and signer.is_current(stream) and self._is_signed):
+        if self.unsigned_reason or (
+            signer and signer.is_current(stream) and SIGNATURE in self._document.extra
+        ):
             return False
         try:
             if signer is None or not signer.may_follow(stream):
@@ -286,10 +287,6 @@ class Trust:
         known = found in self._left_states
         self._left_states.discard(found)
         return known
-
-    @property
-    def _is_signed(self) -> bool:
-        return SIGNATURE in self._document.extra
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer

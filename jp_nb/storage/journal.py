@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import sync_folder
 from jp_nb.storage.files import data_folder, try_lock
 
 SUFFIX: Final = ".jsonl"
@@ -131,7 +132,7 @@ class JournalFile:
             os.fsync(self._open)
             self._is_synced = True
         if not self._has_old_name:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
             self._has_old_name = True
 
     def rewrite(self, data: bytes) -> None:
@@ -356,15 +357,6 @@ def _why_not_private(status: os.stat_result) -> str | None:
     if status.st_uid != os.geteuid():
         return "belongs to another user"
     return "is accessible to other users" if status.st_mode & _OTHERS else None
-
-
-def _sync_folder(path: Path) -> None:
-    with suppress(OSError):  # not every system can open a folder
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _first_line(descriptor: int) -> bytes:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import open_file, replace_file
+from jp_nb.file_writing import open_file, replace_file, sync_folder
 from jp_nb.json_values import as_object, compact_json, read_json, sorted_json
 from jp_nb.record.question_log import (
     AFTER,
@@ -316,7 +316,7 @@ class QuestionLogFile:
         finally:
             os.close(descriptor)
         if made:
-            self._sync_folder()
+            sync_folder(self.folder)
 
     # --- the newest signed line ------------------------------------------------------------------
 
@@ -355,18 +355,10 @@ class QuestionLogFile:
         archives = self._archives()
         number = archives[-1][0] + 1 if archives else 1
         os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
-        self._sync_folder()
+        sync_folder(self.folder)
         if self.max_archives:
             for _, name in archives[: max(len(archives) + 1 - self.max_archives, 0)]:
                 os.unlink(self.folder / name)
-
-    def _sync_folder(self) -> None:
-        with suppress(OSError):  # not every system can open a folder
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
     def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
         return file_lock(self.folder / LOCK, make=make, timeout_s=self.timeout_s)

@@ -32,26 +32,31 @@ def test_rule_keeps_turns_at_both_ends(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(first=first):
             bounds = CompactionBounds(turns(5), NOW)
-            assert bounds.kept(parse_bound(first), parse_bound(last, may_be_last=False)) == found
+            assert (
+                bounds.between_kept(parse_bound(first), parse_bound(last, may_be_last=False))
+                == found
+            )
 
 
 def test_last_bound_follows_the_last_effective_compaction() -> None:
     stream = turns(5)
     stream.append(summarized(0, 1), summarized(2, 3))
     last = parse_bound("last"), parse_bound("0")
-    assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(4, 4)
+    assert CompactionBounds(stream, NOW).between_kept(*last) == TurnRange(4, 4)
     stream.append(make_revert(summarized(2, 3)))
-    assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(2, 4)
+    assert CompactionBounds(stream, NOW).between_kept(*last) == TurnRange(2, 4)
 
 
 def test_failed_turns_at_the_end_do_not_count_as_kept_turns() -> None:
     stream = turns(4)
     stream = new_stream(*stream.raw, START, ASKED)
     none = TurnBound("count", 0)
-    assert CompactionBounds(stream, NOW).kept(none, TurnBound("count", 1)) == TurnRange(0, 2)
+    assert CompactionBounds(stream, NOW).between_kept(none, TurnBound("count", 1)) == TurnRange(
+        0, 2
+    )
     under_way = CompactionBounds(stream, NOW, in_turn=True)
-    assert under_way.kept(none, none) == TurnRange(0, 3)
-    assert under_way.kept(none, TurnBound("count", 1)) == TurnRange(0, 3)
+    assert under_way.between_kept(none, none) == TurnRange(0, 3)
+    assert under_way.between_kept(none, TurnBound("count", 1)) == TurnRange(0, 3)
 
 
 def test_turn_that_can_be_resumed_is_not_compacted() -> None:
@@ -60,8 +65,8 @@ def test_turn_that_can_be_resumed_is_not_compacted() -> None:
         stream = new_stream(*turns(3).raw, START, ASKED, *left)
         none = TurnBound("count", 0)
         bounds = CompactionBounds(stream, NOW)
-        assert bounds.kept(none, none) == TurnRange(0, 2)
-        assert bounds.given(none, TurnBound("turn", 3)) == TurnRange(0, 2)
+        assert bounds.between_kept(none, none) == TurnRange(0, 2)
+        assert bounds.between(none, TurnBound("turn", 3)) == TurnRange(0, 2)
 
 
 def test_summary_range_includes_overlapping_summaries_whole() -> None:

@@ -103,7 +103,7 @@ def test_metadata_without_a_list_of_digests_shows_no_image() -> None:
         entry = {**result(), "metadata": {"images": images}}
         thread = build_context(new_stream(START, ASKED, called(), entry))
         assert not shown(thread)
-        assert "left out" not in text(thread)
+        assert "omitted" not in text(thread)
 
 
 def test_damaged_image_does_not_hide_a_valid_copy() -> None:
