@@ -40,9 +40,9 @@ NEVER = -1
 class _Mark:
     # Numbers of the steps with the last change at one path.
     value: tuple[int, Mapping[str, Any]] | None = None
-    gone: int = NEVER
-    back: int = NEVER
-    within: int = NEVER
+    unset: int = NEVER
+    reverted: int = NEVER
+    inside: int = NEVER
     parts: dict[str, _Mark] = field(default_factory=dict)
 
 
@@ -60,19 +60,19 @@ class ChangedPaths:
     def __contains__(self, path: object) -> bool:
         """Return True if a change applies at `path`."""
         keys = parse_path(str(path))
-        said = back = NEVER
+        changed = reverted = NEVER
         mark: _Mark | None = self._root
         for key in keys:
             assert mark is not None
             if mark.value is not None and get_path(mark.value[1], str(path)) is not None:
-                said = max(said, mark.value[0])
+                changed = max(changed, mark.value[0])
             mark = mark.parts.get(key)
             if mark is None:
                 break
-            said, back = max(said, mark.gone), max(back, mark.back)
+            changed, reverted = max(changed, mark.unset), max(reverted, mark.reverted)
         if mark is not None:
-            said = max(said, mark.within)
-        return said > NEVER and said >= back
+            changed = max(changed, mark.inside)
+        return changed > NEVER and changed >= reverted
 
     def _add(self, number: int, change: Change) -> None:
         for keys, _ in iter_leaves(change.delta):
@@ -80,16 +80,16 @@ class ChangedPaths:
         for path in change.unsets:
             keys = parse_path(path)
             if path not in change.uncovers:
-                self._mark(keys, number).gone = number
+                self._mark(keys, number).unset = number
         for path in change.uncovers:
-            self._mark(parse_path(path), None).back = number
+            self._mark(parse_path(path), None).reverted = number
 
     def _mark(self, keys: Sequence[str], number: int | None) -> _Mark:
         mark = self._root
         for key in keys:
             mark = mark.parts.setdefault(key, _Mark())
             if number is not None:
-                mark.within = number
+                mark.inside = number
         return mark
 
 

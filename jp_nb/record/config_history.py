@@ -218,9 +218,9 @@ def _find_sources(
         elif step.is_reset:
             yield Provenance(CONFIG_RESET, None, None, turns[step.number], step.delta)
         elif _touches(step.change, path):
-            gone = _unset_by(step.change, path)
-            value = None if gone else get_path(step.after, path)
-            back = gone in step.change.uncovers
+            unset_path = _unset_by(step.change, path)
+            value = None if unset_path else get_path(step.after, path)
+            back = unset_path in step.change.uncovers
             yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
 
 

@@ -339,23 +339,25 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     # Compactions of removed turns are removed too: their numbers would mean other turns.
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
-    gone = {event.position for event in events if event.turn >= keep}
+    removed = {event.position for event in events if event.turn >= keep}
     end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
-    gone.update(place for place in places if place >= end)
+    removed.update(place for place in places if place >= end)
     if not kept:  # reverted changes are removed with their turn
-        gone.update(set(places) - {places[number] for number, _ in effective_deltas(stream.deltas)})
-    gone.update(
+        removed.update(
+            set(places) - {places[number] for number, _ in effective_deltas(stream.deltas)}
+        )
+    removed.update(
         index
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
-    gone.update(_find_unused_images(stream, gone))
-    stream.rewrite([item for index, item in enumerate(stream.items()) if index not in gone])
+    removed.update(_find_unused_images(stream, removed))
+    stream.rewrite([item for index, item in enumerate(stream.items()) if index not in removed])
 
 
-def _find_unused_images(stream: ConversationStream, gone: Collection[int]) -> list[int]:
-    stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in gone)
+def _find_unused_images(stream: ConversationStream, removed: Collection[int]) -> list[int]:
+    stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in removed)
     shown = {digest for _, entry in stays for digest in image_digests(entry)}
     return [
         index

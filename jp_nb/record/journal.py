@@ -274,10 +274,10 @@ def read_journal(data: bytes) -> JournalContents | None:
                 new.append(entry)
             case {"conversation": {"id": str()} as conversation}:
                 head = replace(head, conversation=conversation)
-            case {"signature": str() | None as signature, **beside}:
+            case {"signature": str() | None as signature, **extra}:
                 if any(entry.get("type") == "tool_call_response" for entry in new):
                     found.calls.clear()  # open calls are written again after it
-                if (known := read_progress(beside.get("call"))) is not None:
+                if (known := read_progress(extra.get("call"))) is not None:
                     found.calls[known[0]] = known[1]
                 found.entries += new
                 found.head, found.signature, found.size = head, signature, size

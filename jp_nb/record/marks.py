@@ -247,21 +247,21 @@ def with_usage(entry: E, *used: ModelUsage) -> E:
             stored.append(model | each.tokens.to_json())
     if not stored:
         return entry
-    said: JsonValue = stored[0] if len(stored) == 1 else stored
-    return entry.model_copy(update={"metadata": {**entry.metadata, USAGE: said}})
+    usage: JsonValue = stored[0] if len(stored) == 1 else stored
+    return entry.model_copy(update={"metadata": {**entry.metadata, USAGE: usage}})
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
     """Return the valid usage in the `metadata` of an entry."""
-    said = metadata.get(USAGE) if isinstance(metadata, Mapping) else None
-    several = said if isinstance(said, list) else [said]
+    stored = metadata.get(USAGE) if isinstance(metadata, Mapping) else None
+    several = stored if isinstance(stored, list) else [stored]
     return tuple(_read(one) for one in several if isinstance(one, dict))
 
 
-def _read(said: Mapping[str, JsonValue]) -> ModelUsage:
-    model = said.get("model")
+def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
+    model = stored.get("model")
     named = model if isinstance(model, str) and len(model) <= MAX_MODEL_CHARS else ""
-    counts = {name: count for name in USAGE_FIELDS if _is_count(count := said.get(name))}
+    counts = {name: count for name in USAGE_FIELDS if _is_count(count := stored.get(name))}
     return ModelUsage(named, Usage(**counts))  # type: ignore[arg-type]  # see _is_count
 
 

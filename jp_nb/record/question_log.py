@@ -436,9 +436,9 @@ def find_own_lines(
 
 
 def _entry_digest(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> str:
-    said = {name: value for name, value in entry.items() if name != "signature"}
+    unsigned = {name: value for name, value in entry.items() if name != "signature"}
     mac = hmac.new(key.get_secret_value(), digestmod="sha256")
-    for value in (_PURPOSE, workspace, said):
+    for value in (_PURPOSE, workspace, unsigned):
         mac.update(canonical_json(value).encode("ascii") + b"\n")
     return mac.hexdigest()
 
@@ -613,13 +613,13 @@ def read_log(text: str) -> TableRows:
             skipped.append(f"line {number}: not a log entry")
         elif is_answered(entry):
             moment = format_rfc3339(answered_at(entry))
-            said = {key: value for key, value in entry.items() if key not in _NOT_TAKEN_OVER}
+            kept = {key: value for key, value in entry.items() if key not in _NOT_IMPORTED}
             row = _row_digest([moment, entry["question"], entry["answer"]], seen)
-            entries.append({"v": VERSION, "timestamp": moment, **said, "row": row})
+            entries.append({"v": VERSION, "timestamp": moment, **kept, "row": row})
     return _in_order(entries, skipped)
 
 
-_NOT_TAKEN_OVER = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
+_NOT_IMPORTED = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
 
 
 def _in_order(entries: Sequence[dict[str, JsonValue]], skipped: Sequence[str]) -> TableRows:

@@ -130,11 +130,11 @@ class RevertedChanges:
 
 def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
     """Return the numbered changes that apply, without marks and reverted changes."""
-    gone = RevertedChanges().follow(deltas)
+    reverted = RevertedChanges().follow(deltas)
     return [
         (number, delta)
         for number, delta in enumerate(deltas)
-        if number not in gone and read_no_answer(delta) is None and not is_usage_mark(delta)
+        if number not in reverted and read_no_answer(delta) is None and not is_usage_mark(delta)
     ]
 
 

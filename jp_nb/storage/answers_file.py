@@ -193,8 +193,7 @@ class _Lines:
         self._found: dict[Key, int] = {}
         table: Key = ()
         for number, statement in _statements(text):
-            said = tomllib.loads(statement)
-            paths = list(_paths(said))
+            paths = list(_paths(tomllib.loads(statement)))
             if statement.lstrip().startswith("["):
                 table = max(paths, key=len, default=())
                 self._found.setdefault(table, number)
@@ -237,7 +236,7 @@ def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
 
 
 def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
-    for section, said in tree.items():
+    for section, value in tree.items():
         known = {"questions", *DECISIONS}
         if section not in known:
             expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
@@ -245,15 +244,15 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
             meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
             make_error = f"unknown table [{one_line(section)}]: {meant} {expected}"
             raise lines.make_error((section,), make_error)
-        if not isinstance(said, dict):
+        if not isinstance(value, dict):
             raise lines.make_error((section,), f"[{section}] must be a table")
         if section == "questions":
-            yield from _questions(said, lines)
+            yield from _read_questions(value, lines)
         else:
-            yield from _decisions(cast(Section, section), said, lines)
+            yield from _read_decisions(cast(Section, section), value, lines)
 
 
-def _questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
+def _read_questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
     for tool, questions in tools.items():
         key = ("questions", tool)
         if not isinstance(questions, dict):
@@ -261,53 +260,53 @@ def _questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnsw
                 key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
         for question, value in questions.items():
-            yield _answer((*key, question), value, lines)
+            yield _read_answer((*key, question), value, lines)
 
 
-def _decisions(
+def _read_decisions(
     section: Section, tools: Mapping[str, Any], lines: _Lines
 ) -> Iterator[PreparedAnswer]:
     word = DECISIONS[section]
-    for tool, said in tools.items():
+    for tool, value in tools.items():
         key = (section, tool)
-        if said not in (word, SKIP):
+        if value not in (word, SKIP):
             raise lines.make_error(
                 key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP}"'
             )
-        yield PreparedAnswer(key, lines.of(key), skip=said == SKIP)
+        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP)
 
 
-def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
+def _read_answer(key: Key, value: Any, lines: _Lines) -> PreparedAnswer:
     line = lines.of(key)
-    if not (isinstance(said, dict) and is_answer_table(said)):
-        if isinstance(said, dict):  # a form
-            return PreparedAnswer(key, line, value=_fields(said, key, lines))
-        return PreparedAnswer(key, line, value=_json(said, key, lines))
-    [(how, what)] = said.items()
+    if not (isinstance(value, dict) and is_answer_table(value)):
+        if isinstance(value, dict):  # a form
+            return PreparedAnswer(key, line, value=_read_fields(value, key, lines))
+        return PreparedAnswer(key, line, value=_to_json(value, key, lines))
+    [(how, what)] = value.items()
     match how:
         case "skip":
             if what is not True:
                 raise lines.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
         case "env":
-            return PreparedAnswer(key, line, value=_variable(what, key, lines))
+            return PreparedAnswer(key, line, value=_read_variable(what, key, lines))
         case _:
             if isinstance(what, dict):
-                return PreparedAnswer(key, line, value=_fields(what, key, lines))
-            return PreparedAnswer(key, line, value=_json(what, key, lines))
+                return PreparedAnswer(key, line, value=_read_fields(what, key, lines))
+            return PreparedAnswer(key, line, value=_to_json(what, key, lines))
 
 
-def _fields(
+def _read_fields(
     form: Mapping[str, Any], key: Key, lines: _Lines
 ) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the answers of a form, without skipped fields."""
     given: dict[str, JsonValue | EnvironmentVariable] = {}
-    for name, said in form.items():
+    for name, value in form.items():
         place = (*key, name)
-        if isinstance(said, dict) and set(said) == {"env"}:
-            given[name] = _variable(said["env"], place, lines)
-        elif said != {"skip": True}:
-            given[name] = _json(said, place, lines)
+        if isinstance(value, dict) and set(value) == {"env"}:
+            given[name] = _read_variable(value["env"], place, lines)
+        elif value != {"skip": True}:
+            given[name] = _to_json(value, place, lines)
     return given
 
 
@@ -316,7 +315,7 @@ def is_answer_table(keys: Collection[str]) -> bool:
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
-def _variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
+def _read_variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
         raise lines.make_error(
             key, 'expected { env = "NAME" }, the name of an environment variable'
@@ -324,7 +323,7 @@ def _variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
     return EnvironmentVariable(name)
 
 
-def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
+def _to_json(value: Any, key: Key, lines: _Lines) -> JsonValue:
     """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:
@@ -336,8 +335,8 @@ def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
         case float() if not isfinite(value):
             raise lines.make_error(key, f"{value} is not a valid answer")
         case list():
-            return [_json(each, key, lines) for each in value]
+            return [_to_json(each, key, lines) for each in value]
         case dict():
-            return {name: _json(each, key, lines) for name, each in value.items()}
+            return {name: _to_json(each, key, lines) for name, each in value.items()}
         case _:
             return cast(JsonValue, value)

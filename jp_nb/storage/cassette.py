@@ -247,76 +247,76 @@ class _CassetteReader:
     def read(self, content: bytes) -> CassetteContent:
         for self._line, line in enumerate(content.split(b"\n"), 1):
             if line.strip():
-                self._take(self._object(line))
+                self._read_line(self._parse_line(line))
         if self._line == 1 and not content.strip():
-            raise self._wrong("the file is empty", "a cassette begins with a header line")
+            raise self._error("the file is empty", "a cassette begins with a header line")
         if self._request is not None:
-            raise self._wrong("the file ends in the middle of a response", AGAIN)
+            raise self._error("the file ends in the middle of a response", AGAIN)
         return self._cassette
 
-    def _object(self, line: bytes) -> JsonObject:
+    def _parse_line(self, line: bytes) -> JsonObject:
         try:
             value = read_json(line.decode(), max_levels=MAX_LEVELS + 10)
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
-            raise self._wrong(why, AGAIN) from exc
+            raise self._error(why, AGAIN) from exc
         if not isinstance(value, dict):
-            raise self._wrong("expected a JSON object", AGAIN)
+            raise self._error("expected a JSON object", AGAIN)
         return value
 
-    def _take(self, said: JsonObject) -> None:
+    def _read_line(self, line_value: JsonObject) -> None:
         if self._line == 1:
-            self._header(said)
+            self._read_header(line_value)
         elif self._request is not None:
-            self._answer(said)
-        elif "request" in said:
-            self._asked(said)
+            self._read_response(line_value)
+        elif "request" in line_value:
+            self._read_request(line_value)
         else:
-            self._part(said)
+            self._read_part(line_value)
 
-    def _header(self, said: JsonObject) -> None:
-        if said.get("jp_nb") != KIND:
+    def _read_header(self, line_value: JsonObject) -> None:
+        if line_value.get("jp_nb") != KIND:
             begins = compact_json(HEADER)
-            raise self._wrong("this is not a cassette", f"a cassette begins with the line {begins}")
-        version = said.get("version")
+            raise self._error("this is not a cassette", f"a cassette begins with the line {begins}")
+        version = line_value.get("version")
         if version != VERSION:
-            raise self._wrong(
+            raise self._error(
                 f"this cassette has version {compact_json(version)[:40]}, and this "
                 f"jp_nb reads version {VERSION}",
                 "install a jp_nb that reads it, or record the cassette again",
             )
-        if said != HEADER:
-            raise self._wrong("the header line has unknown keys", AGAIN)
+        if line_value != HEADER:
+            raise self._error("the header line has unknown keys", AGAIN)
 
-    def _part(self, said: JsonObject) -> None:
-        kind = next((each for each in PARTS if each in said), None)
+    def _read_part(self, line_value: JsonObject) -> None:
+        kind = next((each for each in PARTS if each in line_value), None)
         if kind is None:
-            raise self._wrong("the line is not a part, a request, or a response", AGAIN)
-        given = said[kind]
-        after = said.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
+            raise self._error("the line is not a part, a request, or a response", AGAIN)
+        given = line_value[kind]
+        after = line_value.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         beside_value = ("after", kind) if kind == "message" else (kind,)
-        value = {key: each for key, each in said.items() if key not in beside_value}
+        value = {key: each for key, each in line_value.items() if key not in beside_value}
         if not isinstance(after, str):
-            raise self._wrong("`after` of the message is not a text", AGAIN)
+            raise self._error("`after` of the message is not a text", AGAIN)
         part = make_part(kind, value, after)
         if part.id != given:
-            raise self._edited(f"this {kind}")
+            raise self._changed_error(f"this {kind}")
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
-            raise self._wrong("the previous message is missing", AGAIN)
+            raise self._error("the previous message is missing", AGAIN)
         self._cassette.parts[kind, part.id] = part
 
-    def _asked(self, said: JsonObject) -> None:
-        summary = {key: each for key, each in said.items() if key != "request"}
-        request = said["request"]
+    def _read_request(self, line_value: JsonObject) -> None:
+        summary = {key: each for key, each in line_value.items() if key != "request"}
+        request = line_value["request"]
         if not isinstance(request, str) or digest(summary) != request:
-            raise self._edited("this request")
+            raise self._changed_error("this request")
         if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
-            raise self._wrong(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
+            raise self._error(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
-            raise self._wrong(f"the request has no {missing[0]}", AGAIN)
+            raise self._error(f"the request has no {missing[0]}", AGAIN)
         for kind, part in self._parts_of(summary):
             if (kind, part) not in self._cassette.parts:
-                raise self._wrong(f"a {kind} of this request is missing", AGAIN)
+                raise self._error(f"a {kind} of this request is missing", AGAIN)
         self._request, self._response = (self._line, request, summary), []
 
     def _parts_of(self, summary: JsonObject) -> Iterator[tuple[str, str]]:
@@ -325,30 +325,30 @@ class _CassetteReader:
         if (last := summary["messages"]) != NO_MESSAGE:
             yield "message", str(last)
 
-    def _answer(self, said: JsonObject) -> None:
+    def _read_response(self, line_value: JsonObject) -> None:
         assert self._request is not None
         line, request, summary = self._request
-        if "end" not in said:
-            if "event" not in said:
-                raise self._wrong("the response to the request above is incomplete", AGAIN)
-            self._response.append(said)
+        if "end" not in line_value:
+            if "event" not in line_value:
+                raise self._error("the response to the request above is incomplete", AGAIN)
+            self._response.append(line_value)
             return
-        given = said.pop("seal", None)
-        if seal(request, [*self._response, said]) != given:
-            raise self._edited(f"the response to the request of line {line}")
+        given = line_value.pop("seal", None)
+        if seal(request, [*self._response, line_value]) != given:
+            raise self._changed_error(f"the response to the request of line {line}")
         try:
             events = tuple(map(read_event, self._response))
-            end = read_end(said)
+            end = read_end(line_value)
         except ValueError as exc:
-            raise self._wrong(f"the response to the request of line {line}: {exc}", AGAIN) from exc
+            raise self._error(f"the response to the request of line {line}: {exc}", AGAIN) from exc
         number = len(self._cassette.exchanges)
         self._cassette.exchanges.append(StoredExchange(line, request, summary, events, end, number))
         self._request = None
 
-    def _edited(self, what: str) -> StorageError:
-        return self._wrong(f"{what} was changed after it was recorded", AGAIN)
+    def _changed_error(self, what: str) -> StorageError:
+        return self._error(f"{what} was changed after it was recorded", AGAIN)
 
-    def _wrong(self, what: str, fix: str) -> StorageError:
+    def _error(self, what: str, fix: str) -> StorageError:
         return StorageError(f"{what}: {fix}", place=f"{self._name}:{self._line}")
 
 

@@ -80,7 +80,7 @@ class ConfigFiles:
         self.folder = folder
         self.trust = trust
         self.notices: list[str] = []
-        self._said: set[str] = set()
+        self._seen_notices: set[str] = set()
         self._pending: dict[Path, PendingConsent] = {}
 
     @property
@@ -220,18 +220,18 @@ class ConfigFiles:
 
     def say(self, notice: str) -> None:
         """Add `notice`, unless it was added before."""
-        if notice not in self._said:
-            self._said.add(notice)
+        if notice not in self._seen_notices:
+            self._seen_notices.add(notice)
             self.notices.append(notice)
 
     @contextmanager
     def discard_notices(self) -> Iterator[None]:
         """Discard notices of the block, so that they can be added again later."""
-        notices, said = list(self.notices), set(self._said)
+        notices, seen = list(self.notices), set(self._seen_notices)
         try:
             yield
         finally:
-            self.notices, self._said = notices, said
+            self.notices, self._seen_notices = notices, seen
 
     def relative(self, text: str) -> str:
         """Return `text` with paths in the workspace relative to the notebook's folder.
@@ -254,8 +254,8 @@ class ConfigFiles:
 
     def take_notices(self) -> list[str]:
         """Return the notices since the last call, and clear them."""
-        said, self.notices = self.notices, []
-        return said
+        notices, self.notices = self.notices, []
+        return notices
 
     # --- files by name -----------------------------------------------------------------------
 

@@ -141,16 +141,16 @@ class JournalFile:
         Raises:
             OSError: The data cannot be written. The file is unchanged.
         """
-        beside = self.path.with_suffix(NEW)
-        beside.unlink(missing_ok=True)
-        made = os.open(beside, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
+        replacement = self.path.with_suffix(NEW)
+        replacement.unlink(missing_ok=True)
+        made = os.open(replacement, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             try_lock(made)
             _write(made, data)
-            os.replace(beside, self.path)
+            os.replace(replacement, self.path)
         except OSError:
             os.close(made)
-            beside.unlink(missing_ok=True)
+            replacement.unlink(missing_ok=True)
             raise
         os.close(self._open)
         self._descriptor, self.size = made, len(data)

@@ -59,8 +59,8 @@ def revoke_consent(folder: Path) -> list[str]:
     Raises:
         StorageError: The change cannot be stored.
     """
-    lines = [f"the consent that you gave in {gone} no longer applies"
-             for gone in FolderTrust().revoke(folder)]  # fmt: skip
+    lines = [f"the consent that you gave in {revoked} no longer applies"
+             for revoked in FolderTrust().revoke(folder)]  # fmt: skip
     if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
     return lines or [f"you have not trusted {folder}"]
@@ -113,10 +113,10 @@ class FolderTrust:
         """
         kept = dict(self._load())
         resolved = folder.resolve()
-        gone = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
-        if gone:
+        revoked = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
+        if revoked:
             self._store(kept)
-        return gone
+        return revoked
 
     # --- the file ----------------------------------------------------------------------------
 
