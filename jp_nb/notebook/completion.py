@@ -43,17 +43,17 @@ MAX_CHARS = 200
 """Length of one completion; longer texts are not offered."""
 
 
-# --- what is asked and answered --------------------------------------------------------------
+# --- completions and their sources -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The texts that may stand at the end of a line.
+    """Completions of a line.
 
     Attributes:
-        start: Where that begins which each of `texts` replaces; it ends at the cursor.
-        texts: Best first.
-        notes: What may be said beside some of `texts`.
+        start: Start of the text that a completion replaces. The text ends at the cursor.
+        texts: Completions, best first.
+        notes: Notes about some completions.
     """
 
     start: int
@@ -62,155 +62,155 @@ class Completions:
 
 
 class Facts(Protocol):
-    """The names that a line may hold. Only those that the line needs are asked for."""
+    """Source of names. `complete` requests only the names that the line needs."""
 
     def keys(self, path: str) -> Sequence[str]:
-        """Return the keys below `path` in the configuration in force; of a list its numbers."""
+        """Return the keys below `path` in the effective configuration, or the indexes of a list."""
 
     def tools(self) -> Sequence[str]:
-        """Names of tools."""
+        """Return the names of tools."""
 
     def toolsets(self) -> Mapping[str, int]:
         """Return the number of tools in each toolset, by name."""
 
     def aliases(self) -> Sequence[str]:
-        """Names for models."""
+        """Return the aliases of models."""
 
     def models(self) -> Sequence[str]:
-        """Models in use, with an alias, or told of by a provider before, as `provider/name`."""
+        """Return known models as `provider/name`."""
 
     def config_files(self, folder: str) -> Sequence[str]:
-        """Return what `-c` finds by name in `folder`; folders end with `/`."""
+        """Return the names in `folder` that `-c` accepts; folders end with `/`."""
 
     def entries(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder`, as seen from the notebook; folders end with `/`."""
+        """Return the names in `folder`, relative to the notebook; folders end with `/`."""
 
     def conversations(self, *, damaged: bool) -> Sequence[str]:
-        """Ids of the conversations that are not active, `damaged` ones included or not."""
+        """Return the ids of inactive conversations, with or without `damaged` ones."""
 
     def turns(self) -> int:
         """Return the number of turns of the active conversation."""
 
     def answers(self) -> Sequence[str]:
-        """Ids of the questions that were answered, the newest first."""
+        """Return the ids of answered questions, newest first."""
 
     def variables(self) -> Sequence[str]:
-        """Names of the notebook."""
+        """Return the names of the user's variables."""
 
     def schemas(self) -> Sequence[str]:
-        """Those that an answer may have to fit."""
+        """Return the names of variables that `--schema` accepts."""
 
 
-# --- a cell, a line, a word ------------------------------------------------------------------
+# --- cells, lines, and words -----------------------------------------------------------------
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
 _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
-_PLACE = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
+_PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
 
 
 def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completions:
-    """Return what may stand at the cursor, in `line` and `column` of `cell`, counted from 0.
+    """Return the completions at the cursor, in `line` and `column` of `cell`, counted from 0.
 
-    Below `%%jp` the text is the request's: there only names in `{{` are completed.
+    Below `%%jp` is the text of the request, in which only names after `{{` are completed.
     """
     lines = cell.split("\n")
     before = lines[line][:column]
     first = next((i for i, text in enumerate(lines) if text.strip()), 0)
     if line != first and _CELL_MAGIC.match(lines[first]):
-        return _bounded(_variables(before, facts))
+        return _limit(_complete_placeholder(before, facts))
     if line != first and _CELL_MAGIC.match(before):
         return Completions(column, [])
     return complete(before, facts)
 
 
 def complete(before: str, facts: Facts) -> Completions:
-    """Return what may stand at the end of `before`, a line of ours up to the cursor."""
+    """Return the completions of `before`, the line of a magic up to the cursor."""
     magic = _MAGIC.match(before)
     if magic is None:
         return Completions(len(before), [])
     if magic["asks"] and magic["mark"] == "%":
-        return _bounded(_variables(before, facts))
-    done, typed = _words(before, magic.start("asks") if magic["asks"] else magic.end())
+        return _limit(_complete_placeholder(before, facts))
+    done, typed = _split_words(before, magic.start("asks") if magic["asks"] else magic.end())
     if magic["mark"] == "%%":
-        found = _word(ASK_OPTIONS, None, done, typed.text, facts)
+        found = _complete_word(ASK_OPTIONS, None, done, typed.text, facts)
     elif not done:
-        found = _starting(typed.text, SUBCOMMANDS)
+        found = _match_prefix(typed.text, SUBCOMMANDS)
     elif command := SUBCOMMANDS.get(done[0]):
-        found = _word(command.options, command, done[1:], typed.text, facts)
+        found = _complete_word(command.options, command, done[1:], typed.text, facts)
     else:
         return Completions(len(before), [])
     quote = typed.quotes[found.start]
-    written = {text: word for text in found.texts if (word := _quoted(text, quote))}
+    written = {text: word for text in found.texts if (word := _escape(text, quote))}
     notes = {written[text]: note for text, note in found.notes.items() if text in written}
-    return _bounded(Completions(typed.places[found.start], [*written.values()], notes))
+    return _limit(Completions(typed.positions[found.start], [*written.values()], notes))
 
 
-def _bounded(found: Completions) -> Completions:
-    # A stranger's record may name things: nothing that a page or a terminal would act on.
+def _limit(found: Completions) -> Completions:
+    # Names of untrusted records must not contain control characters.
     texts = [text for text in found.texts if text.isprintable() and len(text) <= MAX_CHARS]
     return Completions(found.start, list(dict.fromkeys(texts))[:MAX_OFFERED], found.notes)
 
 
-def _starting(text: str, names: Iterable[str], start: int = 0) -> Completions:
-    """Those of `names` that begin as `text` does from `start` on."""
+def _match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completions:
+    """Return the `names` that begin with the end of `text`, from `start`."""
     return Completions(start, [name for name in names if name.startswith(text[start:])])
 
 
-def _variables(before: str, facts: Facts) -> Completions:
-    place = _PLACE.search(before)
-    if place is None:
+def _complete_placeholder(before: str, facts: Facts) -> Completions:
+    placeholder = _PLACEHOLDER.search(before)
+    if placeholder is None:
         return Completions(len(before), [])
-    hidden = () if place["name"].startswith("_") else ("_",)
+    hidden = () if placeholder["name"].startswith("_") else ("_",)
     names = sorted(name for name in facts.variables() if not name.startswith(hidden))
-    return _starting(before, names, place.start("name"))
+    return _match_prefix(before, names, placeholder.start("name"))
 
 
 class _TypedWord:
-    """The word that is being typed, read as a shell does.
+    """The word before the cursor, without quotes and escapes.
 
     Attributes:
-        text: What it says so far.
-        places: Where in the line each character of `text` is written, and where the cursor is.
-        quotes: The quote that is open at each of these places, or nothing.
+        text: The word.
+        positions: Position in the line of each character of `text`, and of the cursor.
+        quotes: The open quote at each position, or "".
     """
 
     def __init__(self) -> None:
         self.text = ""
-        self.places: list[int] = []
+        self.positions: list[int] = []
         self.quotes: list[str] = []
 
-    def add(self, char: str, place: int, quote: str) -> None:
-        """The next character, or nothing where the cursor is."""
+    def add(self, char: str, position: int, quote: str) -> None:
+        """Add a character, or "" at the cursor."""
         self.text += char
-        self.places.append(place)
+        self.positions.append(position)
         self.quotes.append(quote)
 
 
-def _words(line: str, place: int) -> tuple[list[str], _TypedWord]:
-    """The words of `line` from `place` on: whole ones, and the one that ends at the cursor."""
+def _split_words(line: str, position: int) -> tuple[list[str], _TypedWord]:
+    """Split `line` from `position` as a shell does: complete words, and the word at the cursor."""
     done: list[str] = []
     typed, begun, quote = _TypedWord(), False, ""
-    while place < len(line):
-        char, following = line[place], line[place + 1 : place + 2]
+    while position < len(line):
+        char, following = line[position], line[position + 1 : position + 2]
         escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
         if escapes and following:
-            typed.add(following, place, quote)
-            place += 1
+            typed.add(following, position, quote)
+            position += 1
         elif char in ("'", '"') and quote in ("", char):
             quote = "" if quote else char
         elif char in " \t\r\n" and not quote:
             done += [typed.text] if begun else []
             typed = _TypedWord()
         elif not escapes:
-            typed.add(char, place, quote)
+            typed.add(char, position, quote)
         begun = bool(quote) or char not in " \t\r\n" or escapes
-        place += 1
-    typed.add("", place, quote)
+        position += 1
+    typed.add("", position, quote)
     return done, typed
 
 
-def _quoted(text: str, quote: str) -> str | None:
-    """`text` as it is written where `quote` is open; None where it cannot be."""
+def _escape(text: str, quote: str) -> str | None:
+    """Escape `text` inside of the open `quote`; None if that is not possible."""
     match quote:
         case "'":
             return None if "'" in text else text
@@ -222,126 +222,111 @@ def _quoted(text: str, quote: str) -> str | None:
 # --- options and arguments -------------------------------------------------------------------
 
 
-def _word(
+def _complete_word(
     options: Sequence[MagicOption],
     command: Subcommand | None,
     done: Sequence[str],
     text: str,
     facts: Facts,
 ) -> Completions:
-    """Return what the last word of a magic may be, when it begins as `text` does."""
-    last = _option(options, done[-1]) if done else None
+    """Complete the word `text`, after the words `done`."""
+    last = _find_option(options, done[-1]) if done else None
     if last is not None and last.takes:
-        found = _value(last, text, facts)
+        found = _complete_option_value(last, text, facts)
         if found.texts or not last.has_optional_value:
             return found
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
-        option = _option(options, flag)
+        option = _find_option(options, flag)
         if option is None or not option.takes:
             return Completions(len(text), [])
-        return _moved(_value(option, value, facts), len(flag) + 1)
-    flags = _starting(text, [flag for option in options for flag in option.flags])
+        return _shift(_complete_option_value(option, value, facts), len(flag) + 1)
+    flags = _match_prefix(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
-    if command is None or not command.accepts_word_count(_count(options, done) + 1):
+    arguments = list(_find_arguments(options, done))
+    if command is None or not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
-    found = _behind_verb(command, options, done, text, facts)
+    if not command.verbs:
+        found = _complete_offer(command.offers, text, facts)
+    elif not arguments:
+        found = _match_prefix(text, command.verbs)
+    else:
+        offer = command.verbs.get(arguments[0]) if len(arguments) == 1 else None
+        found = _complete_offer(offer, text, facts)
     return found if found.texts or text else flags
 
 
-def _behind_verb(
-    command: Subcommand,
-    options: Sequence[MagicOption],
-    done: Sequence[str],
-    text: str,
-    facts: Facts,
-) -> Completions:
-    """Return what an argument may be; of some subcommands the first one says what follows it."""
-    if not command.verbs:
-        return _argument(command.offers, text, facts)
-    before = list(_arguments(options, done))
-    if not before:
-        return _starting(text, command.verbs)
-    return _argument(command.verbs.get(before[0]) if len(before) == 1 else None, text, facts)
-
-
-def _count(options: Iterable[MagicOption], done: Sequence[str]) -> int:
-    return sum(1 for _ in _arguments(options, done))
-
-
-def _arguments(options: Iterable[MagicOption], done: Sequence[str]) -> Iterator[str]:
-    """Yield those of the words `done` that are neither options nor what follows one."""
+def _find_arguments(options: Iterable[MagicOption], done: Sequence[str]) -> Iterator[str]:
+    """Yield the words in `done` that are neither options nor values of options."""
     takers = {flag for option in options if option.takes for flag in option.flags}
-    for before, word in zip(["", *done], done, strict=False):
-        if before not in takers and not word.startswith("-"):
+    for previous, word in zip(["", *done], done, strict=False):
+        if previous not in takers and not word.startswith("-"):
             yield word
 
 
-def _option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
+def _find_option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
     return next((option for option in options if flag in option.flags), None)
 
 
-def _value(option: MagicOption, text: str, facts: Facts) -> Completions:
+def _complete_option_value(option: MagicOption, text: str, facts: Facts) -> Completions:
     if option.choices:
-        return _starting(text, option.choices)
-    return _argument(option.offers, text, facts)
+        return _match_prefix(text, option.choices)
+    return _complete_offer(option.offers, text, facts)
 
 
-def _argument(offer: Offer | None, text: str, facts: Facts) -> Completions:
+def _complete_offer(offer: Offer | None, text: str, facts: Facts) -> Completions:
     return OFFERED[offer](text, facts) if offer else Completions(len(text), [])
 
 
-def _setting(text: str, facts: Facts) -> Completions:
-    """A path, perhaps with its value."""
-    return _assignment(text, facts) if "=" in text else _path(text, facts)
+def _complete_setting(text: str, facts: Facts) -> Completions:
+    return _complete_assignment(text, facts) if "=" in text else _complete_path(text, facts)
 
 
-def _change(text: str, facts: Facts) -> Completions:
-    """Likewise, or the name of a configuration file."""
-    found = _setting(text, facts)
-    return found if "=" in text else _either(found, _config_file(text, facts))
+def _complete_change(text: str, facts: Facts) -> Completions:
+    found = _complete_setting(text, facts)
+    return found if "=" in text else _combine(found, _complete_config_file(text, facts))
 
 
-def _moved(found: Completions, by: int) -> Completions:
-    return Completions(found.start + by, found.texts)
+def _shift(found: Completions, offset: int) -> Completions:
+    return Completions(found.start + offset, found.texts)
 
 
-def _either(first: Completions, second: Completions) -> Completions:
+def _combine(first: Completions, second: Completions) -> Completions:
     if first.start == second.start:
         return Completions(first.start, [*first.texts, *second.texts])
     return first if first.texts else second
 
 
-def _models(text: str, facts: Facts) -> list[str]:
-    """Aliases and providers; full ids once there is a slash."""
+def _list_models(text: str, facts: Facts) -> list[str]:
+    """Return aliases and providers; after a slash, full ids instead of aliases."""
     providers = [f"{name}/" for name in PROVIDER_NAMES]
     return [*(facts.models() if "/" in text else sorted(facts.aliases())), *providers]
 
 
-def _config_file(text: str, facts: Facts) -> Completions:
+def _complete_config_file(text: str, facts: Facts) -> Completions:
     if text.startswith(("@", ".", "/", "~")):
         at = text.startswith("@")
-        return _moved(_file(text[at:], facts.entries, suffixes=(".toml", ".json")), int(at))
-    return _file(text, facts.config_files, suffixes=("",))
+        found = _complete_file(text[at:], facts.entries, suffixes=(".toml", ".json"))
+        return _shift(found, int(at))
+    return _complete_file(text, facts.config_files, suffixes=("",))
 
 
-def _attachment(text: str, facts: Facts) -> Completions:
-    """A file; or a variable, once its name has begun."""
-    found = _file(text, facts.entries, suffixes=("",))
+def _complete_attachment(text: str, facts: Facts) -> Completions:
+    """Complete a file, or a variable if `text` is not empty."""
+    found = _complete_file(text, facts.entries, suffixes=("",))
     names = [name for name in facts.variables() if text and not name.startswith("_")]
-    return _either(found, _starting(text, sorted(names)))
+    return _combine(found, _match_prefix(text, sorted(names)))
 
 
-def _file(
+def _complete_file(
     text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
 ) -> Completions:
-    """Names in the folder that `text` has come to; of files those with one of `suffixes`."""
     start = text.rfind("/") + 1
     names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
     if not text.startswith(".", start):
         names = [name for name in names if not name.startswith(".")]
-    return _starting(text, sorted(names), start)
+    return _match_prefix(text, sorted(names), start)
 
 
 # --- paths of the configuration --------------------------------------------------------------
@@ -350,46 +335,45 @@ _PLAIN_KEY = re.compile(r"[^.\[\]=]+")
 _TOOLS = "conversation.tools"
 
 
-def _path(text: str, facts: Facts) -> Completions:
-    """The next key of the path `text`."""
+def _complete_path(text: str, facts: Facts) -> Completions:
     for boundary in reversed([*re.finditer(r"^|[.\[]", text)]):
         above = text[: boundary.start()]
         if boundary[0] == "[":
             above = above.removesuffix(".")
         node = ROOT if boundary.end() == 0 else find_node(above) if above else None
         if node is not None:
-            return _next_key(text, node, above, boundary.start(), facts)
+            return _complete_key(text, node, above, boundary.start(), facts)
     return Completions(len(text), [])
 
 
-def _next_key(text: str, node: SchemaNode, above: str, start: int, facts: Facts) -> Completions:
-    """The keys below `node`, behind a dot or a bracket in `text` at `start`."""
-    behind = text[start : start + 1] if above else ""
-    typed = text[start + len(behind) :]
-    as_json = behind == "[" and typed.startswith('"')
+def _complete_key(text: str, node: SchemaNode, above: str, start: int, facts: Facts) -> Completions:
+    """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
+    separator = text[start : start + 1] if above else ""
+    typed = text[start + len(separator) :]
+    as_json = separator == "[" and typed.startswith('"')
     typed = typed[as_json:]
-    keys = [key for key in _keys(node, above, facts) if key.startswith(typed) and "=" not in key]
-    if behind == "[":
+    keys = [k for k in _list_keys(node, above, facts) if k.startswith(typed) and "=" not in k]
+    if separator == "[":
         if node.kind == "table":
             return Completions(len(text), [])
-        texts = _written(keys, node, above, facts, brackets=True, as_json=as_json)
+        texts = _format_keys(keys, node, above, facts, brackets=True, as_json=as_json)
         return Completions(start, texts)
     plain = [key for key in keys if _PLAIN_KEY.fullmatch(key)]
-    texts = _written(plain, node, above, facts)
+    texts = _format_keys(plain, node, above, facts)
     if len(plain) == len(keys) or not above:
-        return Completions(start + len(behind), texts)
-    others = [key for key in keys if key not in plain]  # brackets, in place of the dot
-    in_brackets = _written(others, node, above, facts, brackets=True)
+        return Completions(start + len(separator), texts)
+    others = [key for key in keys if key not in plain]  # brackets replace the dot
+    in_brackets = _format_keys(others, node, above, facts, brackets=True)
     return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
 
 
-def _keys(node: SchemaNode, path: str, facts: Facts) -> list[str]:
-    own = [*node.fields, *([STAR] if path == _TOOLS else [])]
+def _list_keys(node: SchemaNode, path: str, facts: Facts) -> list[str]:
+    fields = [*node.fields, *([STAR] if path == _TOOLS else [])]
     open_ended = node.kind != "table" or node.child(STAR) is not None
-    return list(dict.fromkeys([*own, *(facts.keys(path) if open_ended else [])]))
+    return list(dict.fromkeys([*fields, *(facts.keys(path) if open_ended else [])]))
 
 
-def _written(
+def _format_keys(
     keys: Iterable[str],
     node: SchemaNode,
     above: str,
@@ -398,17 +382,17 @@ def _written(
     brackets: bool = False,
     as_json: bool = False,
 ) -> list[str]:
-    """`keys` with the dot behind them where more is to come, and without where it need not."""
-    found = []
+    """Return `keys` with a dot if a key must follow, and in both forms if one may follow."""
+    texts = []
     for key in keys:
         child = node.child(key)
-        written = _in_brackets(key, as_json=as_json) if brackets else key
-        path = f"{above}{written}" if brackets else f"{above}.{written}".removeprefix(".")
-        found += [written + end for end in _ends(child, path, facts)] if child else []
-    return found
+        text = _in_brackets(key, as_json=as_json) if brackets else key
+        path = f"{above}{text}" if brackets else f"{above}.{text}".removeprefix(".")
+        texts += [text + suffix for suffix in _key_suffixes(child, path, facts)] if child else []
+    return texts
 
 
-def _ends(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
+def _key_suffixes(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
     if node.kind == "map":
         return (".",) if path == _TOOLS or facts.keys(path) else ("",)
     if node.table is None:
@@ -419,7 +403,7 @@ def _ends(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
 
 def _in_brackets(key: str, *, as_json: bool) -> str:
     if not as_json and "]" not in key and parse_path(f"x[{key}]")[1:] == (key,):
-        return f"[{key}]"  # a shell takes quotes away
+        return f"[{key}]"  # the shell-like splitting removes quotes
     return f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
@@ -427,12 +411,12 @@ def _in_brackets(key: str, *, as_json: bool) -> str:
 
 _WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
 _KNOWN_WORDS = dict.fromkeys((*_WORDS, *EFFORTS, *PROVIDER_NAMES, *SOURCES, *JSON_TYPES))
-"""Words that validators take here and there, and that no annotation lists."""
+"""Words that validators of some settings accept, but that their annotations do not list."""
 _NO_WORD = "no_such_word"
 
 
-def _assignment(text: str, facts: Facts) -> Completions:
-    """Return what may stand behind the `=` of `path=…`, `path:=…`, `path+=…`."""
+def _complete_assignment(text: str, facts: Facts) -> Completions:
+    """Complete the value in `path=…`, `path:=…`, or `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = find_node(path) if path else None
@@ -442,25 +426,26 @@ def _assignment(text: str, facts: Facts) -> Completions:
     start = len(left) + 1
     if ":" in left[len(path) :]:
         null = ["null"] if node.optional else []
-        return _starting(text, [*(w for w in node.choices if w in ("true", "false")), *null], start)
+        words = [*(w for w in node.choices if w in ("true", "false")), *null]
+        return _match_prefix(text, words, start)
     if node.kind == "list":
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
-    return _starting(text, _values(node, path, text[start:], facts), start)
+    return _match_prefix(text, _list_values(node, path, text[start:], facts), start)
 
 
-def _values(node: SchemaNode, path: str, text: str, facts: Facts) -> list[str]:
+def _list_values(node: SchemaNode, path: str, text: str, facts: Facts) -> list[str]:
     if node.table is ModelId:
-        return _models(text, facts)
+        return _list_models(text, facts)
     if parse_path(path)[-1] == "tool_choice":
         return ["auto", "none", "required", *facts.tools()]
-    if node.kind in ("map", "list", "json") or _takes(node, _NO_WORD):
+    if node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
         return node.choices
-    return list(dict.fromkeys([*node.choices, *(w for w in _KNOWN_WORDS if _takes(node, w))]))
+    return list(dict.fromkeys([*node.choices, *(w for w in _KNOWN_WORDS if _accepts(node, w))]))
 
 
-def _takes(node: SchemaNode, word: str) -> bool:
+def _accepts(node: SchemaNode, word: str) -> bool:
     try:
         node.adapter.validate_python(parse_value(node, word, ""))
     except (ValidationError, ConfigError):
@@ -468,60 +453,62 @@ def _takes(node: SchemaNode, word: str) -> bool:
     return True
 
 
-def _tools(text: str, facts: Facts) -> Completions:
-    """Return the tools that begin as `text` does, and the toolsets with their number of tools."""
+def _complete_tool(text: str, facts: Facts) -> Completions:
+    """Complete a tool or toolset. Notes give the number of tools in each toolset."""
     sets = facts.toolsets()
     counts = {name: f"{n} tool{'' if n == 1 else 's'}" for name, n in sets.items()}
-    return replace(_starting(text, [*facts.tools(), *sets]), notes=counts)
+    return replace(_match_prefix(text, [*facts.tools(), *sets]), notes=counts)
 
 
-# --- what is offered, by the words of the tables of the magics --------------------------------
+# --- completions by kind ----------------------------------------------------------------------
 
 OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
-    "path": _path,
-    "setting": _setting,
-    "change": _change,
-    "model": lambda text, facts: _starting(text, _models(text, facts)),
-    "provider": lambda text, facts: _starting(text, PROVIDER_NAMES),
-    "tool": lambda text, facts: _starting(text, facts.tools()),
-    "tool or toolset": _tools,
-    "conversation": lambda text, facts: _starting(text, facts.conversations(damaged=False)),
-    "stored conversation": lambda text, facts: _starting(text, facts.conversations(damaged=True)),
-    "answer": lambda text, facts: _starting(text, facts.answers()),
-    "turn": lambda text, facts: _starting(text, map(str, reversed(range(facts.turns())))),
-    "folder": lambda text, facts: _file(text, facts.entries, suffixes=()),
-    "file": lambda text, facts: _file(text, facts.entries, suffixes=("",)),
-    "attachment": lambda text, facts: _attachment(text, facts),
-    "schema": lambda text, facts: _starting(text, sorted(facts.schemas())),
+    "path": _complete_path,
+    "setting": _complete_setting,
+    "change": _complete_change,
+    "model": lambda text, facts: _match_prefix(text, _list_models(text, facts)),
+    "provider": lambda text, facts: _match_prefix(text, PROVIDER_NAMES),
+    "tool": lambda text, facts: _match_prefix(text, facts.tools()),
+    "tool or toolset": _complete_tool,
+    "conversation": lambda text, facts: _match_prefix(text, facts.conversations(damaged=False)),
+    "stored conversation": lambda text, facts: _match_prefix(
+        text, facts.conversations(damaged=True)
+    ),
+    "answer": lambda text, facts: _match_prefix(text, facts.answers()),
+    "turn": lambda text, facts: _match_prefix(text, map(str, reversed(range(facts.turns())))),
+    "folder": lambda text, facts: _complete_file(text, facts.entries, suffixes=()),
+    "file": lambda text, facts: _complete_file(text, facts.entries, suffixes=("",)),
+    "attachment": _complete_attachment,
+    "schema": lambda text, facts: _match_prefix(text, sorted(facts.schemas())),
 }
-"""What Tab offers for each word of `Offer`, where a text has been typed."""
+"""The function that completes each kind of text."""
 
 
 MAX_ENTRIES = 5000
-"""Of one folder."""
+"""Limit of names in one folder."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
-def _or(nothing: _T, ask: Callable[[], _T]) -> _T:
-    """Return what `ask` does, or `nothing` where a file or the record is wrong: others say so."""
+def _try(read: Callable[[], _T], default: _T) -> _T:
+    """Return the result of `read`, or `default` if a file or the record cannot be read."""
     try:
-        return ask()
+        return read()
     except (JpNbError, OSError) as exc:
         _log.debug("Cannot list names for completion: %s", exc)
-        return nothing
+        return default
 
 
 class SessionFacts:
-    """The names that `session` knows, for one Tab. What cannot be read is left out."""
+    """Names of a session, for one completion; implements `Facts`. Errors are omitted."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     @cached_property
     def _config(self) -> AppConfig:
-        return _or(AppConfig(), lambda: self._session.config)
+        return _try(lambda: self._session.config, AppConfig())
 
     @cached_property
     def _dumped(self) -> dict[str, Any]:
@@ -530,94 +517,88 @@ class SessionFacts:
     # --- configuration -----------------------------------------------------------------------
 
     def keys(self, path: str) -> Sequence[str]:
-        """Return the keys below `path` now."""
-        found = lookup(self._dumped, parse_path(path))
-        if isinstance(found, list):
-            return [str(number) for number in range(len(found))]
-        return list(found) if isinstance(found, dict) else []
+        """Return the keys below `path`, or the indexes of a list."""
+        value = lookup(self._dumped, parse_path(path))
+        if isinstance(value, list):
+            return [str(number) for number in range(len(value))]
+        return list(value) if isinstance(value, dict) else []
 
     def tools(self) -> Sequence[str]:
-        """Tools that are configured or registered, on or off."""
+        """Return configured and registered tools, enabled or not."""
         return sorted(name for name in self._config.conversation.tools if name != STAR)
 
     def toolsets(self) -> Mapping[str, int]:
-        """Return the number of tools in each toolset whose name is no tool's too."""
+        """Return the number of tools in each toolset that has not the name of a tool."""
         conversation = self._config.conversation
         names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
         return {name: len(conversation.list_toolset_tools(name)) for name in names}
 
     def aliases(self) -> Sequence[str]:
-        """Aliases of models."""
+        """Return the aliases of models."""
         return list(self._config.providers.llm.aliases)
 
     def models(self) -> Sequence[str]:
-        """The model in force, those that aliases mean, and what `%jp models` was told."""
+        """Return the current model, models with an alias, and models that a provider has listed."""
         known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
-        known += self._told()
+        if "turns" in vars(self._session):  # completion itself requests no list
+            known += self._session.turns.catalog.known_models(self._config)
         return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
-
-    def _told(self) -> list[str]:
-        """Return what providers told in this kernel. Tab itself asks nobody."""
-        session = self._session
-        return (
-            list(session.turns.catalog.known_models(self._config))
-            if "turns" in vars(session)
-            else []
-        )
 
     # --- files -------------------------------------------------------------------------------
 
     def config_files(self, folder: str) -> Sequence[str]:
-        """Names without the suffix that `-c` can do without."""
+        """Return the names in `folder` that `-c` accepts, without suffixes."""
         roots = (user_folder() / "config", self._session.files.root)
-        places = [root / path / folder for root in roots for path in self._config.config_load_paths]
-        found: list[str] = []
-        for name in (name for place in places for name in _entries(place)):
-            suffix = Path(name).suffix
-            if name.endswith("/"):
-                found.append(name)
+        paths = self._config.config_load_paths
+        folders = [root / path / folder for root in roots for path in paths]
+        names: list[str] = []
+        for entry in (entry for each in folders for entry in _list_folder(each)):
+            suffix = Path(entry).suffix
+            if entry.endswith("/"):
+                names.append(entry)
             elif suffix and suffix in SUFFIXES:
-                found.append(name.removesuffix(suffix))
-        return found
+                names.append(entry.removesuffix(suffix))
+        return names
 
     def entries(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder`, from the notebook's on."""
-        return _or([], lambda: _entries(self._session.files.folder / Path(folder).expanduser()))
+        """Return the names in `folder`, relative to the notebook's folder."""
+        root = self._session.files.folder
+        return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
 
     # --- the record and the notebook ---------------------------------------------------------
 
     def conversations(self, *, damaged: bool) -> Sequence[str]:
-        """Ids of the conversations that are not active."""
-        found: list[ConversationInfo] = _or([], lambda: list_conversations(self._session.document))
+        """Return the ids of inactive conversations, with or without `damaged` ones."""
+        found: list[ConversationInfo] = _try(lambda: list_conversations(self._session.document), [])
         return [x.id for x in found if not x.active and (damaged or not x.damaged)]
 
     def turns(self) -> int:
-        """Return how many turns `fork` may keep."""
-        return _or(0, lambda: self._session.document.conversation.turn_count)
+        """Return the number of turns of the active conversation."""
+        return _try(lambda: self._session.document.conversation.turn_count, 0)
 
     def answers(self) -> Sequence[str]:
-        """Ids of the questions that were answered, the newest first."""
-        history = _or(None, lambda: self._session.active.questions.history(everybody=True))
+        """Return the ids of answered questions, newest first."""
+        history = _try(lambda: self._session.active.questions.history(everybody=True), None)
         return [str(answer.id) for answer in reversed(history.answers)] if history else []
 
     def variables(self) -> Sequence[str]:
-        """Names that the user bound."""
+        """Return the names of the user's variables."""
         hidden = getattr(get_ipython(), "user_ns_hidden", {})
         names = list(self._session.host.namespace)
         return [n for n in names if isinstance(n, str) and n not in hidden]
 
     def schemas(self) -> Sequence[str]:
-        """Names of models, types and JSON schemas that the user bound."""
+        """Return the names of models, types, and JSON schemas in variables."""
         values = self._session.host.namespace
         names = (name for name in self.variables() if not name.startswith("_"))
         return [name for name in names if is_schema_like(values.get(name))]
 
 
-def _entries(folder: Path) -> list[str]:
+def _list_folder(folder: Path) -> list[str]:
     try:
-        with os.scandir(folder) as found:
-            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(found, MAX_ENTRIES)]
-    except (OSError, ValueError) as exc:  # `ValueError`: a name that no file can have
+        with os.scandir(folder) as entries:
+            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
+    except (OSError, ValueError) as exc:  # `ValueError`: a null byte
         _log.debug("Cannot read the folder %s: %s", folder, exc)
         return []
 
@@ -626,13 +607,13 @@ def _entries(folder: Path) -> list[str]:
 
 
 def matches(session: Session | None, context: Any) -> dict[str, Any]:
-    """The result of a matcher of IPython's, for its `CompletionContext`. Never raises."""
+    """Return IPython's `MatcherResult` for its `CompletionContext`. Raise no errors."""
     before: str = context.text_until_cursor
     found = Completions(len(before), [])
     try:
         if session is not None:
-            place = context.cursor_line, context.cursor_position
-            found = complete_cell(context.full_text, *place, SessionFacts(session))
+            line, column = context.cursor_line, context.cursor_position
+            found = complete_cell(context.full_text, line, column, SessionFacts(session))
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("Completion failed for %r", before, exc_info=True)
     return {
