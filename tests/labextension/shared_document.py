@@ -1,4 +1,4 @@
-"""Two pages that share one document, each in a browser context of its own: `shared_pages`."""
+"""Two pages that share one document, each in a separate browser context: `shared_pages`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SharedPages:
     def close(self) -> None:
         """Close the notebooks and shut their kernels down."""
         for user, page in self._opened:
-            if page.leave():
+            if not page.page.is_closed() and page.leave():
                 self._loaded[user] = page.page
             else:
                 page.page.context.close()

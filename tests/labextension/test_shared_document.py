@@ -98,6 +98,33 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     assert not [key for key in metadata_in(second) if merge.is_segment(key)]
 
 
+RECORD_TYPES = """
+receivers = get_ipython().kernel.control_handlers["comm_msg"].receivers
+comm_id, receive, types = in_cell.opened.store._comm_id, in_cell.opened.store._receive, []
+receivers[comm_id] = lambda data: (types.append(data["type"]), receive(data))
+"""
+COUNT_BYES = "print(types.count('bye'), 'byes')"
+WAIT_FOR_BYE = f"""import time
+end = time.monotonic() + 30
+while 'bye' not in types and time.monotonic() < end: time.sleep(0.1)
+{COUNT_BYES}"""
+
+
+def test_page_sends_bye_when_its_tab_closes_and_not_when_only_the_notebook_closes(
+    shared_pages: SharedPages,
+) -> None:
+    cells = [SETUP, RECORD_TYPES, COUNT_BYES, WAIT_FOR_BYE]
+    first, second = shared_pages.open(*cells)
+    run(first, 0, until="kept")
+    first.run_cell(1)
+    assert first.page.evaluate(CLOSE)
+    first = shared_pages.open_again(first.path, ADA)
+    assert run(first, 2, until="byes").startswith("0 ")
+    with first.page.expect_event("close"):
+        first.page.close(run_before_unload=True)
+    assert run(second, 3, until="byes").startswith("1 ")
+
+
 HEARS_PULL = """() => {
     const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
     kernel.iopubMessage.connect((_, { content }) => {
