@@ -88,7 +88,7 @@ def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
     kinds = {(who, message["type"]) for who, message in heard}
     table = {(who, kind) for who, kinds in FIELDS.items() for kind in kinds}
     of_failures = {("page", "nack"), ("page", "save_failed")}
-    assert table - kinds == of_failures | {("page", "bye")}  # of shared documents
+    assert table - kinds == of_failures | {("page", "bye")}  # `bye`: test_shared_document.py
 
 
 PLANT = """

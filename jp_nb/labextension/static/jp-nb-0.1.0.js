@@ -1,17 +1,17 @@
 /*
- * Keeps the conversation of jp_nb in the notebook's metadata, under the key `jp`.
+ * Stores the conversation of jp_nb in the notebook's metadata, under the key `jp`.
  *
- * One bridge per open document, whatever the number of its views. It answers the kernel's
- * messages on comm target `jp_nb.document`; the kernel's side is `jp_nb/notebook/page/live_store.py`
- * and the protocol is described there and in `jp_nb/notebook/page/protocol.py`.
+ * Each open document has one bridge, which all of its views share. The bridge answers the kernel's
+ * messages on the comm target `jp_nb.document`. `docs/protocol.md` describes the protocol, and
+ * `jp_nb/notebook/page/live_store.py` is the kernel's side.
  *
- * Written by hand as a module-federation container, so that nothing has to be built: JupyterLab
- * and Notebook 7 call `init` with the modules they share (none is needed) and `get` for the plugin.
+ * This file is a hand-written module-federation container without a build step. JupyterLab and
+ * Notebook 7 call `init` with the shared modules (none is needed), and `get` for the plugin.
  *
- * What the kernel sends is data. Names that come from it are compared, never used as keys of our
- * own objects. Code that runs in the kernel may say all that our own code says there, so a message
- * can do no more than this: in the one notebook whose path it names, replace `jp` (and our own
- * carrier in `widgets`), save the file, show output in a cell that runs, and have its cells read.
+ * Messages of the kernel carry data only. Names in them are compared, and never used as keys of
+ * objects. Any code in the kernel can send such messages. So a message only affects the notebook
+ * whose path it names: it can replace `jp` and the carrier in `widgets`, save the file, show output
+ * in a running cell, and read the cells.
  */
 (function () {
   "use strict";
@@ -27,7 +27,7 @@
   const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
-  const STAYS_MS = 2000; // after a goodbye; a page that goes away is gone by then
+  const STAYS_MS = 2000; // after `bye`; a closing page is gone by then
   const MAX_PIECES = 4096; // of a document that the kernel sends
   // Of the cells that the kernel asks for: characters of one text, and of all together.
   const LISTED = { source: 20e3, sources: 2e6, output: 10e3, outputs: 1.5e6, images: 0 };
@@ -79,8 +79,8 @@
     return idOf(entry) === id && startsWith(eventsOf(entry), eventsOf(other));
   }
 
-  // Anybody may have written many conversations of one id: they share a tree of beginnings, in
-  // which one is looked up that another one may cover.
+  // An untrusted record may have many conversations with one id. A prefix tree of their entries
+  // finds conversations that another one covers.
   const marks = (entry) =>
     idOf(entry)
       ? ["id", idOf(entry), ...eventsOf(entry).map(identity)]
@@ -118,7 +118,7 @@
   const withOthers = (doc, added) =>
     added.length ? { ...doc, others: othersOf(doc).concat(added) } : doc;
 
-  /** Bring what the notebook stores and a readable carrier together; see `merge` in merge.py. */
+  /** Merge the stored record with a readable carrier; see `merge` in merge.py. */
   function merge(stored, carried, seen) {
     switch (kindOf(stored)) {
       case "absent":
@@ -164,7 +164,7 @@
     return others.includes(undefined) ? undefined : { ...next, others };
   }
 
-  /** Whether what an `append` says of the conversation leaves a record that can be read. */
+  /** Whether the record stays readable with the `head` of an `append`. */
   function isHead(head, stream) {
     if (head === undefined) return true;
     const has = (key, fits) => !Object.hasOwn(head, key) || fits(head[key]);
@@ -208,7 +208,7 @@
 
   // --- segments, in which a shared document keeps entries; see `record/merge.py` --------------
 
-  /** What tells the entries of a segment from others: of their canonical form, the CRC-32. */
+  /** The CRC-32 of the canonical form of the entries in a segment. */
   function checkOf(events) {
     let rest = ~0;
     const text = canonical(events);
@@ -223,7 +223,7 @@
     return n;
   });
 
-  /** JSON text in ASCII that is the same for all spellings of `x`; docs/record.md, Signature. */
+  /** Canonical JSON text in ASCII; see docs/record.md, Signature. */
   function canonical(x) {
     if (typeof x === "string") return asciiText(x);
     if (typeof x === "number") return numberText(x);
@@ -238,7 +238,7 @@
   const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   const asciiText = (text) =>
     JSON.stringify(wholeText(text)).replace(/[^ -~]/g, escaped);
-  // As units of UTF-16 the characters above U+FFFF would stand before U+E000.
+  // UTF-16 code units would sort characters above U+FFFF before U+E000.
   const byCodePoint = (text) =>
     text.replace(/[\ud800-\udfff]|[\ue000-\uffff]/g, (unit) =>
       String.fromCharCode(unit.charCodeAt(0) + (unit < "\ue000" ? 0x2000 : -0x800))
@@ -261,7 +261,7 @@
 
   const isSealed = (x) => own(x, "version") === SEALED_VERSION && Object.hasOwn(x, "sealed");
 
-  /** What a notebook with this metadata stores, with the entries of its segments. */
+  /** The record in this metadata, with the entries of its segments. */
   function unsealed(metadata) {
     const stored = own(metadata, KEY);
     if (!isSealed(stored)) return stored;
@@ -269,12 +269,12 @@
     const active = { ...pick(stored, (key) => key !== "others"), version: VERSION };
     const found = wholeOf(active, left);
     const others = othersOf(stored).map((other) => wholeOf(other, left));
-    // What nothing names may be what is missing.
+    // An unreferenced segment may be the missing one.
     if (Object.hasOwn(found, "broken")) Object.assign(found.segments, left);
     return others.length ? { ...found, others } : found;
   }
 
-  /** A conversation with all of its entries, or what there is if that is not whole. */
+  /** A conversation with all of its entries, or its parts if one is missing. */
   function wholeOf(entry, left) {
     if (!isObject(entry) || !Object.hasOwn(entry, "sealed")) return entry;
     const events = [];
@@ -326,14 +326,14 @@
     return { rest: others.length ? { ...rest, others } : rest, added, seals: plan.seals };
   }
 
-  /** The lowest number that is free: there may be no room above one that a stranger chose. */
+  /** The lowest free number: a foreign segment may have the highest possible one. */
   function numberIn(plan) {
     while (plan.taken.has(`${KEY}.${plan.next}`)) plan.next++;
     plan.taken.add(`${KEY}.${plan.next}`);
     return plan.next;
   }
 
-  /** A conversation without what goes into segments; one that goes on keeps those not full yet. */
+  /** A conversation without entries in segments; the active one keeps those of a partial one. */
   function sealedOf(entry, plan, goesOn) {
     const id = idOf(entry);
     if (plan.seals.has(id)) return entry; // damage: a second one of this id
@@ -381,9 +381,9 @@
     return found;
   }
 
-  // --- what a running cell shows ----------------------------------------------------------------
+  // --- outputs of running cells -----------------------------------------------------------------
 
-  /** The place among `outputs` of what is shown under a display id, or else is `data`; or -1. */
+  /** The index of the output with this display id, or else with this data; or -1. */
   function placeOf(outputs, id, { data } = {}) {
     let alike = -1;
     for (let index = 0; index < outputs.length; index++) {
@@ -402,7 +402,7 @@
     return null;
   }
 
-  /** Put a running cell back that was never saved: behind all others, before an empty last one. */
+  /** Insert a running cell that was never saved at the end, before an empty last cell. */
   function insertCell(model, id, code) {
     const { cells, sharedModel } = model;
     const last = cells.length ? cells.get(cells.length - 1) : null;
@@ -430,21 +430,21 @@
   }
 
   /**
-   * What a turn shows in its cell, kept there until the cell ends.
+   * Outputs of a turn, kept in its cell until the cell ends.
    *
-   * JupyterLab forgets it when the page is loaded before it was saved, and when the waiting cell
-   * is run again: that clears the outputs though the turn goes on.
+   * JupyterLab loses them if the page reloads before they are saved. It also clears them if the
+   * user runs the cell again, although the turn still runs.
    */
   class Showing {
     constructor(model, request, cell) {
       this.model = model;
       this.request = request;
       this.cell = cell;
-      this.outputs = new Map(); // by display id: what the kernel said last
-      this.ours = false; // JupyterLab does not know that these outputs are the turn's
+      this.outputs = new Map(); // by display id: the newest content
+      this.ours = false; // JupyterLab does not update these outputs
       this.again = false; // the cell was queued once more
-      this.emptied = 0; // the timer that puts back what was taken away
-      this.clearsNext = false; // the outputs go away when the kernel shows the next one
+      this.emptied = 0; // the timer that restores cleared outputs
+      this.clearsNext = false; // `clear_output(wait=True)`: the next output clears them
       this.onChanged = this.onChanged.bind(this);
       this.outputsOfCell?.changed.connect(this.onChanged);
     }
@@ -457,7 +457,7 @@
       return this.cellModel?.outputs;
     }
 
-    /** Take what the kernel shows now under `id`. */
+    /** Set the content of the output `id`. */
     update(id, content) {
       this.outputs.set(id, content);
       if (this.ours) this.put(id);
@@ -479,14 +479,14 @@
       for (const id of this.outputs.keys()) this.put(id);
     }
 
-    /** A tool has cleared the cell: the kernel shows again what is to stay. */
+    /** A tool has cleared the cell: the kernel sends the outputs of the turn again. */
     onClear(wait) {
       if (this.ours) return; // JupyterLab leaves these outputs alone
       if (wait) this.clearsNext = true;
       else clearTimeout(this.emptied);
     }
 
-    /** Two pages of a shared document may have put in the same output: take out the later one. */
+    /** Remove duplicate outputs, which two pages of a shared document may have added. */
     dropCopies(outputs) {
       const shown = new Set();
       for (let index = 0; index < outputs.length; index++) {
@@ -507,11 +507,11 @@
         this.clearsNext = false;
         return;
       }
-      // Whoever clears them is not done yet.
+      // Wait until the current change of the outputs is complete.
       clearTimeout(this.emptied);
       this.emptied = setTimeout(() => {
         if (this.over || outputs !== this.outputsOfCell) return;
-        // A shared document takes an output out to put in what it is now.
+        // A shared document replaces an output by removing it and adding the new one.
         if (this.model.collaborative && outputs.length) return;
         this.again ||= this.cellModel.executionState === "running";
         this.putAll();
@@ -527,10 +527,10 @@
   }
 
   /**
-   * Trust what `cell` shows in this page, and change nothing for others.
+   * Trust the outputs of `cell` in this page only.
    *
-   * To trust an output is to make it anew, and the new one would be written for all pages: those
-   * would draw it anew, in the middle of what somebody types.
+   * Trusting an output creates it again. In a shared document, all pages would then redraw it, and
+   * users would lose the text that they are typing.
    */
   function trustHere({ outputs, sharedModel }) {
     if (outputs.trusted) return;
@@ -547,11 +547,11 @@
     if (cell.executionState !== undefined) cell.executionState = runs ? "running" : "idle";
   }
 
-  // --- what tools read of the cells -------------------------------------------------------------
+  // --- cells for tools --------------------------------------------------------------------------
 
   const joined = (text) => (Array.isArray(text) ? text.join("") : text);
 
-  /** Hands out a number of characters: a huge notebook never becomes a huge message. */
+  /** Limits of the characters in a report of the cells. */
   class Room {
     constructor(bounds) {
       this.bounds = bounds;
@@ -568,7 +568,7 @@
       return cut(text, most);
     }
 
-    /** The beginning and the end of an output: errors stand at the end. */
+    /** The beginning and the end of an output, because errors are at the end. */
     output(text) {
       const most = Math.min(this.bounds.output, this.outputs);
       this.outputs -= Math.min(text.length, most);
@@ -585,7 +585,7 @@
     }
   }
 
-  /** The beginning of `text`, but never a half of a character outside the basic plane. */
+  /** The beginning of `text`, without splitting a surrogate pair. */
   function cut(text, most) {
     const last = text.length > most ? text.charCodeAt(most - 1) : 0;
     return text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most);
@@ -612,7 +612,7 @@
     const read = { number, id, type, source: room.source(cell.sharedModel.getSource()) };
     if (type === "code") {
       read.execution_count = cell.executionCount;
-      read.busy = cell.executionState === "running"; // also while it waits for its turn
+      read.busy = cell.executionState === "running"; // also while it is queued
       read.edited = cell.isDirty === true;
       read.outputs = [];
       for (let i = 0; i < cell.outputs.length; i++) {
@@ -622,7 +622,7 @@
     return { ...read, left_out: room.leftOut };
   }
 
-  /** All cells in short, or one (by number or id) at length and of the others what names them. */
+  /** All cells in short, or one cell (by number or id) at length and the ids of the others. */
   function cellsAsRead(model, whole) {
     const room = new Room(whole === null ? LISTED : LOOKED_AT);
     return Array.from(model.cells, (cell, number) => {
@@ -644,22 +644,22 @@
       this.page = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       this.kernel = null;
       this.comm = null; // id of the kernel's comm
-      this.doc = undefined; // our copy of what `read` says, while `fresh`
+      this.doc = undefined; // result of `read`, valid while `fresh`
       this.fresh = false;
       this.writing = false;
       this.carriers = [];
       this.seals = new Map(); // of the segments that are there, by conversation
       this.taken = new Set(); // the keys of the metadata that no new segment may have
-      this.written = null; // what this page wrote last of a shared document
+      this.written = null; // the last write of this page in a shared document
       this.pieces = null; // of a document that the kernel sends
-      this.showing = null; // what a turn shows in its cell
-      this.awaited = new Map(); // what turns show that other pages run, by display id
+      this.showing = null; // outputs of a turn in a cell of this page
+      this.awaited = new Map(); // outputs of turns in other pages, by display id
       this.queued = null; // a cell that was run again while it ran
       this.ran = null; // the request by which this page ran a cell last
-      this.onUser = () => this.shared && this.hello(); // the name is known now, or another one
+      this.onUser = () => this.shared && this.hello(); // the user's name has changed
       this.onLeave = () => {
         this.bye();
-        if (this.shared) setTimeout(() => this.hello(), STAYS_MS); // somebody said no
+        if (this.shared) setTimeout(() => this.hello(), STAYS_MS); // the user canceled
       };
       this.onStatus = this.onStatus.bind(this);
       this.onIOPub = this.onIOPub.bind(this);
@@ -678,7 +678,7 @@
       context.model.contentChanged.connect(() => this.trustAwaited());
       context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
       context.pathChanged.connect(() => this.hello());
-      // Opening a notebook changes nothing in it; saving it lifts the carrier.
+      // Opening a notebook does not change it; saving it moves the carrier into `jp`.
       context.saveState.connect((_, state) => {
         if (state === "started") this.onSaveStarted();
         else if (state === "completed" && this.saving) this.send({ type: "saved", ...this.saving });
@@ -689,7 +689,7 @@
         this.connect(null);
       });
       this.user?.userChanged.connect(this.onUser);
-      // What is sent later, while the page goes away, does not arrive.
+      // Messages that a page sends later, while it closes, do not arrive.
       window.addEventListener("beforeunload", this.onLeave);
       context.disposed.connect(() => {
         this.user?.userChanged.disconnect(this.onUser);
@@ -709,7 +709,7 @@
       return Boolean(this.context.model.collaborative);
     }
 
-    /** What tells the kernel who sends, where several people have the document. */
+    /** The session and user name, for the kernel, if the document is shared. */
     get sender() {
       const name = this.user?.identity?.display_name;
       return this.shared ? { session: this.kernel.clientId, ...(name && { user: name }) } : {};
@@ -720,20 +720,20 @@
       return model.readOnly || contentsModel?.writable === false;
     }
 
-    /** What is there now is in the file once it is saved; what comes meanwhile may not be. */
+    /** Note the entries at the start of a save. Later ones may not be in the file. */
     onSaveStarted() {
       if (this.carriers.length && !this.readOnly) this.write(this.read());
       const doc = this.comm ? this.read() : undefined;
       this.saving = doc && { stream: idOf(doc), n: eventsOf(doc).length };
     }
 
-    /** Look at the notebook's metadata anew. */
+    /** Discard the copy of the notebook's metadata. */
     forget() {
       this.fresh = false;
       this.carriers = carriersIn(this.context.model.getMetadata("widgets"));
     }
 
-    /** The `jp` object, with what carriers add. Ours alone: the model hands out copies. */
+    /** The `jp` object merged with carriers. The model returns copies, so it may be kept. */
     read() {
       if (!this.fresh) {
         const { metadata } = this.context.model;
@@ -749,13 +749,13 @@
       return this.doc;
     }
 
-    /** Keep `doc`; `appended`: it is what was there, with entries behind it. */
+    /** Write `doc`. With `appended`, it only has additional entries at the end. */
     write(doc, { appended = false } = {}) {
       const { sharedModel } = this.context.model;
       this.writing = true;
       this.fresh = false; // until all of it is there
       try {
-        // The other pages of a shared document, and who saves it, see all of it or nothing.
+        // Other pages of a shared document, and the server, must see all changes at once.
         sharedModel.transact(() => this.writeParts(doc, appended && !this.carriers.length), false);
       } finally {
         this.writing = false;
@@ -790,7 +790,7 @@
       }
     }
 
-    /** A page that wrote at the same time may have won, with less than this one wrote. */
+    /** Check that a concurrent write of another page did not remove entries of this page. */
     checkWritten() {
       if (!this.written) return;
       const { stream, n } = this.written;
@@ -812,7 +812,7 @@
       this.carriers = [];
     }
 
-    /** Why nothing may be written now; undefined if it may. */
+    /** The reason not to write now, or undefined. */
     refusal(doc) {
       if (this.readOnly) return "read-only";
       const kind = kindOf(doc);
@@ -828,8 +828,8 @@
       this.kernel = kernel;
       this.begin();
       if (!kernel) return;
-      // JupyterLab closes a comm whose target nobody registered. The messages themselves are
-      // read from iopub: a connection that shares its kernel is not handed any comm.
+      // JupyterLab closes comms of unregistered targets. Messages are read from iopub, because a
+      // connection that shares its kernel does not receive comms.
       kernel.registerCommTarget(TARGET, () => {});
       kernel.iopubMessage.connect(this.onIOPub);
       kernel.statusChanged.connect(this.onStatus);
@@ -837,7 +837,7 @@
       void this.adopt(kernel, this.commsOfBusy(kernel));
     }
 
-    /** Forget what there was with another process. */
+    /** Reset the state that belongs to the previous kernel process. */
     begin() {
       this.comm = this.pieces = this.queued = null;
       this.awaited.clear();
@@ -852,14 +852,14 @@
       return kernel.requestCommInfo({ target_name: TARGET });
     }
 
-    /** A kernel that runs a cell answers on the control channel alone: ipykernel does so. */
+    /** While a cell runs, ipykernel answers on the control channel only. */
     async commsOfBusy(kernel) {
       if ((await kernel.spec)?.language !== "python") return null;
       const message = this.message("comm_info_request", { target_name: TARGET });
       return kernel.sendControlMessage(message, true, true).done;
     }
 
-    /** Find the comm of a kernel that ran before this page was there. */
+    /** Find the comm of a kernel that ran before this page opened. */
     async adopt(kernel, answer) {
       try {
         const ids = Object.keys(own((await answer)?.content, "comms") ?? {});
@@ -869,7 +869,7 @@
           this.hello();
         }
       } catch {
-        // The kernel died or does not know comms. A busy one is adopted by what it sends.
+        // The kernel died or has no comms. A busy kernel is adopted by its next message.
       }
     }
 
@@ -878,7 +878,7 @@
       const asked = parent?.session === kernel.clientId; // by this page
       switch (header.msg_type) {
         case "comm_open":
-          // Other documents may share the kernel: this answer is due from the one whose cell runs.
+          // Documents may share the kernel: only the one that ran the cell answers.
           if (content.target_name === TARGET && asked) {
             this.comm = content.comm_id;
             this.hello();
@@ -921,7 +921,7 @@
       const id = transient?.display_id;
       if (typeof id !== "string" || !isObject(data) || this.context.model.readOnly) return;
       const isOfTurn = own(own(metadata, "jp_nb"), "display_id") === id;
-      // What this page asked for, JupyterLab has shown by now.
+      // JupyterLab has already shown outputs of this page's own requests.
       if (asked && isOfTurn) this.follow(id, parent.msg_id);
       const { showing } = this;
       if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
@@ -934,9 +934,9 @@
     }
 
     /**
-     * Another page of the document runs a cell: what it shows, a form say, is for this one too.
+     * Trust the outputs of a cell that another page runs, such as a form.
      *
-     * Done while there are no outputs: later, each of them would be written anew for all pages.
+     * This is done while the cell has no outputs: later, all pages would redraw each of them.
      */
     trustOutputsOf(code) {
       for (const cell of this.context.model.cells) {
@@ -953,9 +953,9 @@
     }
 
     /**
-     * The kernel shows something in a cell that another page runs: it is trusted here, too.
+     * Trust an output in a cell that another page runs.
      *
-     * The document comes another way than what the kernel says, and may be later.
+     * The shared document may arrive later than the kernel's message.
      */
     trustWhatShows(id, request) {
       this.awaited.set(id, request);
@@ -974,7 +974,7 @@
       }
     }
 
-    /** A turn shows something in a cell of this page. */
+    /** Keep the outputs of a turn in a cell of this page. */
     follow(id, request) {
       if (this.showing?.request === request) return;
       const { model } = this.context;
@@ -986,7 +986,7 @@
       }
     }
 
-    /** A turn's output that was begun before the page was loaded again. */
+    /** Update an output that is older than this page. */
     replace(id, content) {
       for (const { type, outputs } of this.context.model.cells) {
         const place = type === "code" ? placeOf(outputs, id) : -1;
@@ -1002,7 +1002,7 @@
       showing.end();
     }
 
-    /** A cell begins to run: one that waited for its own end loses the outputs of before. */
+    /** Clear a cell that was queued while it ran, when it runs again. */
     onRun(code, request) {
       this.ran = request;
       const cell = cellOf(this.context.model, this.queued);
@@ -1011,24 +1011,24 @@
       cell.outputs.clear();
     }
 
-    /** A cell runs since before this page was there: what the kernel shows in it. */
+    /** Show the outputs of a cell that started before this page opened. */
     onShow({ to, request, cell: id, code, outputs, puts }) {
       const { model } = this.context;
       const wellFormed =
         [request, id, code].every((x) => typeof x === "string" && x) &&
         list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
       if (to !== this.page || !wellFormed || model.readOnly) return;
-      // JupyterLab shows what this page asked for. Two that do would show each output twice.
+      // JupyterLab shows outputs of this page's own requests; they must not appear twice.
       if (request === this.ran) return;
       if (this.shared && puts !== true) {
-        // Another page puts them there.
+        // Another page writes them.
         for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
         return;
       }
       const cell = cellOf(model, id) ?? insertCell(model, id, code);
       this.endShowing();
-      // What is there is of an earlier run, unless the notebook was saved since. Cleared before
-      // anything watches: else the cell would count as queued once more, and keep its star.
+      // Other outputs are from an earlier run. They are cleared before `Showing` observes the
+      // cell: otherwise the cell would count as queued again, and keep its `[*]`.
       if (list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
         cell.outputs.clear();
       }
@@ -1044,10 +1044,10 @@
     }
 
     onMessage(comm, data) {
-      // Every message names the notebook that it is for; two may share a kernel.
+      // Each message names its notebook, because two notebooks may share a kernel.
       if (!isObject(data) || data.path !== this.path) return;
       if (!this.comm) {
-        // The kernel knew this path before the page was loaded.
+        // The kernel knew this path before the page loaded.
         this.comm = comm;
         this.hello();
         return;
@@ -1060,7 +1060,7 @@
         this.nack(data, "protocol");
         return;
       }
-      // Of the pages of a shared document the kernel names one that writes.
+      // The kernel names the page of a shared document that writes.
       if (this.shared && isForAnother(data, this.page)) {
         this.written = null;
         return undefined;
@@ -1081,12 +1081,12 @@
         case "cells":
           return data.to === this.page ? this.onCells(data) : undefined;
         case "save":
-          // Two pages that write one file at once may leave a mixture of both.
+          // Two pages that write one file at once can corrupt it.
           return data.to && data.to !== this.page ? undefined : void this.onSave(data);
       }
     }
 
-    /** Another comm speaks for this notebook: follow it if the one that was followed is gone. */
+    /** Follow another comm for this notebook if the current one is closed. */
     async checkComm() {
       const { kernel, comm } = this;
       if (this.checking) return;
@@ -1140,7 +1140,7 @@
     onSwitch(data, next) {
       const doc = this.read();
       const why = this.refusal(doc);
-      // Damage is overwritten only by a document that keeps it, unchanged, among its others.
+      // Only a document that keeps the damaged record among its `others` may replace it.
       const keeps = why === "damaged" && othersOf(next).some((other) => same(other, doc));
       if ((why && !keeps) || kindOf(next) !== "readable") {
         this.nack(data, why);
@@ -1187,7 +1187,7 @@
         this.send({ type: "save_failed", seq, why: "this notebook is read-only" });
         return;
       }
-      // `save` itself waits until the person has closed the error dialog.
+      // `save` itself waits until the user has closed the error dialog.
       let failed = false;
       const answer = (data) => {
         context.saveState.disconnect(watch);
@@ -1206,7 +1206,7 @@
       }
     }
 
-    // --- what goes to the kernel ---
+    // --- messages to the kernel ---
 
     hello() {
       if (!this.comm) return;
@@ -1233,7 +1233,7 @@
       );
     }
 
-    /** This page is closed, or loaded again: another one of a shared document takes over. */
+    /** Tell the kernel that this page closes or reloads, so that another page takes over. */
     bye() {
       if (this.shared) this.send({ type: "bye" });
     }
@@ -1258,7 +1258,7 @@
         const message = this.message("comm_msg", content);
         kernel.sendControlMessage(message, false, true).done.catch(() => {});
       } catch {
-        // The kernel is dead: what it has not stored is gone with it.
+        // The kernel is dead.
       }
     }
 
@@ -1281,7 +1281,7 @@
     }
   }
 
-  /** Cut text, but never through a character outside the basic plane. */
+  /** Split text, but no surrogate pairs. */
   function split(text) {
     const pieces = [];
     for (let start = 0; start < text.length; ) {
