@@ -125,9 +125,6 @@ def find_image_problem(image: Image) -> str | None:
     return None
 
 
-# --- sizes -----------------------------------------------------------------------------------
-
-
 def read_image_size(content: bytes) -> tuple[int, int] | None:
     """Return width and height from the header of an image, or None.
 

@@ -40,9 +40,6 @@ MAX_INDENTED_LEVELS: Final = 16
 """Of indented JSON: because of the indentation, a value of 1 MB could fill gigabytes."""
 
 
-# --- reading ---------------------------------------------------------------------------------
-
-
 def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
     """Return the value of the JSON `text`.
 
@@ -97,9 +94,6 @@ def _is_finite(value: object) -> bool:
 def as_object(value: JsonValue) -> JsonObject:
     """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
-
-
-# --- writing ---------------------------------------------------------------------------------
 
 
 # `json.dumps` with options would create an encoder for each call.
@@ -169,8 +163,6 @@ def _double(value: float) -> float | None:
         return None
     return number + 0.0 if math.isfinite(number) else None  # -0.0 + 0.0 is 0.0
 
-
-# --- storing and sending ---------------------------------------------------------------------
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 

@@ -221,9 +221,6 @@ def escape_markdown(text: str) -> str:
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
-# --- characters ------------------------------------------------------------------------------
-
-
 def _escape(text: str, escape: _EscapeChar, also: str = "") -> str:
     if text.isascii() and text.isprintable():  # none of `also` is ASCII
         return text
@@ -300,9 +297,6 @@ def _spell_line(line: str) -> str:
 
 def _spell_in_line(char: str) -> str:
     return "⇥\t" if char == "\t" else _spell(char)
-
-
-# --- objects ---------------------------------------------------------------------------------
 
 
 def _format_entries(values: Mapping[str, JsonValue], indent: str, depth: int) -> Iterator[str]:

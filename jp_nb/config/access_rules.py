@@ -153,9 +153,6 @@ def _set_value(tree: dict[str, Any], keys: Sequence[str], value: JsonValue) -> N
     tree[last] = [*tree.get(last, []), value] if isinstance(keys[-1], Element) else value
 
 
-# --- checks of rules -------------------------------------------------------------------------
-
-
 def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
     """Yield each tool in `partial` that has rules, with its rules. `partial` is in stored form."""
     tools = get_path(partial, "conversation.tools")

@@ -51,9 +51,6 @@ def get_aliases(partial: Mapping[str, Any]) -> Aliases:
     return found if isinstance(found, dict) else {}
 
 
-# --- one reference ---------------------------------------------------------------------------
-
-
 def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MODEL_PATH) -> ModelId:
     """Return the model of `reference`, an alias or `provider/name`.
 
@@ -129,9 +126,6 @@ def parse_model_reference(text: str) -> ModelId | str:
     except ValueError as exc:
         raise ConfigError(str(exc), path=MODEL_PATH) from exc
     return model if isinstance(model, str) else ModelId(**model)
-
-
-# --- all references of a configuration -------------------------------------------------------
 
 
 def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:

@@ -170,9 +170,6 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
     raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
 
 
-# --- items of lists --------------------------------------------------------------------------
-
-
 def _find_list(keys: Sequence[str]) -> int | None:
     # Position of the key of the first item of a list.
     for place in range(1, len(keys)):
@@ -249,9 +246,6 @@ def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str)
         case (None, _) if node.kind in ("list", "text", "map", "json"):
             return value
     raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
-
-
-# --- values ----------------------------------------------------------------------------------
 
 
 def _json(text: str, path: str) -> JsonValue:

@@ -208,9 +208,6 @@ def has_authority(keys: Sequence[str]) -> bool:
     return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
-# --- an untrusted record or folder -------------------------------------------------------------
-
-
 def strip_untrusted_record(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
     """Return `partial` without values that an untrusted record may not set, and these by path."""
     return _split_allowed(partial, "record")
@@ -255,9 +252,6 @@ def _split_allowed(
         return allowed
 
     return allowed_part(ROOT, partial, ()), refused
-
-
-# --- changes proposed by tools -----------------------------------------------------------------
 
 
 def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:

@@ -47,9 +47,6 @@ class Layer:
     file: str | None = None
 
 
-# --- files -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Include:
     """One entry of a file's `extends`: a path or a pattern, relative to that file."""
@@ -104,9 +101,6 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
             kept = []
         kept += group
     return kept
-
-
-# --- environment -----------------------------------------------------------------------------
 
 
 def read_environment(environ: Mapping[str, str]) -> Layer:
@@ -175,9 +169,6 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
         exc.layer = ENVIRONMENT
         raise
     return apply(partial, change)
-
-
-# --- merging ---------------------------------------------------------------------------------
 
 
 def merge_layers(layers: Iterable[Layer]) -> Partial:

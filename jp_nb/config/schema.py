@@ -258,9 +258,6 @@ class SchemaNode:
         return [name for name, field in fields.items() if field.is_required()]
 
 
-# --- annotations -----------------------------------------------------------------------------
-
-
 def _find_kind(forms: Sequence[Any]) -> Kind:
     if any(map(_is_model, forms)):
         return "table"
@@ -289,8 +286,6 @@ def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
     forms = [form for types, _ in members for form in types]
     return forms, [*(item for _, metadata in members for item in metadata), *own]
 
-
-# --- lookup ----------------------------------------------------------------------------------
 
 JSON: Final = SchemaNode(JsonValue)
 ROOT: Final = SchemaNode(AppConfig)

@@ -19,7 +19,6 @@ PROVIDER_KEY = "[key]"
 MIN_SECRET_CHARS = 4
 """Shorter values are not hidden: they occur in many texts."""
 
-# --- names -------------------------------------------------------------------------------------
 
 SECRET_WORDS = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "pw", "pin", "otp"),
@@ -169,8 +168,6 @@ def may_hold_secret(path: str) -> bool:
     keys = _SEPARATORS.split(path)
     return any(key in MISPLACED_SECRET_KEYS or is_secret_name(key) for key in keys)
 
-
-# --- texts -------------------------------------------------------------------------------------
 
 _CREDENTIALS = re.compile(  # without shell operators: the user must see the command that runs
     r"(?P<kept>\bBearer\s+)[\w.~+/=-]+"  # a header

@@ -127,8 +127,6 @@ class _Reading:
             return read
         return node.adapter.dump_python(read, mode="json", exclude_unset=True, exclude_none=True)
 
-    # --- what is wrong -----------------------------------------------------------------------
-
     def report(self, exc: ValidationError, node: SchemaNode, above: Keys) -> None:
         """Add the problems that `exc` reports for a value of `node` at the keys `above`."""
         for error in exc.errors(include_url=False):
@@ -152,8 +150,6 @@ class _Reading:
         path = format_path(keys)
         self.problems.setdefault(path, (keys, ConfigProblem(path, kind, message)))
 
-
-# --- values with a strategy ------------------------------------------------------------------
 
 _SEPARATORS = ("none", "space", "line", "paragraph")
 _BOOLEANS = (True, False)
@@ -204,8 +200,6 @@ def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | No
 def _annotations(wrapper: dict[str, Any]) -> dict[str, Any]:
     return {key: one for key, one in wrapper.items() if key != "value"}
 
-
-# --- errors of pydantic ----------------------------------------------------------------------
 
 _KEY_ITSELF = "[key]"
 
@@ -292,9 +286,6 @@ def validate_layer(
     return result
 
 
-# --- the whole configuration -----------------------------------------------------------------
-
-
 def validate(
     partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
@@ -367,9 +358,6 @@ def _create_error(
     return ConfigError(
         first.message, path=first.path, kind=first.kind, layer=layer, file=file, others=others
     )
-
-
-# --- stored and shared settings ----------------------------------------------------------------
 
 
 def remove_ignored(partial: Mapping[str, JsonValue]) -> Partial:

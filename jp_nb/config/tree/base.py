@@ -66,16 +66,12 @@ def table() -> Any:
     return Field({}, validate_default=True)
 
 
-# --- scalars ---------------------------------------------------------------------------------
-
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(gt=0)]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
-
-# --- fields of several forms -----------------------------------------------------------------
 
 TABLE: Final = Tag("~table")
 PLAIN: Final = Tag("~plain")
@@ -105,8 +101,6 @@ def closed_set(literal: Any) -> BeforeValidator:
 
     return before(read)
 
-
-# --- values in error messages ----------------------------------------------------------------
 
 _MAX_CHARS = 80
 _SECRET_PREFIX_CHARS = 4

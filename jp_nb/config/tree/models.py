@@ -227,9 +227,6 @@ MAX_PROVIDER_CHARS = 40
 """Maximum characters of an unknown provider that is compared with the known ones."""
 
 
-# --- the model -------------------------------------------------------------------------------
-
-
 def _check_provider(provider: str) -> str:
     if provider in PROVIDER_NAMES:
         return provider
@@ -289,8 +286,6 @@ ModelIdOrAlias = Annotated[
     Annotated[ModelId, TABLE] | Annotated[str, PLAIN], TABLE_OR_PLAIN, before(read_model_id)
 ]
 
-
-# --- parameters --------------------------------------------------------------------------
 
 Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
 EFFORTS = ("none", "xlow", "low", "medium", "auto", "high", "xhigh", "max")
@@ -396,9 +391,6 @@ class ModelChoice(ConfigTable):
 
     id: ModelIdOrAlias | None = None
     parameters: ParametersConfig = table()
-
-
-# --- one request -----------------------------------------------------------------------------
 
 
 def _check_idle_timeout(value: int) -> int:
