@@ -1,7 +1,7 @@
-// A list of options: radio buttons or boxes to tick, each with a description, and a row for an own
-// text. Labels and descriptions are hostile text: they reach the page as text nodes alone.
+// A list of radio buttons or checkboxes, each with a description, and a row for the user's own text.
+// Labels and descriptions are untrusted, so they reach the page only as text nodes.
 
-const FILTER_FROM = 10; // options: fewer are seen at a glance
+const FILTER_FROM = 10; // options; a shorter list needs no filter
 const MAX_OWN_ROWS = 8;
 const RECOMMENDED = "(recommended)";
 
@@ -11,12 +11,12 @@ function element(name, properties = {}, ...children) {
   return created;
 }
 
-// A text that is laid out by itself, whatever direction it has.
+// A text isolated from the direction of its surroundings.
 function isolated(text) {
   return element("bdi", { dir: "auto" }, text);
 }
 
-// What two texts have in common if one is looked for and the other found.
+// Normalize a text for the filter.
 function searchable(text) {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
@@ -31,7 +31,7 @@ function labelOf(option, isRecommended) {
   return label;
 }
 
-// One row: what is clicked, its texts, and what a filter finds it by.
+// One row: the control, its texts, and the text that the filter searches.
 function rowOf(option, { type, name, id, isRecommended }) {
   const input = element("input", { type, name });
   const label = labelOf(option, isRecommended);
@@ -128,7 +128,8 @@ function render({ model, el }) {
     change({ custom: chosen ? own.box.value : null });
   }
 
-  // An own text takes the place of a pick, or stands beside several; without it, it is as before.
+  // An own text replaces a single choice, or is added to a multiple choice. Without it, the earlier
+  // choice is restored.
   function write() {
     const text = own.box.value;
     change({ draft: text, custom: text === "" ? null : text });
@@ -155,7 +156,7 @@ function render({ model, el }) {
     inSight()[0]?.focus(); // the button is gone
   }
 
-  // Hides what the filter does not find; what is picked stays in view.
+  // Hide options that do not match the filter. Selected options stay visible.
   function sift() {
     const words = searchable(model.get("search")).split(/\s+/).filter(Boolean);
     const picks = model.get("picks");
@@ -170,11 +171,11 @@ function render({ model, el }) {
   }
 
   function say(place, text) {
-    if (place.textContent !== text) place.textContent = text; // else it would be read aloud again
+    if (place.textContent !== text) place.textContent = text; // a screen reader would read it again
   }
 
-  // Shows the whole description where the focus is, or the pick. Not while a button is held: what
-  // is about to be clicked must not move.
+  // Show the full description of the focused or selected option. Not while a mouse button is down,
+  // because the click target must not move.
   let held = false;
   function unfold() {
     if (held) return;
@@ -195,7 +196,7 @@ function render({ model, el }) {
   rows.forEach(({ input }, index) => input.addEventListener("change", () => pick(index)));
   own?.input.addEventListener("change", () => {
     chooseOwn(own.input.checked);
-    if (held && isOwn()) own.box.focus(); // a click; a key may be on its way elsewhere
+    if (held && isOwn()) own.box.focus(); // a click; a key may move the focus further
   });
   own?.box.addEventListener("input", write);
   own?.box.addEventListener("click", () => {
@@ -211,7 +212,7 @@ function render({ model, el }) {
   el.addEventListener("focusout", () => setTimeout(unfold));
   for (const event of ["pointerup", "pointercancel"]) document.addEventListener(event, release, true);
 
-  // The form offers each key first to what has the focus.
+  // The form passes each key first to the focused control.
   el.addEventListener("jp-nb-key", (event) => {
     const { target, detail: key } = event;
     let taken = false;
@@ -228,8 +229,7 @@ function render({ model, el }) {
     return true;
   }
 
-  // Arrow keys move among boxes to tick as they do among radio buttons, which pages know by
-  // themselves.
+  // Arrow keys move between checkboxes, as browsers do for radio buttons.
   function inList(target, key) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[key];
     if (!multi || !step || target === own?.box) return false;
@@ -260,7 +260,7 @@ function render({ model, el }) {
 
   const STATE = "change:picks change:custom change:draft change:search";
   model.on(STATE, draw);
-  if (model.get("writing")) change({ writing: false }); // this box was not written in yet
+  if (model.get("writing")) change({ writing: false }); // left over from an earlier view
   draw();
 
   return () => {

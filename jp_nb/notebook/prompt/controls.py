@@ -106,18 +106,6 @@ Read = Callable[[Message], Answered | NoAnswer]
 Listen = Callable[[Callable[[], None]], None]
 
 
-def _read_nothing(_: Message) -> NoAnswer:
-    return NoAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
-
-
-def _is_never_in_use() -> bool:
-    return False
-
-
-def _observe_nothing(_: Callable[[], None]) -> None:
-    """Call nothing back: what has no widget never changes here."""
-
-
 @dataclass(frozen=True, slots=True)
 class FormControl:
     """The control of one question.
@@ -136,9 +124,9 @@ class FormControl:
     widget: widgets.Widget | None = None
     buttons: Mapping[str, Answered] | None = None
     secret: bool = False
-    read: Read = _read_nothing
-    in_use: Callable[[], bool] = _is_never_in_use
-    observe: Listen = _observe_nothing
+    read: Read = lambda _: NoAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
+    in_use: Callable[[], bool] = lambda: False
+    observe: Listen = lambda _: None
 
 
 def observe_traits(widget: widgets.Widget, *names: str) -> Listen:

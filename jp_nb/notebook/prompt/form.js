@@ -1,9 +1,9 @@
-// The part of a form that runs in the page: says that a page shows it, turns keys and clicks into
-// messages that carry what the controls show, and keeps the focus where it belongs.
+// The part of a form that runs in the page. It reports that the form is visible, sends keys and
+// clicks together with the state of the controls, and manages the focus.
 
-const SETTLE_MS = 300; // keys that were meant for what had the focus before
-const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
-const GAP_PX = 8; // between what is shown and the edge of the view
+const SETTLE_MS = 300; // ignore keys that were meant for the previous focus
+const KEEP_IN_VIEW_MS = 2000; // the outputs above the form are drawn later
+const GAP_PX = 8; // between the form and the edge of the view
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
@@ -12,13 +12,13 @@ const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=searc
 const FIELD = `${TEXT_BOX}, select`;
 const STATE = ["index", "value", "picks", "custom"];
 const KEYBOARDS = { integer: "numeric", number: "decimal" }; // of a phone, by kind of question
-const SENT_MS = 700; // a kernel that is free has answered by then
+const SENT_MS = 700; // an idle kernel has answered by then
 const SENT = "Sent. The kernel is busy and will read it when it is free.";
 const WAITS = "A notebook is waiting for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 let ids = 0;
-// The step in which the user chose or typed something: a page may draw a form anew.
+// The step that the user touched, kept here because a page may redraw a form.
 const touchedSteps = (globalThis[Symbol.for("jp_nb.touched")] ??= new WeakMap());
 
 function markTitle() {
@@ -32,18 +32,18 @@ function unmarkedTitle() {
   return document.title.startsWith(MARK) ? document.title.slice(MARK.length) : document.title;
 }
 
-// What a control shows, by the names that its answer is read by.
+// The state of a control, by the names of its traits.
 function shownBy(control, box) {
   const secret = box?.querySelector(".jp-nb-secret");
   if (secret) return { value: secret.value };
   const known = STATE.map((name) => [name, control?.get(name)]);
   const shown = Object.fromEntries(known.filter(([, value]) => value !== undefined));
-  // Half a date is none for its widget, and yet somebody began to enter one.
+  // An incomplete date has no value in its widget, but the user started to enter one.
   if (box?.querySelector("input[type=date]")?.validity.badInput) shown.value = "unfinished";
   return shown;
 }
 
-// Whether somebody seems to be typing elsewhere. An empty cell below is where Shift+Enter leads.
+// Whether the user seems to type in another place. Shift+Enter moves to an empty cell below.
 function focusIsTaken(root) {
   const active = document.activeElement;
   if (!active || active === document.body || root.contains(active)) return false;
@@ -61,10 +61,10 @@ function scrollerOf(element) {
   return null;
 }
 
-// Shows the form, its cell from the top if all of that fits, or else as much above it as fits: the
-// request, the model's words and the call are what the user decides about.
+// Scroll to the form, with as much of its cell above it as fits: the user decides about the request,
+// the model's text and the call.
 function showWithCell(root) {
-  root.scrollIntoView({ block: "nearest" }); // in an output that scrolls by itself, too
+  root.scrollIntoView({ block: "nearest" }); // also in a scrolling output
   const cell = root.closest(".jp-Cell");
   const scroller = cell && scrollerOf(cell);
   if (!scroller) return;
@@ -81,7 +81,7 @@ function showWithCell(root) {
   }
 }
 
-// Keeps the form in view while the page still draws it, until the user scrolls.
+// Keep the form in view while the page draws, until the user scrolls.
 function keepInView(root, focused) {
   const until = performance.now() + KEEP_IN_VIEW_MS;
   const look = () => {
@@ -93,7 +93,7 @@ function keepInView(root, focused) {
     if (focused !== root) focused.scrollIntoView({ block: "nearest" });
   };
   const watcher = new ResizeObserver(look);
-  watcher.observe(root.parentElement); // this calls it a first time, too
+  watcher.observe(root.parentElement); // also calls it once at the start
   const cell = root.closest(".jp-Cell");
   if (cell) watcher.observe(cell);
   const ownScroll = { once: true, passive: true };
@@ -101,7 +101,7 @@ function keepInView(root, focused) {
   return watcher;
 }
 
-// Calls back if nobody can see `root`: the page is hidden, or the form is scrolled out of sight.
+// Call back if `root` is not visible: the page is hidden, or the form is out of view.
 function ifUnseen(root, call) {
   if (document.hidden || !root?.isConnected) {
     call();
@@ -114,7 +114,7 @@ function ifUnseen(root, call) {
   watcher.observe(root);
 }
 
-// What a button does, by its class `jp-nb-do-…`.
+// The action of a button, from its class `jp-nb-do-…`.
 function actionOf(button) {
   const name = [...(button?.classList ?? [])].find((each) => each.startsWith("jp-nb-do-"));
   return name?.slice("jp-nb-do-".length);
@@ -125,8 +125,8 @@ function idOf(element) {
   return element.id;
 }
 
-// Names a control after its field, or after the question; says what is known about it, and what is
-// wrong with it. A list of options of our own has its name already.
+// Set the accessible name, description and error of a control from its field or the question. Our
+// own list of options already has its name.
 function describe(box, root) {
   const field = box.closest(".jp-nb-field") ?? root;
   const name =
@@ -136,7 +136,7 @@ function describe(box, root) {
   if (group?.matches(".widget-radio-box")) {
     group.setAttribute("role", "radiogroup");
     group.setAttribute("aria-labelledby", idOf(name));
-    const shared = `${idOf(group)}-option`; // the stock ones are a group of their own each
+    const shared = `${idOf(group)}-option`; // each stock radio button is its own group
     for (const radio of group.querySelectorAll("input")) radio.name = shared;
   }
   for (const [kind, mode] of Object.entries(KEYBOARDS)) {
@@ -159,30 +159,30 @@ async function render({ model, el }) {
   el.classList.add("jp-nb-beacon");
 
   let root = null;
-  let up = null; // what this page shows: the step, and the models of its controls
+  let up = null; // the current step and the models of its controls
   let settled = 0;
   let timer = 0;
   let inView = null;
   let problems = null;
   let notice = null;
-  let sent = null; // says that a click waits for the kernel
+  let sent = null; // notice that a click waits for the kernel
   let sentTimer = 0;
   let writing = false;
   let focusing = false;
   let started = performance.now();
   const identity = model.get("layout") ?? model; // anywidget gives each view a `model` of its own
-  const pressed = new Set(); // the keys that went down here, once the form was there to be read
+  const pressed = new Set(); // keys that went down while the form was visible
 
-  // --- what is sent ------------------------------------------------------------------------------
+  // --- messages ----------------------------------------------------------------------------------
 
-  // With what each control shows here: a click can overtake its change on the way to the kernel.
+  // Add the state of each control, because a click can arrive before the widget update.
   function send(type) {
     const boxes = root.querySelectorAll(".jp-nb-control");
     const fields = up.controls.map((control, place) => shownBy(control, boxes[place]));
     model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
   }
 
-  // A click that the kernel cannot read yet looks like one that was lost.
+  // Without a notice, a click during a busy kernel would look lost.
   function noteSent() {
     forgetSent();
     sentTimer = setTimeout(() => { sent.textContent = SENT; }, SENT_MS);
@@ -209,31 +209,31 @@ async function render({ model, el }) {
     model.send({ type: "rendered", step });
   }
 
-  // A deadline waits for who is writing.
+  // A deadline waits while the user writes.
   function noteWriting(now) {
     if (now === writing || !model.get("timed")) return;
     writing = now;
     model.send({ type: "writing", value: now });
   }
 
-  // --- what the person does ----------------------------------------------------------------------
+  // --- input of the user -------------------------------------------------------------------------
 
   function onClick(event) {
     if (event.target.closest(".jp-nb-control")) touch();
     const button = event.target.closest(".jp-nb-actions button, .jp-nb-summary button");
     if (!button) return;
     const action = actionOf(button);
-    // The second click of two was meant for what the first one has taken away.
+    // Ignore the second click of a double click, whose target is gone.
     const stray = event.detail > 1;
     if (!stray) noteSent();
     if (!stray && !action) return;
     event.preventDefault();
-    event.stopPropagation(); // one message is enough: the stock button's carries no answer
+    event.stopPropagation(); // the stock button's own message has no answer
     if (!stray) send(action);
   }
 
-  // Pages look for shortcuts from what has the focus up to where they are to stop: with the mark on
-  // the form alone, those for whatever has the focus would still be found.
+  // Front ends search shortcuts from the focused element up to the mark. On the form alone, the mark
+  // would not stop shortcuts of the focused element itself.
   function onFocus({ target }) {
     target.setAttribute("data-lm-suppress-shortcuts", "true");
     if (!focusing && target.matches(TEXT_BOX)) noteWriting(true);
@@ -248,10 +248,10 @@ async function render({ model, el }) {
     if (target.matches(TEXT_BOX)) noteWriting(true);
   }
 
-  // Whether a key that chooses is one that somebody pressed with the form before their eyes.
+  // Whether the user pressed this key while the form was visible.
   function isOnPurpose({ key, repeat, target }) {
     if (!CHOOSING.includes(key)) return true;
-    if (key === " " && target.matches(WRITING)) return true; // a letter like any other
+    if (key === " " && target.matches(WRITING)) return true; // a space in a text
     if (repeat ? !pressed.has(key) : performance.now() < settled) return false;
     pressed.add(key);
     return true;
@@ -275,8 +275,8 @@ async function render({ model, el }) {
       event.preventDefault();
       return;
     }
-    if (key === " " && target.closest(".jp-nb-control")) touch(); // of what is chosen already
-    // A control may take a key for itself, such as a filter that Escape empties.
+    if (key === " " && target.closest(".jp-nb-control")) touch(); // it selects the current option again
+    // A control may handle a key itself, such as a filter that Escape clears.
     const offer = { bubbles: true, cancelable: true, detail: key };
     if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {
       event.preventDefault();
@@ -296,7 +296,7 @@ async function render({ model, el }) {
     }
   }
 
-  // The form stays: the keyboard goes back to the cell, or to the page where there is none.
+  // The form stays open. The focus returns to the cell, or to the page without cells.
   function leave() {
     inView?.disconnect();
     const cell = root.closest(".jp-Cell");
@@ -306,7 +306,7 @@ async function render({ model, el }) {
 
   function onKeyUp(event) {
     event.stopPropagation();
-    // A space bar presses a button when it comes up, wherever it went down.
+    // Browsers press a button when the space bar comes up, wherever it went down.
     if (!pressed.delete(event.key) && event.key === " ") event.preventDefault();
   }
 
@@ -319,11 +319,11 @@ async function render({ model, el }) {
     click: onClick,
   });
 
-  // --- what is up --------------------------------------------------------------------------------
+  // --- current step ------------------------------------------------------------------------------
 
   function focusOn(element) {
     focusing = true;
-    element.focus({ preventScroll: true }); // what stands above is to be read, too
+    element.focus({ preventScroll: true }); // the user must see the text above it
     focusing = false;
     inView?.disconnect();
     inView = keepInView(root, element);
@@ -336,11 +336,11 @@ async function render({ model, el }) {
   function focusFirst() {
     if (focusIsTaken(root)) return;
     settled = performance.now() + SETTLE_MS;
-    // Buttons that act at once: beside them there is nothing that a key would choose.
+    // Only buttons that act at once, so no key can choose an answer.
     focusOn(firstIn(root.querySelector(".jp-nb-control")) ?? root);
   }
 
-  // The next page has the focus if this one had it, or if it went away with what had it.
+  // The next page gets the focus if this page had it.
   function focusNext() {
     const active = document.activeElement;
     if (!active || active === document.body || root.contains(active)) {
@@ -393,7 +393,7 @@ async function render({ model, el }) {
       model.get("controls").map((id) => (id ? model.widget_manager.get_model(id) : null)),
     );
     if (step !== model.get("step") || !isDrawn()) {
-      timer = setTimeout(look, 10); // it went on meanwhile
+      timer = setTimeout(look, 10); // it changed in the meantime
       return;
     }
     const first = up === null;
@@ -414,7 +414,7 @@ async function render({ model, el }) {
     sent.setAttribute("role", "status");
     root.append(sent);
     for (const [type, listener] of heard) {
-      root.addEventListener(type, listener, { capture: true }); // stock text fields keep theirs
+      root.addEventListener(type, listener, { capture: true }); // stock text fields stop events
     }
     focusFirst();
   }
@@ -439,17 +439,17 @@ async function render({ model, el }) {
     look();
   }
 
-  // --- telling somebody who looks elsewhere ------------------------------------------------------
+  // --- notifications -----------------------------------------------------------------------------
 
   function announce({ header, tag }) {
     if (globalThis.Notification?.permission !== "granted") return;
     ifUnseen(root, () => {
       const body = [header, unmarkedTitle()].filter(Boolean).join(" · ");
       try {
-        // One for all pages that show the form, by its tag.
+        // The tag gives one notification for all pages that show the form.
         notice = new Notification(WAITS, { body, tag });
       } catch {
-        return; // some browsers show notifications of service workers alone
+        return; // some browsers allow notifications only from service workers
       }
       notice.onclick = () => {
         window.focus();
@@ -474,11 +474,11 @@ async function render({ model, el }) {
   let observer = null;
   if (model.get("notify")) {
     waiting.add(el);
-    model.on("comm_live_update", () => setTimeout(markTitle)); // the kernel went away
+    model.on("comm_live_update", () => setTimeout(markTitle)); // the kernel is gone
     markTitle();
     const title = document.querySelector("title");
     if (title) {
-      observer = new MutationObserver(markTitle); // the page names itself after its active tab
+      observer = new MutationObserver(markTitle); // the page's title follows the active tab
       observer.observe(title, { childList: true });
     }
   }

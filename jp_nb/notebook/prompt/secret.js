@@ -1,6 +1,6 @@
-// A field for a secret: its text is in no widget's state. The form takes it along with a click.
+// A password field. Its text is in no widget's state; the form sends it with a click.
 
-// The typed text: a page may draw the field anew, and anywidget gives each view its own `model`.
+// The typed text, kept here because a page may redraw the field, and each view has its own `model`.
 const texts = (globalThis[Symbol.for("jp_nb.secrets")] ??= new WeakMap());
 
 function render({ model, el }) {

@@ -153,4 +153,4 @@ TYPED = {
     "a long value": ["Y"],
     "hostile text": ["N"],
 }
-"""What is typed on stdin, until it is an answer or the input ends, by file or part."""
+"""Lines typed on stdin, until one is an answer or the input ends, by file or part."""

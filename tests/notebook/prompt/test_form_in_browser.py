@@ -224,7 +224,7 @@ def test_several_options_are_picked_with_the_mouse_and_the_keyboard(opened: Open
     click(page, "Submit")
     form = page.form()
     form.get_by_text("Which?").wait_for()
-    keys(page, *"2 9", "Enter", "Space")  # in the filter Enter goes to what is found
+    keys(page, *"2 9", "Enter", "Space")  # in the filter, Enter moves to the first match
     form.get_by_text("1 of 30 shown (1 selected)").wait_for()
     keys(page, "Shift+Tab")
     assert form.get_by_role("searchbox").evaluate("box => box === document.activeElement")

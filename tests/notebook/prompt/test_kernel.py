@@ -481,7 +481,9 @@ def test_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     user.form("Why?")
     user.finish(cell)
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
-    cell = user.start(f"print(ask({TEXT}, timeout=2, channel='stdin'))")  # time to ask, too
+    cell = user.start(
+        f"print(ask({TEXT}, timeout=2, channel='stdin'))"
+    )  # this includes the time to ask
     user.input_request()
     user.finish(cell)
     assert "NotAnswered(end='timed_out', channel='stdin', by=None)" in user.printed(cell)
