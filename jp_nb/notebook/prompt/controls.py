@@ -87,7 +87,7 @@ for missing keys.
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoValidAnswer:
     """A control without a valid answer.
 
     Attributes:
@@ -102,7 +102,7 @@ class NoAnswer:
     confirmable: bool = False
 
 
-Read = Callable[[Message], Answered | NoAnswer]
+Read = Callable[[Message], Answered | NoValidAnswer]
 Listen = Callable[[Callable[[], None]], None]
 
 
@@ -124,7 +124,7 @@ class FormControl:
     widget: widgets.Widget | None = None
     buttons: Mapping[str, Answered] | None = None
     secret: bool = False
-    read: Read = lambda _: NoAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
+    read: Read = lambda _: NoValidAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
 
@@ -183,10 +183,10 @@ def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         index=initial[0] if initial else None,
     )
 
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)
         in_range = type(index) is int and 0 <= index < len(values)
-        return Answered(values[index], "form") if in_range else NoAnswer(NO_OPTION, blank=True)
+        return Answered(values[index], "form") if in_range else NoValidAnswer(NO_OPTION, blank=True)
 
     return FormControl(listed, read=read, observe=observe_traits(listed, "index"))
 
@@ -213,13 +213,13 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed.picks, listed.custom = [*initial.indices], initial.custom
     listed.draft = initial.custom or ""
 
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         reported = (
             message if "picks" in message else {"picks": listed.picks, "custom": listed.custom}
         )
         picks = _parse_picks(kind, reported)
         if picks is None:
-            return NoAnswer(NO_SUCH_OPTION)
+            return NoValidAnswer(NO_SUCH_OPTION)
         return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
 
     return FormControl(
@@ -254,21 +254,21 @@ def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
     return Picks(indices if kind.multi or custom is None else (), custom)
 
 
-def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoAnswer:
+def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoValidAnswer:
     # An empty selection and an empty own text are answers only after the user confirms them.
     if not kind.options and picks.custom is None:
         picks = Picks(custom="")  # the control is only a text box
     if picks == Picks() and not kind.multi:
-        return NoAnswer(NO_OPTION, blank=True)
+        return NoValidAnswer(NO_OPTION, blank=True)
     answer = kind.answer(picks)
     if kind.misfit(answer):  # the number of options is the only possible error
-        return NoAnswer(prompt_text.picks_wanted(kind), blank=picks == Picks())
+        return NoValidAnswer(prompt_text.picks_wanted(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
-            return NoAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
+            return NoValidAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
         return Answered(answer, "form", marks=EMPTY_MARK)
     if picks == Picks() and not confirmed:
-        return NoAnswer(SEND_NONE, blank=True, confirmable=True)
+        return NoValidAnswer(SEND_NONE, blank=True, confirmable=True)
     return Answered(answer, "form")
 
 
@@ -278,7 +278,7 @@ SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
 Confirmed = bool
 """True if the user confirmed that the answer is empty."""
-ReadText = Callable[[str, Confirmed], Answered | NoAnswer]
+ReadText = Callable[[str, Confirmed], Answered | NoValidAnswer]
 
 
 def text_control(prompt: QuestionPrompt) -> FormControl:
@@ -289,9 +289,9 @@ def text_control(prompt: QuestionPrompt) -> FormControl:
 def text_field(prompt: QuestionPrompt) -> FormControl:
     """Return the control of a field. An empty text must be confirmed."""
 
-    def read_empty(text: str, confirmed: Confirmed) -> Answered | NoAnswer:
+    def read_empty(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
         if not confirmed:
-            return NoAnswer(SEND_EMPTY, blank=True, confirmable=True)
+            return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
         return Answered(text, "form", marks=EMPTY_MARK)
 
     return _text_control(prompt, read_empty)
@@ -304,12 +304,12 @@ def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
         return _date_control(prompt, kind)
     draft = prompt_text.draft(prompt)
 
-    def read(text: str, confirmed: Confirmed) -> Answered | NoAnswer:
+    def read(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
         answer = draft.unspell_edited(text if kind.format is None else text.strip())
         if answer.strip():
             return _validate_answer(kind, answer)
         if kind.misfit(answer):
-            return NoAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, blank=True)
         return read_empty(answer, confirmed)
 
     one_line = kind.format is not None or not kind.lines
@@ -341,29 +341,29 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
 
-    def read(text: str, _: Confirmed) -> Answered | NoAnswer:
+    def read(text: str, _: Confirmed) -> Answered | NoValidAnswer:
         if not text.strip():
-            return NoAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, blank=True)
         try:
             return _validate_answer(kind, kind.from_text(text))
         except ValueError:
-            return NoAnswer(f"expected {prompt_text.describe_expected(kind)}")
+            return NoValidAnswer(f"expected {prompt_text.describe_expected(kind)}")
 
     box = _make_line_box(kind, "" if preset is None else str(preset))
     box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
     return _text_box_control(box, read)
 
 
-def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoAnswer:
+def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoValidAnswer:
     if kind.misfit(answer):
-        return NoAnswer(f"expected {prompt_text.describe_expected(kind)}")
+        return NoValidAnswer(f"expected {prompt_text.describe_expected(kind)}")
     return Answered(answer, "form")
 
 
 def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
     initial = box.value
 
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value")
         text = value if isinstance(value, str) else box.value
         return read_text(text, message.get("confirmed") is True)
@@ -383,10 +383,10 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
         max=date.max,  # a page would take years of five digits
     )
 
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value", picker.value and picker.value.isoformat())
         if value is None or value == "":
-            return NoAnswer(NOTHING_TYPED, blank=True)
+            return NoValidAnswer(NOTHING_TYPED, blank=True)
         return _validate_answer(kind, value[:10] if isinstance(value, str) else value)
 
     return FormControl(picker, read=read, observe=observe_traits(picker, "value"))
@@ -432,10 +432,10 @@ def _boolean_field(prompt: QuestionPrompt) -> FormControl:
 
 
 def _secret_control(_: QuestionPrompt) -> FormControl:
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value")
         typed = isinstance(value, str) and value
-        return Answered(value, "form") if typed else NoAnswer(NOTHING_TYPED, blank=True)
+        return Answered(value, "form") if typed else NoValidAnswer(NOTHING_TYPED, blank=True)
 
     return FormControl(secret=True, read=read)
 

@@ -32,7 +32,7 @@ from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormControl,
     Message,
-    NoAnswer,
+    NoValidAnswer,
     action_buttons,
     question_controls,
 )
@@ -417,7 +417,7 @@ class Form:
             case "unchosen":  # a key submits only a value that the user touched
                 found = self._control.read(message)
                 self._show_note(
-                    found.why if isinstance(found, NoAnswer) else prompt_text.NOTHING_CHANGED
+                    found.why if isinstance(found, NoValidAnswer) else prompt_text.NOTHING_CHANGED
                 )
             case other:
                 log.debug("Unexpected message from the page of a form: %r", other)
@@ -425,7 +425,7 @@ class Form:
     def _submit(self, message: Message) -> None:
         self._reported = message
         found = self._control.read({**message, "confirmed": self._confirmed})
-        if isinstance(found, NoAnswer):
+        if isinstance(found, NoValidAnswer):
             self._confirmed = found.confirmable
             self._show_note(found.why)
         else:

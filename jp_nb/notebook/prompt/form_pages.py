@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import Message, NoAnswer, field_control
+from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, field_control
 from jp_nb.notebook.prompt.form import (
     FormBridge,
     FormEvents,
@@ -94,7 +94,7 @@ class PageField:
         self._untouched = self.control.read({})
         self.control.observe(self._on_change)
 
-    def read(self, reported: Message) -> Answered | NoAnswer:
+    def read(self, reported: Message) -> Answered | NoValidAnswer:
         """Return the value that the page reported. A secret that was sent before is kept."""
         self._reported = reported
         found = self.control.read({**reported, "confirmed": self._confirmed})
@@ -209,7 +209,7 @@ class FormPage:
         wrong, confirmable = False, set[int]()
         for number, (each, one) in enumerate(zip(self.fields, reported, strict=True)):
             question, found = each.prompt.question, each.read(one)
-            if isinstance(found, NoAnswer):
+            if isinstance(found, NoValidAnswer):
                 wrong = wrong or not found.blank
                 empty = each.read_as_empty(one)
                 if empty is not None and question.required:

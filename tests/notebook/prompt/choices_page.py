@@ -14,7 +14,7 @@ from jp_nb.tools.question import Question
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-    from jp_nb.notebook.prompt.controls import FormControl, NoAnswer
+    from jp_nb.notebook.prompt.controls import FormControl, NoValidAnswer
 
 _FILES = files("jp_nb.notebook.prompt")
 HTML = '<div class="jp-nb-form"><div class="jp-nb-control"></div></div><button>Next</button>'
@@ -77,7 +77,7 @@ class ChoicesPage:
         for name, value in self.state.items():
             setattr(self.widget, name, value)
 
-    def read(self, **more: Any) -> Answered | NoAnswer:
+    def read(self, **more: Any) -> Answered | NoValidAnswer:
         """Return what a click on Submit would answer."""
         state = self.state
         return self.control.read({"picks": state["picks"], "custom": state["custom"], **more})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered
-from jp_nb.notebook.prompt.controls import NoAnswer
+from jp_nb.notebook.prompt.controls import NoValidAnswer
 from jp_nb.tools.answer_types import OTHER, Option, SelectAnswer
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
@@ -73,7 +73,7 @@ def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoic
     box.fill("mine")
     assert shown.read() == own("mine")
     box.fill("")
-    assert isinstance(shown.read(), NoAnswer)
+    assert isinstance(shown.read(), NoValidAnswer)
 
 
 @pytest.mark.req("RPI-63", "HB-5", "RPI-65", "RPI-58")
@@ -97,7 +97,7 @@ def test_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) ->
     assert shown.read() == own("pink and more")
     shown = choices(select(other=True))
     shown.own_text.click()
-    assert shown.read() == NoAnswer("Please choose an option first.", blank=True)
+    assert shown.read() == NoValidAnswer("Please choose an option first.", blank=True)
 
 
 @pytest.mark.req("RPI-18", "RPI-22", "RCP-9", "HB-8", "RPI-20", "RPI-19")
@@ -127,7 +127,7 @@ def test_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices) -> No
             clear.focus()
             press(shown, key)
         assert ticked(shown) == [False] * 4
-        assert isinstance(shown.read(), NoAnswer)
+        assert isinstance(shown.read(), NoValidAnswer)
         assert clear.count() == 0
         assert shown.option("red").evaluate("box => box === document.activeElement")
 
@@ -149,7 +149,7 @@ def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
     assert shown.counts == "Please pick at least 2."
     shown.option("blue").click()
     assert shown.counts == "Please pick at least 2. (1 selected)"
-    assert shown.read() == NoAnswer("Please pick at least 2.")
+    assert shown.read() == NoValidAnswer("Please pick at least 2.")
 
 
 @pytest.mark.req("RPI-64", "RPI-51", "HB-5", "RPI-58")
@@ -158,7 +158,7 @@ def test_custom_text_joins_the_ticks(choices: OpenChoices) -> None:
     shown.option("blue").check()
     shown.page.get_by_role("checkbox", name=OTHER).check()
     asked = shown.read()
-    assert isinstance(asked, NoAnswer)
+    assert isinstance(asked, NoValidAnswer)
     assert "empty" in asked.why
     shown.page.keyboard.type("pink")
     shown.option("red").check()
@@ -260,9 +260,9 @@ def test_after_any_clicks_the_answer_is_on_screen(choices: OpenChoices, multi: b
         if meant.custom is not None:
             answer = {"selected": selected, "custom": meant.custom}
         found = shown.read(confirmed=True)
-        nothing = isinstance(found, NoAnswer)
+        nothing = isinstance(found, NoValidAnswer)
         assert nothing is (not multi and not selected and meant.custom is None)
-        assert isinstance(found, NoAnswer) or found.value == answer
+        assert isinstance(found, NoValidAnswer) or found.value == answer
 
     holds()
 
@@ -336,7 +336,7 @@ def test_filter_ignores_case_and_accents_and_is_emptied_with_escape(choices: Ope
     assert visible.count() == 11
     press(shown, "Enter")
     assert shown.option("Résumé").evaluate("box => box === document.activeElement")
-    assert isinstance(shown.read(), NoAnswer)
+    assert isinstance(shown.read(), NoValidAnswer)
 
 
 def test_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:

@@ -18,7 +18,7 @@ from jp_nb.agent.prompts import EMPTY_MARK, Answered, Mark, QuestionPrompt
 from jp_nb.notebook.prompt.controls import (
     Choices,
     FormControl,
-    NoAnswer,
+    NoValidAnswer,
     field_control,
     question_controls,
 )
@@ -86,7 +86,7 @@ def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     assert list(alone.buttons or {}) == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
-    assert beside.read({}) == NoAnswer("Please choose an option first.", blank=True)
+    assert beside.read({}) == NoValidAnswer("Please choose an option first.", blank=True)
     assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
     assert field(question.with_default(False)).read({}) == Answered(False, "form")
 
@@ -167,7 +167,7 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     control = field(select(multi=True))
     nothing: dict[str, JsonValue] = {"picks": [], "custom": None}
     asked = control.read(nothing)
-    assert isinstance(asked, NoAnswer)
+    assert isinstance(asked, NoValidAnswer)
     assert (asked.blank, asked.confirmable) == (True, True)
     assert "none of these" in asked.why
     assert control.read(nothing | {"confirmed": True}) == Answered([], "form")
@@ -198,16 +198,16 @@ def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> 
         if least <= count <= (3 if most is None else most):
             assert found == Answered([*COLOURS[:count]], "form")
         else:
-            assert found == NoAnswer(said, blank=count == 0)
+            assert found == NoValidAnswer(said, blank=count == 0)
     own_too = bounded(2, 2, other=True)
     assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
-    assert own_too.read({"picks": [1], "custom": None}) == NoAnswer("Please pick 2.")
+    assert own_too.read({"picks": [1], "custom": None}) == NoValidAnswer("Please pick 2.")
 
 
 @pytest.mark.req("RCP-10")
 def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
     control = field(select(other=True))
-    unread = NoAnswer("Please choose an option first.", blank=True)
+    unread = NoValidAnswer("Please choose an option first.", blank=True)
     for confirmed in (False, True):
         assert control.read({"picks": [], "custom": None, "confirmed": confirmed}) == unread
 
@@ -219,7 +219,7 @@ def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
         control = field(select(other=True, multi=multi))
         shown: dict[str, JsonValue] = {"picks": [*picks], "custom": blank}
         asked = control.read(shown)
-        assert isinstance(asked, NoAnswer)
+        assert isinstance(asked, NoValidAnswer)
         assert "empty" in asked.why
         assert asked.confirmable
         assert asked.blank is not (multi and bool(picks))  # of several, something is picked
@@ -234,7 +234,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
     said = control.read({"picks": [], "custom": "mine"})
     assert said == own("mine")
     asked = control.read({"picks": [], "custom": None})
-    assert isinstance(asked, NoAnswer)
+    assert isinstance(asked, NoValidAnswer)
     assert (asked.blank, asked.confirmable) == (True, True)
 
 
@@ -256,7 +256,7 @@ FORGED = [
 @pytest.mark.req("RCP-13")
 @pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
 def test_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
-    assert isinstance(field(select()).read({"index": index}), NoAnswer)
+    assert isinstance(field(select()).read({"index": index}), NoValidAnswer)
 
 
 @pytest.mark.req("RCP-13")
@@ -265,15 +265,15 @@ def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
         with subtests.test(forged=forged):
             control = field(select(other=True))
             found = control.read({**forged, "confirmed": True})
-            assert isinstance(found, NoAnswer)
+            assert isinstance(found, NoValidAnswer)
             assert "not one of the options" in found.why
 
 
 @pytest.mark.req("RPI-55", "RCP-8")
 def test_nothing_is_picked_twice_and_no_own_text_is_taken_where_none_is_offered() -> None:
     several = field(select(multi=True))
-    assert isinstance(several.read({"picks": [1, 1], "custom": None}), NoAnswer)
-    assert isinstance(several.read({"picks": [1], "custom": "pink"}), NoAnswer)
+    assert isinstance(several.read({"picks": [1, 1], "custom": None}), NoValidAnswer)
+    assert isinstance(several.read({"picks": [1], "custom": "pink"}), NoValidAnswer)
     assert isinstance(several.widget, Choices)
     assert several.widget.other == ""
 
@@ -300,7 +300,7 @@ def test_any_message_gives_a_fitting_answer_or_none(
 ) -> None:
     question = select(multi=multi, other=other, recommended=0)
     found = field(question).read({**message, "confirmed": confirmed})
-    assert isinstance(found, NoAnswer) or question.misfit(found.value) is None
+    assert isinstance(found, NoValidAnswer) or question.misfit(found.value) is None
 
 
 @given(json_values, json_values)
@@ -318,7 +318,7 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
     ):
         for sent in ({"value": value}, {"index": value}):
             found = field(question).read({**sent, "confirmed": confirmed})
-            assert isinstance(found, NoAnswer) or question.misfit(found.value) is None
+            assert isinstance(found, NoValidAnswer) or question.misfit(found.value) is None
 
 
 # --- texts, numbers, dates -------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_empty_text_alone_is_an_answer_as_ever() -> None:
 def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     control = field(text())
     asked = control.read({"value": blank})
-    assert isinstance(asked, NoAnswer)
+    assert isinstance(asked, NoValidAnswer)
     assert (asked.blank, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
     assert confirmed == Answered(blank, "form", marks=EMPTY_MARK)
@@ -357,8 +357,8 @@ def test_text_is_sent_as_it_was_typed() -> None:
 )
 def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
     control = field(text(**kind))
-    assert control.read({"value": typed, "confirmed": True}) == NoAnswer(why)
-    assert control.read({"value": "", "confirmed": True}) == NoAnswer(
+    assert control.read({"value": typed, "confirmed": True}) == NoValidAnswer(why)
+    assert control.read({"value": "", "confirmed": True}) == NoValidAnswer(
         "Nothing was typed.", blank=True
     )
 
@@ -380,7 +380,7 @@ def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
 def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
     assert control.read({}) == Answered("2026-11-23", "form")
-    assert control.read({"value": None}) == NoAnswer("Nothing was typed.", blank=True)
+    assert control.read({"value": None}) == NoValidAnswer("Nothing was typed.", blank=True)
 
 
 NUMBER = Question.number("q", "How much?", minimum=0, maximum=2.5)
@@ -415,7 +415,7 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
             expected = (
                 "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
             )
-            assert control.read({}) == NoAnswer(f"expected {expected}")
+            assert control.read({}) == NoValidAnswer(f"expected {expected}")
             assert control.widget.value == typed
             assert isinstance(question.answer_type, IntegerAnswer) is (question is INTEGER)
 

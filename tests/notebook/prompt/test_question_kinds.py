@@ -13,7 +13,7 @@ from jp_nb.agent.inquiry import InquiryError, ModelInquiry, answer_schema, extra
 from jp_nb.agent.prompts import Answered, FormPromptEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoAnswer
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoValidAnswer
 from jp_nb.notebook.prompt.form import Form, FormEvents
 from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.notebook.prompt.stdin import (
@@ -66,10 +66,10 @@ class VersionAnswer(AnswerType):
 def number_control(prompt: QuestionPrompt) -> FormControl:
     entry = ipywidgets.IntText()
 
-    def read(message: Message) -> Answered | NoAnswer:
+    def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value", entry.value)
         fits = prompt.question.misfit(value) is None
-        return Answered(value, "form") if fits else NoAnswer("Too small.")
+        return Answered(value, "form") if fits else NoValidAnswer("Too small.")
 
     return FormControl(entry, read=read)
 
