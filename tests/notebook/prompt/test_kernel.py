@@ -418,7 +418,7 @@ def test_interrupt_ends_every_prompt_of_the_cell(user: FrontEnd) -> None:
     interrupted = "NotAnswered(end='interrupted', channel='form', by=None)"
     assert user.printed(cell).splitlines() == [interrupted, interrupted]
     assert user.displays(cell) == [{}]
-    assert user.run("print(cell_loop._listener is cell_loop._bell)") == "True\n"
+    assert user.run("print(cell_loop._listener is cell_loop._job_listener)") == "True\n"
 
 
 @pytest.mark.kernel
