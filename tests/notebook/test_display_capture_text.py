@@ -14,11 +14,12 @@ from ipykernel import iostream
 from jupyter_client.session import Session
 
 from jp_nb.notebook.display.capture import flush_streams
+from tests.support.iopub import IOPubThreadWithoutTask
 
 kernels: Any = iostream  # it has no types
 
 
-class Publishing(kernels.IOPubThread):  # type: ignore[misc]
+class Publishing(IOPubThreadWithoutTask):
     """The thread that sends what is printed; its messages are kept, and it waits to be let `on`.
 
     Attributes:
@@ -39,10 +40,6 @@ class Publishing(kernels.IOPubThread):  # type: ignore[misc]
         self.sends.set()
         assert self.on.wait(10)
         self.texts.append(message["content"]["text"])
-
-    def _thread_main(self) -> None:  # without ipykernel's task, which it leaves pending
-        self.io_loop.start()
-        self.io_loop.close(all_fds=True)
 
     def schedule(self, job: object) -> None:
         self.asked += 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import zmq
-from ipykernel.iostream import IOPubThread
 from jupyter_client.session import Session
 
 from jp_nb.notebook.display.outbox import Outbox
+from tests.support.iopub import IOPubThreadWithoutTask
 
 PATIENCE_MS = 30_000
 REQUEST = {"header": {"msg_id": "request-1", "msg_type": "execute_request"}}
@@ -27,8 +27,7 @@ class Kernel:
         socket, self._heard = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
         socket.bind("inproc://published")
         self._heard.connect("inproc://published")
-        publishing: Any = IOPubThread
-        self.thread = publishing(socket)
+        self.thread = IOPubThreadWithoutTask(socket)
         self.thread.start()
         self._held = Event()
         kernel = SimpleNamespace(
