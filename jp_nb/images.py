@@ -23,15 +23,15 @@ _SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
 )
 MAX_BYTES: Final = 3_750_000
-"""Anthropic's limit for one image is 5 MB in Base64."""
+"""Maximum size of one image: Anthropic's limit is 5 MB in Base64."""
 MAX_SIDE: Final = 2000
-"""Pixels of a side of one image: Anthropic's limit for requests with more than 20 images.
+"""Maximum width and height in pixels: Anthropic's limit for requests with more than 20 images.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/vision
 """
 MAX_NAME_CHARS: Final = 80
 _UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""Markers between 0xC0 and 0xCF that do not start a frame."""
+"""Markers between 0xC0 and 0xCF of segments without width and height."""
 _MAX_SEGMENTS: Final = 10_000
 
 

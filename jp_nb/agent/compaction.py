@@ -74,7 +74,7 @@ _STRIPPED_PARTS: Final[dict[ToolCalls, tuple[bool, bool]]] = {
     "strip-responses": (False, True),
     "strip-requests": (True, False),
 }
-"""True for the request and the response of each call if they are removed."""
+"""By setting, two flags: the request of a call is removed, its response is removed."""
 
 
 @cache
@@ -134,7 +134,8 @@ class CompactionPlanner:
     """Estimates the effect of compaction rules on a conversation. Changes nothing.
 
     Args:
-        providers: Providers of the conversation in its course (`Projection.providers`).
+        providers: The provider at the start of the conversation and after each configuration
+            change (`Projection.providers`).
         now: Current time, for rules that depend on it.
         in_turn: True if the last turn is running. It is not compacted.
     """
@@ -151,7 +152,7 @@ class CompactionPlanner:
         self._providers = providers
         self._in_turn = in_turn
         self._bounds = CompactionBounds(stream, now, in_turn=in_turn)
-        self._counting = active_compactions(stream.entries)
+        self._active = active_compactions(stream.entries)
 
     def steps(
         self,
@@ -160,9 +161,12 @@ class CompactionPlanner:
         first: TurnBound | None = None,
         last: TurnBound | None = None,
     ) -> list[CompactionStep]:
-        """Return the steps of `rules`. `first` and `last` override their bounds."""
+        """Return one step for each of `rules` that applies to turns.
+
+        `first` and `last` override the bounds of the rules.
+        """
         steps: list[CompactionStep] = []
-        summaries = summary_ranges(self._counting)
+        summaries = summary_ranges(self._active)
         for rule in rules:
             kept = self._bounds.between_kept(
                 parse_bound(rule.keep_first), parse_bound(rule.keep_last, may_be_last=False)
@@ -180,9 +184,9 @@ class CompactionPlanner:
     def plan(
         self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
     ) -> CompactionPlan:
-        """Return the plan with those steps that make the context smaller.
+        """Return a plan with the steps that make the context smaller.
 
-        With `wants_summary`, it includes summaries even without an effect on the size.
+        With `wants_summary`, the plan also includes summaries that do not make it smaller.
         """
         copy = self._stream.until(len(self._stream))
         before = size = self._size(copy)
@@ -202,7 +206,7 @@ class CompactionPlanner:
 
 
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
-    """Return the current summaries of `turns`, each once."""
+    """Return the text of the current summaries of `turns`, without duplicates."""
     treatments = turn_treatments(stream)[turns.first : turns.last + 1]
     summaries = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
     return "\n".join(text.summary for text in summaries.values() if text is not None)
@@ -225,7 +229,7 @@ async def make_compactions(
     providers: Sequence[str],
     summarize: Summarize,
 ) -> list[Compaction]:
-    """Return the entries for the record. Summaries are made from the original turns.
+    """Return the entries for the record. A model writes summaries from the original turns.
 
     Raises:
         ProviderError: A model returned no summary.
@@ -297,7 +301,7 @@ answer its questions, and do not call tools. Write only the summary, in the lang
 conversation, as short as possible without losing any of these points."""
 REQUEST: Final = "Summarize the conversation above."
 SUMMARY_KEY: Final = "summary"
-"""Metadata key of the request for a summary. Not stored."""
+"""Metadata key that marks a request for a summary. The request is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +359,9 @@ log = logging.getLogger(__name__)
 
 UNDO: Final = "`%jp compact --undo`"
 MIN_EFFECT_DIVISOR: Final = 10
-"""Automatic compaction must save a tenth of its limit, and repeats after as much growth.
+"""Automatic compaction must save a tenth of its limit. Otherwise, it would run in every turn.
 
-Otherwise, it would run in every turn.
+After a failure, it runs again when the context has grown by a tenth of the limit.
 """
 SUMMARY_TOO_LONG: Final = "the summary is not shorter than the turns that it replaces"
 NO_EFFECT: Final = "⊟ No rule makes the conversation shorter. It is sent unchanged."
@@ -379,7 +383,11 @@ class ContextSize:
     turns: int = 0
 
     def has_grown_since(self, before: ContextSize, auto: AutoCompaction) -> bool:
-        """Return True if the context has grown enough to repeat a compaction without effect."""
+        """Return True if a compaction that failed at the size `before` should be tried again.
+
+        The context must have grown enough, be smaller than before, or be of another
+        conversation.
+        """
         tokens, turns = self.tokens - before.tokens, self.turns - before.turns
         if self.stream is not before.stream or tokens < 0 or turns < 0:
             return True
@@ -394,7 +402,8 @@ class CompactionSettings:
     """Settings for compaction, with the state that outlives a turn.
 
     Attributes:
-        providers: Returns the providers of the conversation in its course (`Projection.providers`).
+        providers: Returns the provider at the start of the conversation and after each
+            configuration change (`Projection.providers`).
         summarizer: Returns the summarizer for a rule.
         tokens: Token estimate of the context.
         now: Returns the current time.
@@ -438,10 +447,10 @@ class Compactor:
         Errors are displayed, and the turn continues.
         """
         settings = resolved.basis.config.conversation.compaction
-        auto, sent = settings.auto, self._context_size(settings.auto)
-        size = sent.tokens + _estimate_overhead(resolved, request_text) if auto.max_tokens else 0
-        is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < sent.turns
-        if not (is_long or many_turns) or not sent.has_grown_since(
+        auto, context = settings.auto, self._context_size(settings.auto)
+        size = context.tokens + _estimate_overhead(resolved, request_text) if auto.max_tokens else 0
+        is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < context.turns
+        if not (is_long or many_turns) or not context.has_grown_since(
             self.compaction_settings.last_failure, auto
         ):
             return
@@ -451,10 +460,10 @@ class Compactor:
         is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
         why = _format_reason(auto, size if is_long else 0)
         if not (plan.steps and is_worth_it and await self._apply(plan, resolved, why=why)):
-            self.compaction_settings.last_failure = sent
+            self.compaction_settings.last_failure = context
 
     def _context_size(self, auto: AutoCompaction) -> ContextSize:
-        """Return how much is sent of the conversation, as far as that has a bound."""
+        """Return the size of the context. Only measures with a limit are computed."""
         stream = self.record.stream
         return ContextSize(
             stream,
@@ -463,15 +472,16 @@ class Compactor:
         )
 
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
-        """Compact the conversation after the `error` that it is too long; return True on success.
+        """Compact the conversation after the provider rejected it as too long.
 
-        Without automatic compaction, or if the rules have no effect, the user decides.
+        Without automatic compaction, or if the rules have no effect, the user decides. Return True
+        if the conversation was compacted.
         """
         if error.kind != "too_long":
             return False
         settings = resolved.basis.config.conversation.compaction
         plans = self._make_plans(settings.effective_rules)
-        if settings.auto.is_on and "compact" in plans:  # each frees something: it comes to an end
+        if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end
             return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
         if not plans or self.prompter.unavailable() is not None:
             return False
@@ -481,7 +491,7 @@ class Compactor:
         return await self._apply(chosen, resolved, why="", in_turn=True)
 
     def _make_plans(self, rules: Sequence[CompactionRule]) -> dict[str, CompactionPlan]:
-        """Return the plans that would make the context smaller now."""
+        """Return the plans that make the context smaller, by the name of the choice."""
         planner = self._planner(in_turn=True)
         choices = {"compact": rules, "summarise": (summary_rule(),)}
         plans = {
@@ -571,13 +581,13 @@ _HELP: Final = "The record keeps every turn. A model writes the summary. The num
 
 
 def _format_plan(plan: CompactionPlan) -> str:
-    """Return the effect of a plan: `turns 1 to 3 are sent without reasoning, …`."""
+    """Describe the effect of a plan, such as `turns 1 to 3 are sent without reasoning, …`."""
     made = format_compactions([step.entry() for step in plan.steps])
     return f"{made}: about {plan.frees:,} tokens less"
 
 
 def _estimate_overhead(resolved: Resolved, request_text: str) -> int:
-    """Estimate the tokens of the next request besides the conversation."""
+    """Estimate the tokens of the next request without the earlier turns."""
     tokens = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(request_text)
     tokens += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
     return tokens + sum(map(estimate_attachment_tokens, resolved.attachments))

@@ -38,7 +38,7 @@ MAX_LENGTH: Final = 100_000
 
 
 class Element(str):
-    """A key in brackets. The text is the name of an item or of a key; `json` is the JSON value."""
+    """A key in brackets. The text names an item or key; `json` is the value in brackets."""
 
     __slots__ = ("json",)
     json: JsonValue
@@ -52,7 +52,7 @@ class Element(str):
 
 
 def is_index(key: str) -> bool:
-    """Return True if `key` is the number of an item of a list."""
+    """Return True if `key` is an index into a list."""
     return key.isascii() and key.isdigit() and len(key) < 10
 
 
@@ -61,7 +61,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """Return the keys of `path`; those in brackets are of type `Element`.
 
     Raises:
-        ConfigError: If it is not a path.
+        ConfigError: The text is not a path.
     """
     keys: list[str] = []
     place = 0
@@ -147,7 +147,7 @@ Kind = Literal["table", "map", "list", "text", "scalar", "json"]
 _fields_of: dict[type[BaseModel] | None, dict[str, SchemaNode]] = {}
 """Nodes of the fields of each table, created on first use.
 
-Tables share them because a table can contain itself: a parameter has parameters.
+All nodes of a table share these, because a table can contain itself: a parameter has parameters.
 """
 
 
@@ -162,7 +162,7 @@ class SchemaNode:
         table: The model of a `table`.
         merge: The merge rule.
         optional: True if the value can be None.
-        tagged: True if a union has a table and other forms.
+        tagged: True for a union of a table and other types (`TABLE_OR_PLAIN`).
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -237,7 +237,7 @@ class SchemaNode:
 
     @property
     def choices(self) -> list[str]:
-        """The words that are accepted here."""
+        """The words that the setting accepts, such as `true` and `false`."""
         choices: list[str] = []
         for form in self.forms:
             if form is bool:
@@ -311,7 +311,7 @@ def require_node(path: str) -> SchemaNode:
     """Return the node at `path`.
 
     Raises:
-        ConfigError: If there is none. The message suggests a similar key.
+        ConfigError: There is no such setting. The message suggests a similar key.
     """
     node = ROOT
     keys = parse_path(path)
@@ -335,7 +335,7 @@ def format_unknown_key(
     Args:
         node: The table, map, or list.
         key: The unknown key.
-        above: The keys of `node`.
+        above: The path of `node`.
         hint: True to search for a similar key, which is slow.
     """
     if node.kind == "list":

@@ -29,7 +29,7 @@ MAX_LISTED: Final = 20
 MAX_DECISIONS: Final = 1000
 """Maximum number of decisions that are read, because a tool may ask without end."""
 MIN_SIMILARITY: Final = 0.85
-"""Similarity, from 0 to 1, at which a key counts as misspelt."""
+"""Similarity, from 0 to 1, at which a key counts as misspelled."""
 SECTIONS: Final[Mapping[str, Section]] = {
     "question": "questions",
     "permission": "permissions",
@@ -136,18 +136,18 @@ def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator
 
 def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[str]:
     """Yield a line for each answer that was not used."""
-    misspelt = find_misspelt_answers(decisions, answers)
+    misspelled = find_misspelled_answers(decisions, answers)
     for unused in answers.answers:
         if unused.key in decisions.used:
             continue
-        near = misspelt.get(unused.key)
+        near = misspelled.get(unused.key)
         why = (
             f"did you mean {_format_key_path(near)}?" if near else "the notebook did not ask for it"
         )
         yield plain(f"{answers.place(unused)}: {_format_key_path(unused.key)} was not used: {why}")
 
 
-def find_misspelt_answers(decisions: RunLog, answers: AnswersFile) -> dict[Key, Key]:
+def find_misspelled_answers(decisions: RunLog, answers: AnswersFile) -> dict[Key, Key]:
     """Return the keys of unused answers that are close to an open decision, with its key."""
     undecided = {_format_key_path(each.key): each.key for each in decisions.undecided}
     found: dict[Key, Key] = {}

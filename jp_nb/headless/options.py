@@ -57,7 +57,7 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
 
     Raises:
         UsageError: `--tools` is given without a replay.
-        StorageError: A link prevents writing the cassette.
+        StorageError: The cassette is a link to a file that must not be written.
     """
     files = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
     chosen = [mode for mode, file in files.items() if file is not None]
@@ -83,7 +83,10 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
 
 @contextmanager
 def log_cassette_use() -> Iterator[Path]:
-    """Let kernels log the exchanges that they use, to a temporary file."""
+    """Set the environment variable that makes kernels log cassette use, and yield the log file.
+
+    The log file is temporary.
+    """
     with tempfile.TemporaryDirectory(prefix="jp-nb-") as folder:
         path = Path(folder) / "used"
         before = os.environ.get(environment.CASSETTE_USE)
@@ -102,9 +105,9 @@ class CassetteUse:
     """Use of one cassette in a run.
 
     Attributes:
-        used: Numbers of the replayed exchanges.
+        used: The numbers (ids) of the replayed exchanges.
         added: Number of recorded exchanges.
-        is_new: The cassette was recorded from the start.
+        is_new: True if the run recorded a new cassette, in place of an existing one.
     """
 
     used: set[int] = field(default_factory=set)
@@ -214,7 +217,7 @@ def add_answers_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunDecisions:
-    """Decisions of one run.
+    """Questions, permissions, and approvals of one run.
 
     Attributes:
         options: Options of the command.
@@ -241,13 +244,13 @@ class RunDecisions:
         elif template is not None:
             yield f"there are no open decisions: {template} was not written"
 
-    def has_misspelt_answers(self) -> bool:
+    def has_misspelled_answers(self) -> bool:
         """Return True if an unused answer has a key close to that of an open decision."""
-        from jp_nb.headless.open_decisions import find_misspelt_answers, read_decisions
+        from jp_nb.headless.open_decisions import find_misspelled_answers, read_decisions
 
         answers = self._answers()
         return answers is not None and bool(
-            find_misspelt_answers(read_decisions(self.log), answers)
+            find_misspelled_answers(read_decisions(self.log), answers)
         )
 
     def _answers(self) -> AnswersFile | None:
@@ -259,7 +262,7 @@ class RunDecisions:
 
 @contextmanager
 def log_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
-    """Let a run log its decisions to a temporary file.
+    """Check the options for answers, and yield a temporary log file for the decisions of a run.
 
     Raises:
         ConfigError: The answers file cannot be read or is not valid.

@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
         if result.ok:  # a failed run may not need the rest
             print_lines([*format_fully_used(uses), *format_unused(uses)])
         print_lines(decisions.finish())
-        misspelt = options.strict and decisions.has_misspelt_answers()
-    return 0 if result.ok and not misspelt else 1
+        misspelled = options.strict and decisions.has_misspelled_answers()
+    return 0 if result.ok and not misspelled else 1
 
 
 def _check_report_paths(*reports: Path | None) -> None:

@@ -2,13 +2,13 @@
 
 `%load_ext` loads this module, so it imports little.
 
-- **Executed cells**: IPython's history omits cells that a runner executes with
-  `store_history=False`.
+- **Executed cells**: `ExecutedCells` keeps the source and state of every cell. IPython's history
+  omits cells that a runner executes with `store_history=False`.
 - **Collaborators**: a page of a shared document sends the name of its user and its session in
   `hello`. Every message has that session in its header, so each click, change, and request has a
   name. A page can claim any name, so no permission depends on it.
-- **Status**: a page shows the newest status of the kernel, for any request. Other requests end
-  while a cell runs, each with `idle`. `RunningCells` wraps the kernel's publisher and publishes
+- **Status**: a page shows the newest status of the kernel, whichever request it belongs to. When
+  another request ends while a cell runs, the kernel publishes `idle`. `RunningCells` then publishes
   `busy` again. It also keeps the displays of running cells, for pages that reload.
 
 Source: `docs/protocol.md`.
@@ -84,7 +84,8 @@ CODE_LABEL = "Code that the model ran"
 class LastErrors:
     """The last error of a cell or a tool.
 
-    Interrupts are not errors. Errors of jp_nb are ignored, because their messages are complete.
+    Interrupts are not errors. Errors of jp_nb are ignored, because their messages need no
+    explanation.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -110,7 +111,7 @@ class LastErrors:
         """Return the last error.
 
         Raises:
-            UsageError: If there is none.
+            UsageError: There is no error.
         """
         error, raw_cell = self._error, self._raw_cell
         if error is None:  # a cell may have failed before the extension was loaded
@@ -140,7 +141,7 @@ class LastErrors:
 
 MAX_SESSIONS: Final = 64
 """Limit of known pages. Each reload of a page counts; the oldest is removed."""
-_KERNEL_ATTRIBUTE: Final = "_jp_nb_people"
+_KERNEL_ATTRIBUTE: Final = "_jp_nb_collaborators"
 
 
 class Collaborators:
@@ -165,7 +166,7 @@ class Collaborators:
         return collaborators
 
     def add_page(self, session: str, name: str | None) -> None:
-        """Add a page that sent `hello`, with the name of its user, if it has one."""
+        """Add a page that sent `hello`, with the name of its user, if the page has one."""
         self.has_page = True
         with self._lock:
             self._names.pop(session, None)
@@ -182,7 +183,10 @@ class Collaborators:
 
 
 def read_name(value: Any) -> str | None:
-    """Return a user name from a page as one short line with visible characters; None if empty."""
+    """Return a user name from a page, truncated and with invisible characters escaped.
+
+    Return None for an empty name.
+    """
     text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
     return spell_invisible(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
 
@@ -228,7 +232,7 @@ class CellOutputs:
 
 
 class RunningCells:
-    """Publisher of a kernel's status that knows the running cells and their outputs. Thread-safe.
+    """Publishes the kernel's status, and keeps the running cells and their outputs. Thread-safe.
 
     It replaces the kernel's `_publish_status`, so that the kernel stays busy while a cell runs.
     """
@@ -280,8 +284,8 @@ class RunningCells:
             if (cell := self._cells.get(_message_id(request))) is not None:
                 cell.outputs[display_id] = (data, metadata)
 
-    def for_each_output(self, send: Callable[[CellOutputs], None]) -> None:
-        """Call `send` for each running cell with outputs. No cell ends during the call."""
+    def for_each_cell(self, send: Callable[[CellOutputs], None]) -> None:
+        """Call `send` for each running notebook cell with outputs. No cell ends during the call."""
         with self._lock:
             for cell in self._cells.values():
                 outputs = cell.snapshot()

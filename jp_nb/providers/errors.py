@@ -1,6 +1,6 @@
-"""Map errors of a server, decide about retries, and advise the user.
+"""Map server errors to `ProviderError`, with the kind, the wait, and advice for the user.
 
-The loop that waits and tries again is in `jp_nb/agent/response.py`.
+The retry loop is in `jp_nb/agent/response.py`.
 
 Source: `docs/providers.md`.
 """
@@ -35,8 +35,8 @@ _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
 MAX_MESSAGE: Final = 2000
 """Maximum number of characters of a server's error message."""
-MAX_WAIT: Final = 30 * 86400.0
-"""Maximum wait, in seconds, that a server may ask for. Longer waits are ignored."""
+MAX_WAIT_S: Final = 30 * 86400.0
+"""Maximum wait that a server may ask for. Longer waits are ignored."""
 
 # Errors inside a stream have no status. These are the statuses of the same errors in HTTP.
 _STATUS_OF_WORD: Final[Mapping[str, int]] = {
@@ -81,13 +81,13 @@ def classify_response(
         now: Unix time, for headers with a date. None: the current time.
     """
     message = _truncate(parse_error_message(body) or f"HTTP {status}")
-    verdict = headers.get("x-should-retry", "").strip().lower()
-    kind = _classify_kind(status, verdict, f"{message}\n{body}")
+    retry_header = headers.get("x-should-retry", "").strip().lower()
+    kind = _classify_kind(status, retry_header, f"{message}\n{body}")
     wait = None
     if kind in ("rate_limit", "transient"):
         wait = parse_retry_after(headers, body, now=now)
-    elif kind == "other" and verdict != "false":
-        # Every response has rate limit headers. For other errors, only `retry-after` counts.
+    elif kind == "other" and retry_header != "false":
+        # Rate limit headers are in every response. For other errors, only `retry-after` counts.
         wait = _parse_explicit_wait(headers, time.time() if now is None else now)
     described = f"{status}: {message}" if message != f"HTTP {status}" else message
     limit = _format_reached_limits(headers, wait) if kind == "rate_limit" else ""
@@ -102,7 +102,7 @@ def classify_response(
 def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     """Return the exception for an error object inside a stream with status 200.
 
-    Shapes: `{"type", "message"}`, `{"code": int | str, "message"}`, or a text.
+    The object is `{"type", "message"}`, `{"code": int | str, "message"}`, or a text.
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
     message = _truncate(_read_scalar(fields.get("message")) or "unknown error")
@@ -147,7 +147,7 @@ _REMAINING: Final = re.compile(
 def parse_error_message(body: str) -> str | None:
     """Return the message of an error body: `error.message`, `error`, `message` or `detail`.
 
-    A short text that is not JSON is its own message. A page of HTML has none.
+    A short text that is not JSON is the message itself. Return None for HTML.
     """
     try:
         value = json.loads(body)
@@ -172,7 +172,7 @@ def parse_retry_after(
 ) -> float | None:
     """Return the seconds that the server asks to wait; None if it does not ask.
 
-    The first source of this order counts: `retry-after`, rate limit headers, the text of the body.
+    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
     """
     clock = time.time() if now is None else now
     resets = (
@@ -185,7 +185,7 @@ def parse_retry_after(
         max((wait for wait in resets if wait), default=None),
         _parse_unix_reset(headers.get("x-ratelimit-reset", ""), clock),
     ):
-        if seconds is not None and 0 < seconds <= MAX_WAIT:
+        if seconds is not None and 0 < seconds <= MAX_WAIT_S:
             return seconds
     return _find_wait(body)
 
@@ -204,7 +204,7 @@ _UNIT_PREFIXES: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m",
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of a duration, such as `6m0s`, `200ms` or `12.5`. None: no duration."""
+    """Return the seconds of a duration, such as `6m0s`, `200ms` or `12.5`, or None."""
     compact = text.strip().lower()
     if not compact or _DURATION.sub("", compact).strip():
         return None
@@ -218,12 +218,12 @@ def _parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None
     text = headers.get("retry-after", "").strip()
     seconds = _parse_positive(text)
     if seconds is not None:
-        return seconds if seconds <= MAX_WAIT else None
+        return seconds if seconds <= MAX_WAIT_S else None
     try:
         wait = parsedate_to_datetime(text).timestamp() - now
     except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
         return None
-    return wait if 0 < wait <= MAX_WAIT else None
+    return wait if 0 < wait <= MAX_WAIT_S else None
 
 
 def _parse_ratelimit(text: str) -> float | None:
@@ -244,12 +244,12 @@ def _find_wait(text: str) -> float | None:
         return None
     amount, word = match[1], match[2]
     seconds = parse_duration(amount + _UNIT_PREFIXES[word[:3].lower()] if word else amount)
-    return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT else None
+    return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT_S else None
 
 
 def _parse_positive(text: str) -> float | None:
     value = _parse_number(text)
-    return value if value is not None and 0 < value <= MAX_WAIT * 1000 else None
+    return value if value is not None and 0 < value <= MAX_WAIT_S * 1000 else None
 
 
 def _parse_number(text: str) -> float | None:
@@ -266,16 +266,16 @@ def _find_status(word: str) -> int | None:
     return _STATUS_OF_WORD.get(word)
 
 
-def _classify_kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
+def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKind:
     if status == 402 or _QUOTA.search(text):
         return "quota"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return "too_long"
-    if verdict == "false":
+    if retry_header == "false":
         return "other"
     if status == 429:
         return "rate_limit"
-    if verdict == "true" or status in (408, 409) or status >= 500:
+    if retry_header == "true" or status in (408, 409) or status >= 500:
         return "transient"
     return "transient" if _PROXY.search(text) else "other"
 
@@ -323,7 +323,7 @@ def format_model_choices(llm: Llm) -> str:
 
 
 def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
-    """Return sentences with the remedy for `error`; "" if its message contains it."""
+    """Return advice that helps the user to solve `error`; "" for errors without advice."""
     match error.kind:
         case "refused" | "connect":
             return _advise_connection(endpoint, refused=error.kind == "refused")

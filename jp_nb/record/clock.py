@@ -1,4 +1,4 @@
-"""Timestamps and ids of events, from the clock or reproducible.
+"""Timestamps and ids of entries: from the clock and random, or reproducible.
 
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.
@@ -45,8 +45,8 @@ def format_timestamp(moment: datetime) -> str:
 def parse_timestamp(text: str) -> datetime | None:
     """Return the time of a stored timestamp in UTC, or None if it is invalid.
 
-    JP's timestamps have no zone and are in UTC. RFC 3339 is accepted too. Digits below a
-    microsecond are lost, so code stores the text again and never this value.
+    JP's timestamps have no zone and are in UTC. RFC 3339 is accepted too. The value has no digits
+    below a microsecond, so to store the time again, store the original text.
     """
     match = _STORED.fullmatch(text)
     if match is None:
@@ -64,12 +64,12 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 def conversation_id(moment: datetime) -> str:
-    """Return `jp-c` and the tenths of a second since 1970, which is JP's form."""
+    """Return the id for a time in JP's form: `jp-c` and the tenths of a second since 1970."""
     return f"jp-c{int(moment.timestamp() * 10)}"
 
 
 def new_conversation_id(moment: datetime, taken_ids: Iterable[str]) -> str:
-    """Return the first id from `moment` on that is not in `taken_ids`."""
+    """Return the id for `moment`, or the next one that is not in `taken_ids`."""
     taken = set(taken_ids)
     found = conversation_id(moment)
     while found in taken:
@@ -90,7 +90,7 @@ def random_id() -> str:
 
 
 def encode_id(number: int) -> str:
-    """Return the last digits of `number` in base 36."""
+    """Return the last seven digits of `number` in base 36, in reverse order."""
     digits = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))
@@ -99,13 +99,13 @@ def encode_id(number: int) -> str:
 
 
 def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
-    """Return the id at `key` of a stored entry, or None. The empty text is not an id."""
+    """Return the id at `key` of a stored entry, or None. The empty string is not an id."""
     found = raw.get(key) if isinstance(raw, dict) else None
     return found if isinstance(found, str) and found else None
 
 
 class EventIds:
-    """The unique ids of a stream's entries, by index.
+    """The unique ids of the entries of a conversation, by index.
 
     An entry without a stored id gets one when its id is first used.
 
@@ -122,7 +122,7 @@ class EventIds:
         self.ambiguous: set[str] = set()
 
     def add(self, stored: str | None) -> None:
-        """Add the next entry, with its stored id."""
+        """Add the next entry, with its stored id, if it has one."""
         if stored is not None:
             if stored in self._places:
                 self.ambiguous.add(stored)
@@ -141,7 +141,7 @@ class EventIds:
                 self._places[drawn] = index if index >= 0 else index + len(self._ids)
         return found
 
-    def place(self, identifier: str) -> int | None:
+    def index_of(self, identifier: str) -> int | None:
         """Return the index of the entry with this id, or None if it is unknown or ambiguous."""
         return None if identifier in self.ambiguous else self._places.get(identifier)
 
@@ -150,13 +150,13 @@ class EventIds:
         return list(self._ids)
 
     def replace_all(self, ids: Iterable[str | None]) -> None:
-        """Replace the ids. None is a new entry."""
+        """Replace the ids. None stands for an entry without an id."""
         self._ids = list(ids)
         self._places = {assigned: i for i, assigned in enumerate(self._ids) if assigned is not None}
 
 
 STEP: Final = timedelta(seconds=1)
-"""Time between two entries."""
+"""Time between two entries of a reproducible record."""
 MAX_EPOCH_S: Final = 253_370_764_800
 """Start of the year 9999. It leaves a year for the times of entries."""
 _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -164,7 +164,7 @@ _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReproducibleClock:
-    """Clock of a record with times and ids that depend only on `epoch` and position."""
+    """Clock for records with times and ids that depend only on `epoch` and position."""
 
     epoch: datetime
 
@@ -173,7 +173,10 @@ class ReproducibleClock:
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:
-        """Return the time of entry `position`, later than `last`, that of the previous entry."""
+        """Return the time of entry `position`, which is later than `last`.
+
+        `last` is the timestamp of the previous entry.
+        """
         moment = self.epoch + min(position * STEP, _LATEST - self.epoch)
         before = parse_timestamp(last)
         if before is None or before < moment:
@@ -186,7 +189,10 @@ class ReproducibleClock:
         return lambda: encode_id(self._number(f"{conversation} {next(numbers)}"))
 
     def widget_id(self, number: int) -> str:
-        """Return the id of carrier `number`, in the form of ipywidgets. The ids sort by number."""
+        """Return the widget id of carrier `number`, in the form of ipywidgets.
+
+        The ids sort by number.
+        """
         return f"{self._number('carrier') % 16**28:028x}{number:04x}"
 
     def _number(self, of: str) -> int:
@@ -194,8 +200,11 @@ class ReproducibleClock:
         return int.from_bytes(sha256(text.encode("ascii", "backslashreplace")).digest())
 
 
-DEFAULT_EPOCH: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
-"""Clock of records without a set epoch. It starts on the first day that ZIP archives support."""
+DEFAULT_CLOCK: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
+"""Clock of reproducible records if no epoch is set.
+
+It starts on the first day that ZIP archives support.
+"""
 
 
 def clock_from_epoch(seconds: str) -> ReproducibleClock:

@@ -1,4 +1,4 @@
-"""Journal rows, and the progress of tool calls in them.
+"""Read and format the lines of a journal, and the progress of tool calls in it.
 
 The first line is the head. Each later line is one object:
     {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
@@ -13,8 +13,8 @@ The first line is the head. Each later line is one object:
 A signature ends each write. Lines after the last signature are incomplete, and no tool has run
 because of them.
 
-After a crash, the progress separates calls that never ran from calls that may have run. It also has
-the results of finished calls.
+After a crash, the progress tells calls that never ran from calls that may have run. It also has the
+results of finished calls.
 
 Source: `docs/record.md`.
 """
@@ -39,9 +39,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     decode,
 )
-from jp_nb.record.stream import (
-    ConversationStream,
-)
+from jp_nb.record.stream import ConversationStream
 
 CallStage = Literal["asked", "permitted", "started", "finished"]
 """The last step of a call: permission asked, permission given, tool started, or tool finished."""
@@ -80,7 +78,7 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
 
 
 def latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
-    """Return the later one of two steps of a call."""
+    """Return the progress with the later stage."""
     return max(one, other, key=lambda each: _STAGES.index(each.stage))
 
 
@@ -119,8 +117,8 @@ def finished_entries(
 ) -> list[Entry]:
     """Return the entries of open calls that have finished, ready to be appended.
 
-    A response answers the first open call with its id. So a later call with the same id that
-    finished earlier is not recorded yet.
+    In a record, a response belongs to the first open call with its id. If two calls have the same
+    id, the response of the later one is omitted while the earlier one is open.
 
     Raises:
         StorageError: An entry is malformed.
@@ -152,7 +150,7 @@ JournalRelation = Literal["covered", "continues", "branch", "gap"]
 """Relation of a journal to a copy of its conversation.
 
 `covered`: the copy has all entries. `continues`: the journal has more. `branch`: entries differ.
-`gap`: entries before the journal are missing.
+`gap`: the copy lacks entries before the journal, or they differ.
 """
 
 
@@ -208,9 +206,9 @@ class JournalContents:
     Attributes:
         head: The head.
         entries: The stored entries after the base.
-        signature: Signature of the record with the last entry; None if it is not signed.
+        signature: Signature of the record up to the last entry; None if it is not signed.
         calls: Progress of open tool calls, by the event ids of their requests.
-        size: Number of bytes up to the end of the last valid line.
+        size: Number of bytes up to the end of the last valid signature line.
         unreadable_bytes: Number of bytes after that.
     """
 
@@ -227,7 +225,7 @@ class JournalContents:
         return self.head.base + len(self.entries)
 
     def continues_from(self, raw: Sequence[RawEntry]) -> bool:
-        """Return True if `raw` has the entries before the first one of the journal."""
+        """Return True if `raw` contains the entries before the first one of the journal."""
         base = self.head.base
         return len(raw) >= base and EntriesDigest().at(raw, base) == self.head.mark
 
@@ -236,7 +234,7 @@ class JournalContents:
         base = self.head.base
         if not self.continues_from(raw):
             return "gap"
-        if not all(map(_is_same, raw[base:], self.entries)):
+        if not all(map(_is_same_entry, raw[base:], self.entries)):
             return "branch"
         return "continues" if self.length > len(raw) else "covered"
 
@@ -289,7 +287,7 @@ def read_journal(data: bytes) -> JournalContents | None:
 
 
 class EntriesDigest:
-    """Digests of the beginnings of a growing list of entries. Each entry is read once."""
+    """Incremental digest of the first entries of a growing list. It reads each entry once."""
 
     def __init__(self) -> None:
         self._running = sha256()
@@ -307,7 +305,7 @@ class EntriesDigest:
 _IDENTITY: Final = ("type", "timestamp", "event_id", "id")
 
 
-def _is_same(one: RawEntry, other: RawEntry) -> bool:
+def _is_same_entry(one: RawEntry, other: RawEntry) -> bool:
     # Pages change the notation of numbers and characters.
     return one == other or (_canonical(one) == _canonical(other) != b"")
 
@@ -320,7 +318,7 @@ def _canonical(entry: RawEntry) -> bytes:
 
 
 def read_head(line: bytes) -> JournalHead | None:
-    """Return the head in the first `line` of a journal, or None."""
+    """Return the head in the first `line` of a journal; None if it is invalid."""
     match _read_line(line):
         case {
             "journal": 1,

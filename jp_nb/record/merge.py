@@ -1,6 +1,6 @@
 """Merge copies of a record: the one in the notebook, the carrier of a headless run, and segments.
 
-A copy is plain JSON, possibly from someone else, so its shape is checked. The lab extension has
+A copy is plain JSON that anyone may have written, so its shape is checked. The lab extension has
 the same rules in JavaScript, and the cases in `tests/record/merge_cases.json` hold for both.
 
 **Carrier.** Headless executors answer no comm, but nbclient (also in nbconvert, papermill and
@@ -62,8 +62,8 @@ from jp_nb.record.document import (
 def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> bool:
     """Return True if `events` begins with the same entries as `beginning`.
 
-    Only kind, time, and id are compared. Pages change details of other values (2**53 + 1 becomes
-    2**53), and the content of an entry never changes otherwise.
+    Only the type, timestamp, and id of entries are compared. Pages change details of other values
+    (2**53 + 1 becomes 2**53), and the content of an entry never changes otherwise.
     """
     return len(events) >= len(beginning) and all(
         _identity(a) == _identity(b) for a, b in zip(events, beginning, strict=False)
@@ -84,14 +84,14 @@ def covers(entry: JsonValue, other: JsonValue) -> bool:
     return conversation_id(entry) == identifier and starts_with(events_of(entry), events_of(other))
 
 
-def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
-    """Return the conversations in `entries` that no conversation of `document` covers."""
+def find_uncovered(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
+    """Return the conversations of `entries` that no conversation of `document` covers."""
     known = {mark for entry in all_conversations(document) for mark in _beginnings(entry)}
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
 def _beginnings(entry: JsonValue) -> Iterator[bytes]:
-    """Yield a digest of each beginning of `entry`, the whole of it last.
+    """Yield a digest of each beginning of the conversation `entry`, the whole conversation last.
 
     Two conversations with a common digest have the same beginning. An untrusted notebook may have
     many conversations with one id, so they are not compared in pairs.
@@ -116,8 +116,8 @@ def merge(
 ) -> JsonValue:
     """Merge the stored record of a notebook (None: nothing) and a readable copy from its carrier.
 
-    `seen` has the number of entries by conversation that the kernel read at its start.
-    Conversations that it has read may be replaced. Others are kept.
+    `seen` has the number of entries of each conversation that the kernel of the run read when it
+    started. The copy may replace these conversations. All others are kept.
     """
     if stored is None:
         return carried
@@ -127,13 +127,13 @@ def merge(
         case "damaged":
             return _with_others(carried, [] if stored in others_of(carried) else [stored])
     assert isinstance(stored, dict)
-    dealt_with = seen or {}
-    if _is_stale(carried, stored, dealt_with):
+    seen_counts = seen or {}
+    if _is_stale(carried, stored, seen_counts):
         return stored
     kept = [
         entry
-        for entry in unknown_to(carried, all_conversations(stored))
-        if not is_headless_conversation(entry) and not _has_seen(dealt_with, entry)
+        for entry in find_uncovered(carried, all_conversations(stored))
+        if not is_headless_conversation(entry) and not _has_seen(seen_counts, entry)
     ]
     # A later release may add keys without a new version.
     unknown_keys = {key: item for key, item in stored.items() if key not in DOCUMENT_KEYS}
@@ -143,8 +143,9 @@ def merge(
 def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonValue]) -> bool:
     """Return True if `stored` has grown after `carried` was moved into it.
 
-    This happens if a page adds entries and the file is opened again. A run may have the id and the
-    entries of an earlier run (D119). It is newer if it had read `stored`, or if both are from runs.
+    This happens if a page adds entries and the file is opened again. In contrast, a later headless
+    run may have the id and the entries of an earlier one (D119). Its carrier is not stale if the
+    run had read `stored`, or if an earlier run made `stored`.
     """
     if conversation_id(carried) == conversation_id(stored):
         longer = len(events_of(stored)) > len(events_of(carried))
@@ -163,12 +164,12 @@ def _with_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
     return {**document, "others": others_of(document) + added} if added else document
 
 
-_NAME: Final = re.compile(r"jp\.[1-9][0-9]{0,6}")
+_SEGMENT_KEY: Final = re.compile(r"jp\.[1-9][0-9]{0,6}")
 
 
 def is_segment(key: str) -> bool:
     """Return True if `key` of a notebook's metadata is that of a segment."""
-    return _NAME.fullmatch(key) is not None
+    return _SEGMENT_KEY.fullmatch(key) is not None
 
 
 def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
@@ -196,7 +197,7 @@ def store_segments(metadata: MutableMapping[str, Any], document: JsonValue) -> N
         del metadata[key]
 
 
-def check_of(events: list[JsonValue]) -> str:
+def checksum(events: list[JsonValue]) -> str:
     """Return a checksum of the entries of a segment, or "" if they are nested too deeply.
 
     It detects mistakes. Only the signature of a record detects forgery.
@@ -232,13 +233,13 @@ def _join_segments(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValu
 
 def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
     events = events_of(segment)
-    expected = {"length": len(events), "check": check_of(events)}
+    expected = {"length": len(events), "check": checksum(events)}
     held: JsonObject = {"conversation": conversation_id(entry), "from": start, "events": events}
     return {**as_object(segment), **held} == segment and {**as_object(seal), **expected} == seal
 
 
 def plain_record(value: Any) -> JsonValue:
-    """Return JSON with plain dicts, instead of nbformat's subclass."""
+    """Return a copy of a JSON value with plain dicts instead of nbformat's subclass."""
     if isinstance(value, Mapping):
         return {str(key): plain_record(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -256,7 +257,9 @@ DAMAGED = "the copy of the record from a headless run is damaged"
 def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
     """Return the notebook's record merged with its carriers, or None if there is neither.
 
-    Damaged records and newer versions are returned unchanged. `Document.load` reports them.
+    A record of a newer version is returned unchanged. A damaged record is returned unchanged if
+    there is no carrier, and is added to `others` of the carrier's record otherwise. `Document.load`
+    reports both.
     """
     merged = read_segments(metadata) if KEY in metadata else None
     for _, state in _carriers(metadata):

@@ -561,7 +561,11 @@ class ConversationStream(EntriesByTurn):
     def _linked(self, entry: Entry, index: int) -> RawEntry:
         raw: RawEntry = {"event_id": self._ids.of(index)}
         # A request without a unique stored id cannot be referenced.
-        if entry.type in LINKABLE and self._request and self._ids.place(self._request) is not None:
+        if (
+            entry.type in LINKABLE
+            and self._request
+            and self._ids.index_of(self._request) is not None
+        ):
             raw["request_id"] = self._request
         raw.update(entry.to_raw())
         return raw
@@ -595,7 +599,7 @@ class ConversationStream(EntriesByTurn):
             if target is None:
                 continue
             if target not in known:
-                place = self._ids.place(target)
+                place = self._ids.index_of(target)
                 known[target] = place is not None and isinstance(self.entries[place], ChatRequest)
             if not known[target]:
                 found.append(index)

@@ -3,7 +3,7 @@
 The agent's thread posts jobs: displays, prompts, and `def` tools. The cell's thread runs them until
 the turn ends.
 
-Source: `docs/architecture.md`
+Source: `docs/architecture.md`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ def _never() -> bool:
 
 
 class DeferredInterrupts:
-    """Delays SIGINT while jobs run, so that it cannot leave one half done.
+    """Delays SIGINT while jobs run, so that it cannot end a job halfway.
 
     While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. Both callbacks run
     in the signal handler.
 
     Attributes:
-        on_interrupt: Called for each interrupt.
+        on_interrupt: Called for each interrupt, except internal ones and those that `next_handler`
+            receives.
         next_handler: Called once in place of the next deferred interrupt.
         deferring: True while interrupts are deferred.
     """
@@ -123,10 +124,13 @@ class DeferredInterrupts:
 
 
 class Listener(Protocol):
-    """Wait of the cell's thread: until `wake`, an event of the listener, or `timeout`."""
+    """Waits on the cell's thread until `wake` is called, an event arrives, or time is over."""
 
     def wait(self, timeout: float) -> None:
-        """Wait at most `timeout` seconds, not at all if there is work; on the cell's thread."""
+        """Wait at most `timeout` seconds. Return at once if there is work.
+
+        Call it on the cell's thread.
+        """
 
     def wake(self) -> None:
         """End the current or the next wait; from any thread."""
@@ -253,8 +257,9 @@ class CellLoop:
     order, each after the jobs posted so far.
 
     Attributes:
-        idle_s: Seconds that the cell's thread waited without work. This clock stops while a job or
-            a function runs, and while the process is stopped, as messages are read afterwards.
+        idle_s: Seconds that the cell's thread has waited without work. A job or a function that
+            runs does not count. The time in which the process was stopped does not count either,
+            because messages of that time are read only afterwards.
     """
 
     def __init__(self) -> None:
@@ -266,7 +271,7 @@ class CellLoop:
         self._job_listener = _JobListener()
         self._listener: Listener = self._job_listener
         self._thread: int | None = None
-        self._held = False
+        self._is_held = False
         self._interrupts = DeferredInterrupts(self.wake)
 
     @property
@@ -290,9 +295,10 @@ class CellLoop:
         return timer
 
     def call_after_idle(self, seconds: float, job: Job) -> Timer:
-        """Run `job` after the cell's thread was idle for `seconds` more; on the cell's thread.
+        """Run `job` when the cell's thread has been idle for `seconds` from now on.
 
-        For time limits of the user or a page: everything that arrived is handled first.
+        Use it for time limits of users and pages: messages that have arrived are handled before the
+        limit takes effect. Call it on the cell's thread.
         """
         timer = Timer(self.idle_s + seconds, job)
         self._idle_timers.add(timer)
@@ -312,28 +318,28 @@ class CellLoop:
         return await asyncio.wrap_future(called.future)
 
     def hold(self) -> None:
-        """Start no call until `release`: the kernel was interrupted."""
-        self._held = True
+        """Start no call until `release`, because the kernel was interrupted."""
+        self._is_held = True
 
     def release(self) -> None:
         """Start calls again; from any thread."""
-        self._held = False
+        self._is_held = False
         self._listener.wake()
 
     def set_interrupt_handler(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` in the signal handler for each interrupt, so it may take no lock."""
+        """Call `callback` in the signal handler for each interrupt. It must not take a lock."""
         self._interrupts.on_interrupt = callback or _ignore
 
     def replace_next_interrupt(self, job: Job | None) -> None:
         """Let the next interrupt post `job` instead of interrupting the turn; None: undo that.
 
-        Only while a notice on screen announces it. An interrupt of a running function still reaches
-        that function.
+        The caller must show a notice that announces it. A running `def` tool is interrupted as
+        usual.
         """
         self._interrupts.next_handler = None if job is None else lambda: self.post(job)
 
     def defer_interrupts(self) -> AbstractContextManager[None]:
-        """Defer interrupts in a block: only `serve` raises `KeyboardInterrupt` inside."""
+        """Defer interrupts in a block. Inside, only `serve` raises `KeyboardInterrupt`."""
         return self._interrupts.defer()
 
     def allow_interrupts(
@@ -346,15 +352,15 @@ class CellLoop:
         return self._interrupts.allow(is_internal)
 
     def set_listener(self, listener: Listener | None) -> None:
-        """Wait with `listener` from now on; None: the default one. On the cell's thread."""
+        """Wait with `listener` from now on; None: the default one. Call it on the cell's thread."""
         self._listener = listener or self._job_listener
 
     def serve(self, until: Callable[[], bool], *, tools: bool = True) -> None:
         """Run jobs and calls until `until()` is true and every job posted before has run.
 
         `until` is checked after each job: code that makes it true on another thread calls `wake` or
-        posts a job. With `tools` false, calls stay queued: for a wait inside one. An interrupt
-        raises `KeyboardInterrupt` at once, and unstarted work stays queued.
+        posts a job. A call that waits passes `tools=False`, so that other calls stay queued. An
+        interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
         with self._interrupts.defer():
             self._serve(until, tools=tools)
@@ -368,7 +374,7 @@ class CellLoop:
                     continue
                 if until():
                     return
-                if tools and not self._held and _run_first(self._calls):
+                if tools and not self._is_held and _run_first(self._calls):
                     continue
                 self._wait()
                 if not self._jobs:

@@ -1,4 +1,4 @@
-"""Compact the active conversation on request of the user, and undo compactions.
+"""Compact the active conversation when the user requests it, and undo compactions.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D128, D129.
 """
@@ -41,8 +41,8 @@ class CompactionOptions:
 
     Attributes:
         rules: Rules in place of the configured ones.
-        keep_first: Replaces the setting of each rule.
-        keep_last: Replaces the setting of each rule.
+        keep_first: Replaces `keep_first` of each rule.
+        keep_last: Replaces `keep_last` of each rule.
         first: First turn to compact, in place of `keep_first`.
         last: Last turn to compact, in place of `keep_last`.
     """
@@ -55,7 +55,7 @@ class CompactionOptions:
     directives: tuple[Directive, ...] = ()
 
     def apply_bounds(self, rule: CompactionRule) -> CompactionRule:
-        """Return `rule` with the bounds of these options."""
+        """Return `rule` with `keep_first` and `keep_last` of these options."""
         given = {"keep_first": self.keep_first, "keep_last": self.keep_last}
         return rule.model_copy(update={key: x for key, x in given.items() if x is not None})
 
@@ -109,9 +109,9 @@ class ManualCompaction:
             KeyboardInterrupt: The kernel was interrupted. Only the usage was recorded.
         """
         self._turns.repair_conversation(resumes=True)
-        if any(cut.rule.summary is not None for cut in plan.steps):
+        if any(step.rule.summary is not None for step in plan.steps):
             return self._with_summaries(plan, options)
-        entries = mark_as_one_step([cut.entry() for cut in plan.steps])
+        entries = mark_as_one_step([step.entry() for step in plan.steps])
         self._record(entries)
         return entries
 
@@ -137,20 +137,23 @@ class ManualCompaction:
             raise KeyboardInterrupt(
                 "You stopped the compaction. The conversation is sent as before."
             )
-        told = [
+        recorded = [
             each
             for each in job.tokens.attach_usage_to_last(entries)
             if isinstance(each, Compaction)
         ]
-        self._record(told)
-        return told
+        self._record(recorded)
+        return recorded
 
     def find_last(self) -> list[Compaction]:
-        """Return the newest compactions of one step, which `undo` undoes."""
+        """Return the newest compactions that were recorded together, which `undo` undoes."""
         return [placed.entry for placed in last_step_of(active_compactions(self.stream.entries))]
 
     def undo(self) -> list[Compaction]:
-        """Undo the newest compactions of one step and return them. The record keeps all entries."""
+        """Undo the compactions that `find_last` returns, and return them.
+
+        The record keeps all entries.
+        """
         compactions = self.find_last()
         if compactions:
             self._record([make_revert(entry) for entry in reversed(compactions)])
@@ -192,8 +195,8 @@ class SummaryJob:
             )
         return entries
 
-    async def _summarize(self, cut: CompactionStep, thread: RequestContext) -> str:
-        summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
+    async def _summarize(self, step: CompactionStep, thread: RequestContext) -> str:
+        summarizer = self._turns.resolver.summarizer(self._resolved, step.rule)
         return await summarizer.summarize(thread, waits=self._show_wait, spent=self.tokens.add)
 
     def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
@@ -201,7 +204,7 @@ class SummaryJob:
         self._output(Waits(MODEL_WAITS, f"{status}: {again}" if again else status, until))
 
     def interrupt(self) -> None:
-        """Handle an interrupt of the kernel; called on the agent's loop."""
+        """Cancel the job after an interrupt of the kernel; called on the agent's loop."""
         self.interrupt_count += 1
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""Resolve the settings of a turn to a provider, a model and tools.
+"""Resolve the settings of a turn to a provider, a model, tools, and attachments.
 
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/guide.md`, `docs/decisions.md` D107.
 """
@@ -62,7 +62,7 @@ CACHE_SECONDS: Final = 300.0
 LIST_SECONDS: Final = 20.0
 """Limit for a provider to list its models."""
 CHECK_SECONDS: Final = 3.0
-"""The same limit for a list that the user did not ask for."""
+"""Limit to list models if the user did not ask for the list."""
 UNKNOWN: Final = "it is unknown whether the provider has this model"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
@@ -100,7 +100,10 @@ class Resolver:
         self.values = AttachedValues()
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
-        """Return a function that returns `first`, and then resolves the effective configuration."""
+        """Return a function that resolves the effective configuration.
+
+        Its first call returns `first`.
+        """
         prepared = [first]
 
         async def resolve() -> Resolved:
@@ -124,7 +127,8 @@ class Resolver:
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools, and attachments.
 
-        `tool_choice` replaces the configured one. `unavailable_reason` is set without a user.
+        `tool_choice` replaces the configured one. `unavailable_reason` is the reason why no user
+        can answer, or None.
 
         Raises:
             ConfigError: A part is not available. The error has the path.
@@ -224,7 +228,7 @@ class Resolver:
         return self._attached
 
     def _attachment_error(self, error: AttachmentError) -> ConfigError:
-        """Return `error` with the layer that has the attachment, and a command that removes it."""
+        """Return `error` with the layer that sets the attachment and the command to remove it."""
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
         layers = self._active.files.layers()
         layer = next((each for each in layers if error.url in _attachments_of(each)), None)
@@ -244,11 +248,14 @@ class Resolver:
         attachments: tuple[Attachment, ...],
         conversation_id: str,
     ) -> LlmInquiryBackend:
-        """Return the model backend for questions of `tools`; `own` is the conversation's model."""
+        """Return the backend that answers questions of `tools` with a model.
+
+        `own` is the model of the conversation.
+        """
         llm = config.providers.llm
         base = aliases.build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
-            own = self._override(base, llm, aliases.INQUIRY_MODEL_PATH, ANSWERS)
+            own = self._load_model(base, llm, aliases.INQUIRY_MODEL_PATH, ANSWERS)
         overrides: dict[tuple[str, str], InquiryModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
@@ -257,7 +264,7 @@ class Resolver:
                 other, theirs = aliases.build_question_assistant(base, choice.target), own
                 if other.model.id != base.model.id:
                     path = aliases.target_path(tool.name, question)
-                    theirs = self._override(other, llm, path, ANSWERS)
+                    theirs = self._load_model(other, llm, path, ANSWERS)
                 overrides[tool.name, question] = self._inquiry_model(other, theirs)
         return LlmInquiryBackend(
             default=self._inquiry_model(base, own),
@@ -270,7 +277,7 @@ class Resolver:
     async def inquiry(
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
-        """Return the model backend for questions of `tools`.
+        """Return the backend that answers questions of `tools` with a model.
 
         Raises:
             ConfigError: A model or an attachment is not available.
@@ -292,7 +299,7 @@ class Resolver:
         )
 
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
-        """Return the model that summarizes turns for `rule`, in the conversation of `resolved`.
+        """Return the summarizer for `rule`, in the conversation of `resolved`.
 
         Raises:
             ConfigError: The model is not available.
@@ -300,7 +307,7 @@ class Resolver:
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
         assistant = aliases.build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
-        model = self._override(assistant, config.providers.llm, path, "summarizes turns")
+        model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
         inquiry_model = self._inquiry_model(assistant, model)
         return Summarizer(
             model=replace(inquiry_model, system=(summary.instructions or INSTRUCTIONS,)),
@@ -309,7 +316,7 @@ class Resolver:
             conversation_id=self._active.document.conversation.id,
         )
 
-    def _override(
+    def _load_model(
         self, assistant: Assistant, llm: Llm, path: str, purpose: str
     ) -> tuple[Provider, ModelId]:
         try:
@@ -329,7 +336,7 @@ class Resolver:
         )
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
-        """Return coroutines that close the providers and the tool sources, and forget these."""
+        """Return coroutines that close the providers and tool sources. Forget the providers."""
         closing = [
             provider.aclose() for provider in (*self._providers.values(), *self._replaced_providers)
         ]
@@ -418,7 +425,7 @@ class _CachedList:
 
 
 class ModelCatalog:
-    """Model lists of providers. Only `models` sends requests."""
+    """Model lists of providers. Only `models` and `describe_current` send requests."""
 
     def __init__(
         self,
@@ -452,17 +459,17 @@ class ModelCatalog:
     def known_models(self, config: AppConfig) -> Iterator[str]:
         """Yield the models of cached lists as `provider/name`. Sends nothing."""
         for name, cached in self._cache.items():
-            if self._is_same(name, cached, config):
+            if self._is_current(name, cached, config):
                 yield from (f"{name}/{model.id}" for model in cached.models.models)
 
-    def _is_same(self, name: str, cached: _CachedList, config: AppConfig) -> bool:
+    def _is_current(self, name: str, cached: _CachedList, config: AppConfig) -> bool:
         try:
             return self._resolver.provider(name, config.providers.llm) is cached.provider
         except ConfigError:
             return False
 
     def describe_current(self, config: AppConfig) -> str:
-        """Return the state of the current model by its provider's list, in a few words.
+        """Describe in a few words whether the provider lists the current model.
 
         Raises:
             ConfigError: There is no such model.
@@ -484,7 +491,7 @@ class ModelCatalog:
 
 
 def format_deprecation(model: ModelInfo) -> str:
-    """Return the end of `model` and the next step; "" if its provider announced none."""
+    """Return a warning if the provider announced the end of `model`, otherwise ""."""
     if not model.state:
         return ""
     date = f" on {model.ends}" if model.ends else ""

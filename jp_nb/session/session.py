@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jp_nb.errors import ConfigError, JpNbError, UsageError
-from jp_nb.record.clock import DEFAULT_EPOCH, Clock, clock_from_epoch, utc_now
+from jp_nb.record.clock import DEFAULT_CLOCK, Clock, clock_from_epoch, utc_now
 from jp_nb.record.events import ChatRequest
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import CellRun, Host, NotebookStorage
@@ -52,7 +52,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
         from jp_nb.session.settings import is_reproducible
 
         if is_reproducible(files):
-            return DEFAULT_EPOCH
+            return DEFAULT_CLOCK
     return utc_now
 
 

@@ -34,11 +34,11 @@ _TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
 
 
 def read_schema(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the JSON schema of a type, of a schema, or of the name of either.
+    """Return the JSON schema of a type, of a dict with a schema, or of a variable with either.
 
     Raises:
-        UsageError: The name does not exist, or it is not a valid schema. The message has the place
-            of the problem.
+        UsageError: The variable does not exist, or its value is not a valid schema. The message
+            contains the path of the problem.
     """
     name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
     value = _look_up(what, namespace) if isinstance(what, str) else what
@@ -104,7 +104,7 @@ def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
 
 
 def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
-    """Raise `UsageError` for an invalid schema, or endless or unresolvable references."""
+    """Raise `UsageError` for a schema that is invalid, or whose references cannot be resolved."""
     with without_parsers():
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import (  # type: ignore[import-untyped]
@@ -146,10 +146,12 @@ def _validator(schema: Schema) -> type[Validator]:
 
 
 def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None:
-    """Check the last structured answer in the `entries` of a turn; `text` is its other text.
+    """Check the last structured answer in the `entries` of a turn.
+
+    `text` is the other text of the turn, for the error.
 
     Raises:
-        AnswerError: There is no answer, or it does not fit.
+        AnswerError: There is no answer, or it does not fit the schema.
     """
     answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
     if not answers:
@@ -213,7 +215,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 
 def _format_misfit(error: ValidationError) -> str:
-    """Return the expectation in limited text, as the library quotes whole values."""
+    """Describe the expected value briefly. The messages of jsonschema quote whole values."""
     keyword, demand = str(error.validator), error.validator_value
     if keyword == "type":
         return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"

@@ -34,7 +34,7 @@ def journal_path() -> Path:
 
 
 def has_journals() -> bool:
-    """Return True if there is a journal, of a running or an ended kernel."""
+    """Return True if there is a journal of any kernel, running or ended."""
     try:
         with os.scandir(journal_path()) as entries:
             return any(entry.name.endswith(SUFFIX) for entry in entries)
@@ -43,20 +43,20 @@ def has_journals() -> bool:
 
 
 MAX_JOURNAL_BYTES: Final = 256_000_000
-"""Limit for reading one file. No notebook is as large."""
+"""Maximum size of a file that is read. It is larger than any notebook."""
 MAX_HEAD_BYTES: Final = 10_000_000
 """Limit of the first line, which describes the conversation."""
 MAX_AGE_S: Final = 30 * 24 * 3600.0
 """An unused file is removed after this time without a write."""
 MAX_ALL_BYTES: Final = 1_000_000_000
-"""Limit for all unused files together. The oldest are removed first."""
+"""Limit for all files together. The oldest unused files are removed first."""
 MAX_FILES: Final = 16
-"""Files of one conversation in one notebook."""
+"""Maximum number of files of one conversation in one notebook."""
 NEW: Final = ".new"
 """Suffix of a temporary file that replaces a journal. A killed kernel may leave one behind."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
-_OPEN: Final = (
+_OPEN_FLAGS: Final = (
     os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 ) | getattr(os, "O_NONBLOCK", 0)
 
@@ -74,7 +74,8 @@ class JournalFile:
         self._descriptor: int | None = descriptor
         self.size = os.fstat(descriptor).st_size
         self._is_synced = True
-        self._has_old_name = self.size > 0
+        # The folder must be synced once for a new file.
+        self._is_name_synced = self.size > 0
         _OPEN_FILES.add(self)
 
     def read(self) -> bytes:
@@ -85,21 +86,21 @@ class JournalFile:
         """
         if self.size > MAX_JOURNAL_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self.path))
-        os.lseek(self._open, 0, os.SEEK_SET)
+        os.lseek(self._open_descriptor, 0, os.SEEK_SET)
         pieces: list[bytes] = []
-        while piece := os.read(self._open, 1 << 20):
+        while piece := os.read(self._open_descriptor, 1 << 20):
             pieces.append(piece)
         return b"".join(pieces)
 
     def first_line(self) -> bytes:
         """Return the first line without its line end; empty if the file cannot be read."""
         try:
-            return _first_line(self._open)
+            return _first_line(self._open_descriptor)
         except OSError:
             return b""
 
     def is_of(self, conversation: str) -> bool:
-        """Return True if the file's name is that of a journal of `conversation`."""
+        """Return True if this is a journal of `conversation`, by its file name."""
         return self.path.name.startswith(f"{file_name(conversation)}.")
 
     def append(self, data: bytes) -> None:
@@ -110,7 +111,7 @@ class JournalFile:
         """
         self._is_synced = False
         try:
-            _write(self._open, data)
+            _write(self._open_descriptor, data)
         except OSError:
             self.cut(self.size)
             raise
@@ -119,21 +120,21 @@ class JournalFile:
     def cut(self, size: int) -> None:
         """Truncate the file to `size` bytes."""
         with suppress(OSError):  # a reader ignores an incomplete last line
-            os.ftruncate(self._open, size)
+            os.ftruncate(self._open_descriptor, size)
         self.size = min(self.size, size)
 
     def sync(self) -> None:
-        """Write appended data to the disk (fsync), if there is any.
+        """Write appended data and a new file name to the disk (fsync).
 
         Raises:
             OSError: The data cannot be written.
         """
         if not self._is_synced:
-            os.fsync(self._open)
+            os.fsync(self._open_descriptor)
             self._is_synced = True
-        if not self._has_old_name:
+        if not self._is_name_synced:
             sync_folder(self.path.parent)
-            self._has_old_name = True
+            self._is_name_synced = True
 
     def rewrite(self, data: bytes) -> None:
         """Replace the content atomically.
@@ -143,7 +144,7 @@ class JournalFile:
         """
         replacement = self.path.with_suffix(NEW)
         replacement.unlink(missing_ok=True)
-        made = os.open(replacement, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
+        made = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             try_lock(made)
             _write(made, data)
@@ -152,9 +153,9 @@ class JournalFile:
             os.close(made)
             replacement.unlink(missing_ok=True)
             raise
-        os.close(self._open)
+        os.close(self._open_descriptor)
         self._descriptor, self.size = made, len(data)
-        self._is_synced = self._has_old_name = False
+        self._is_synced = self._is_name_synced = False
 
     def close(self, *, remove: bool = False) -> None:
         """Close and unlock the file; with `remove`, delete it first."""
@@ -174,11 +175,11 @@ class JournalFile:
 
     @property
     def is_open(self) -> bool:
-        """True until `close`."""
+        """True until `close` or `forget`."""
         return self._descriptor is not None
 
     @property
-    def _open(self) -> int:
+    def _open_descriptor(self) -> int:
         if self._descriptor is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
         return self._descriptor
@@ -231,7 +232,7 @@ class JournalFolder:
         for number in range(MAX_FILES):
             path = self.path / f"{name}.{number}{SUFFIX}"
             with suppress(FileExistsError):
-                descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
+                descriptor = os.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
                 try:
                     if try_lock(descriptor):
                         return JournalFile(path, descriptor)
@@ -243,7 +244,9 @@ class JournalFolder:
         raise StorageError(f"this conversation already has {MAX_FILES} journals in {self.path}")
 
     def abandoned(self) -> Iterator[JournalFile]:
-        """Yield the journals that no process has open, newest first, locked. Close them.
+        """Yield the journals that no process has open, newest first and locked.
+
+        The caller closes them.
 
         Raises:
             StorageError: The folder is not private.
@@ -251,19 +254,19 @@ class JournalFolder:
         """
         self._check()
         for path in self._paths(None):
-            if (found := _locked(path)) is not None:
+            if (found := _lock_existing(path)) is not None:
                 yield found
 
     def take(self, path: Path) -> JournalFile | None:
         """Open and lock the journal at `path`; None if a process has it, or it is gone."""
-        return _locked(path)
+        return _lock_existing(path)
 
     def open_heads(
         self, conversation: str, *, besides: JournalFile | None = None
     ) -> Iterator[bytes]:
         """Yield the first lines of the journals of `conversation` that a process has open.
 
-        `besides` is omitted: the caller's own journal.
+        `besides`, the caller's own journal, is omitted.
         """
         for path in self._paths(conversation):
             if besides is None or path != besides.path:
@@ -277,7 +280,7 @@ class JournalFolder:
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
             kept += size
             is_over = written < oldest * 1e9 or kept > MAX_ALL_BYTES
-            if is_over and (found := _locked(Path(path))) is not None:
+            if is_over and (found := _lock_existing(Path(path))) is not None:
                 found.close(remove=True)
 
     def _paths(self, conversation: str | None) -> list[Path]:
@@ -306,14 +309,14 @@ class JournalFolder:
 
 
 def file_name(conversation: str) -> str:
-    """Return the start of file names of a conversation: its id, or a digest of an unusual id."""
+    """Return the prefix of a conversation's file names: its id, or a digest of an unusual id."""
     if _NAME.fullmatch(conversation):
         return conversation
     return _digest(conversation)
 
 
 def file_identity(notebook: str) -> str:
-    """Return device and inode, which only the renamed file keeps; "" if there is no file."""
+    """Return device and inode, which a rename keeps and a copy changes; "" if there is no file."""
     try:
         status = os.stat(notebook)
     except (OSError, ValueError):
@@ -327,17 +330,17 @@ def _digest(text: str) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, _OPEN)
+    descriptor = os.open(path, _OPEN_FLAGS)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> JournalFile | None:
+def _lock_existing(path: Path) -> JournalFile | None:
     """Open and lock a journal; None if a process has it, it is gone, or it is not private."""
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, _OPEN_FLAGS)
     except OSError:
         return None
     try:

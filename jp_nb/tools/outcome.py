@@ -1,4 +1,4 @@
-"""Outcomes of a tool: success, failure, questions; configuration changes and truncation.
+"""Outcomes of a tool: success, failure, or questions. Read them from JSON, and truncate results.
 
 Source: `docs/turns.md`.
 """
@@ -29,7 +29,7 @@ from jp_nb.tools.question import Question, first_problem
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS = 50
-"""Limit for the questions of one run of a tool."""
+"""Maximum number of questions in one run of a tool."""
 
 
 class Success(BaseModel):
@@ -46,8 +46,8 @@ class Success(BaseModel):
         structured: A JSON value for programs. It is recorded with the result and never sent to a
             model. None if there is none.
         images: Images that the model sees with the text. Only Python tools can return images.
-        malformed: For a program, the reason why its proposal cannot be read; None otherwise. Such a
-            proposal is rejected as `invalid_config`.
+        malformed: The reason why the configuration change that a program proposed cannot be read;
+            None otherwise. Such a proposal is rejected as `invalid_config`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -151,8 +151,8 @@ Outcome = Success | Failure | NeedsInput
 def read_outcome(stdout: str) -> Outcome | None:
     """Return the outcome that a process printed as JSON; None if it printed any other text.
 
-    The model should not have to know the protocol, so optional keys of an `error` may be malformed,
-    and a success stays a success if its proposed configuration is malformed.
+    Malformed optional keys do not hide the result from the model: those of an `error` are ignored,
+    and a success with a malformed configuration change remains a success.
 
     Raises:
         ToolError: The process asked an invalid question.
@@ -254,7 +254,7 @@ def _as_texts(value: Any) -> tuple[str, ...]:
 
 
 MAX_RESULT_CHARS: Final = 50_000
-"""Default limit for the part of one result that the model reads."""
+"""Default limit for the characters of one result that the model reads."""
 
 READ_REST_HINT: Final = (
     "If you need them, and a second call does no harm, call the tool again for a "
@@ -264,7 +264,7 @@ READ_REST_HINT: Final = (
 
 
 def truncate_middle(text: str, limit: int, setting: str) -> str:
-    """Return `text` without its middle, which a note to the model replaces.
+    """Return `text` with a note to the model in place of its middle.
 
     Args:
         text: The result of a tool.

@@ -1,7 +1,7 @@
-"""Templates for the words of a command line.
+"""Render the templates in the words (program and arguments) of a command line.
 
 JP uses minijinja, which has the syntax of Jinja. As in JP, a template has access to JSON values but
-not to Python: `tool.arguments.items` is the argument of that name, not a method.
+not to Python: `tool.arguments.items` is the argument `items`, not the method of a dict.
 
 Source: `docs/turns.md`.
 """
@@ -50,7 +50,7 @@ class _Missing(ChainableUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Environment in which the attributes of a JSON value are its members."""
+    """Environment in which `value.name` is a key of a JSON value, never a Python attribute."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, _JSON):

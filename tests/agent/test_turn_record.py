@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from jp_nb.agent.turn_state import TurnRecord
-from jp_nb.record.clock import DEFAULT_EPOCH, Clock, utc_now
+from jp_nb.record.clock import DEFAULT_CLOCK, Clock, utc_now
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -63,7 +63,7 @@ def test_reproducible_record_has_questions_in_call_order() -> None:
         for first, second, third in itertools.permutations((OF_A, OF_BC, OF_B))
     ]
     mixed = [OF_B[0], OF_BC[0], *OF_A[:3], OF_B[1], *OF_A[3:], OF_BC[1]]
-    found = [recorded(order, DEFAULT_EPOCH) for order in (*orders, mixed)]
+    found = [recorded(order, DEFAULT_CLOCK) for order in (*orders, mixed)]
     assert all(each == found[0] for each in found)
     assert found[0][:9] == [
         "inquiry_request:a.x.1",

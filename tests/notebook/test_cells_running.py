@@ -61,11 +61,11 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     cells.set_output(request("unknown"), "c", {}, {})
     outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
     found: list[CellOutputs] = []
-    cells.for_each_output(found.append)
+    cells.for_each_cell(found.append)
     assert found == [CellOutputs("first", "", "cell of first", "1", outputs)]
     kernel._publish_status("idle", "shell")
     found.clear()
-    cells.for_each_output(found.append)
+    cells.for_each_cell(found.append)
     assert found == []
 
 

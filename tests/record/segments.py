@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.merge import check_of
+from jp_nb.record.merge import checksum
 
 
 def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:
         part = doc["events"][start : start + size]
         held = {"conversation": doc["conversation"]["id"], "from": start, "events": part}
         metadata[f"jp.{number}"] = held
-        sealed.append({"segment": number, "length": size, "check": check_of(part)})
+        sealed.append({"segment": number, "length": size, "check": checksum(part)})
         start += size
     metadata["jp"] = doc | {"version": 2, "sealed": sealed, "events": doc["events"][start:]}
     return metadata

@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.errors import UsageError
 from jp_nb.record.clock import (
-    DEFAULT_EPOCH,
+    DEFAULT_CLOCK,
     MAX_EPOCH_S,
     ReproducibleClock,
     clock_from_epoch,
@@ -33,7 +33,7 @@ def times(stream: ConversationStream) -> list[str]:
 
 
 def test_equal_requests_make_equal_records() -> None:
-    made = [ConversationStream.new(clock=DEFAULT_EPOCH, made="headless") for _ in range(2)]
+    made = [ConversationStream.new(clock=DEFAULT_CLOCK, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
     assert made[0].head == made[1].head == {"id": "jp-c3155328000", "made": "headless"}
@@ -46,7 +46,7 @@ def test_equal_requests_make_equal_records() -> None:
 
 
 def test_times_do_not_depend_on_the_size_of_an_append() -> None:
-    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=DEFAULT_EPOCH) for _ in range(2))
+    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=DEFAULT_CLOCK) for _ in range(2))
     talk(at_once, 1)
     one_by_one.start_turn(ChatRequest(content="Question 0"))
     one_by_one.append(ChatResponse(message="Yes."))

@@ -38,7 +38,7 @@ class Published:
         cls, message: Any, content: Any = None, parent: Any = None, ident: Any = None, *_: Any,
         metadata: Any = None, **__: Any,
     ) -> Self:  # fmt: skip
-        """Read the arguments of `Session.send` after the socket."""
+        """Create the object from the arguments of `Session.send`, without the socket."""
         kind = message
         if isinstance(message, dict):
             kind, content = message.get("msg_type"), message.get("content")
@@ -76,7 +76,7 @@ class _QueuedMessage:
 
     Attributes:
         send: Sends the message through a socket.
-        texts: Printed texts, if the message is a stream.
+        texts: Texts of a `stream` message.
         ends_batch: The batch is sent at once. No messages are dropped or joined across this one.
     """
 
@@ -90,7 +90,7 @@ class _QueuedMessage:
         return self.published.kind in OUTPUTS
 
     def join(self, later: _QueuedMessage) -> bool:
-        """Add the text of `later` if both are text of the same stream; return True if so."""
+        """Append the text of `later` if both are text of one stream; return True if appended."""
         mine, other = self.published, later.published
         if mine.kind != "stream" or other.kind != "stream":
             return False
@@ -108,7 +108,8 @@ class Outbox:
       display is sent. Outputs that were cleared meanwhile are not sent.
     - Other messages of the cell, such as those of widgets, end the batch, which is sent at once:
       the widgets of a form must exist before the page shows the form.
-    - ipykernel's publishing thread sends all messages in the order of the calls.
+    - Messages of other requests, and the kernel's status, are sent directly.
+    - ipykernel's publishing thread sends all messages of the cell in the order of the calls.
 
     Args:
         kernel: The kernel, in a cell.
@@ -142,7 +143,8 @@ class Outbox:
         if not self._thread.thread.is_alive():  # for example in a forked process
             return self._send(stream, message, *args, **kwargs)
         if not waits:
-            if not of_cell or published.kind == "status":  # published per `ack`
+            # `RunningCells` repeats the status of the cell after each request of a page.
+            if not of_cell or published.kind == "status":
                 return self._send(stream, message, *args, **kwargs)
             if not any(stream is each for each in self._iopub_streams):
                 self.release()
@@ -164,7 +166,7 @@ class Outbox:
         return sent
 
     def release(self) -> None:
-        """Send the queue before the next message of this thread."""
+        """Let the publishing thread send the queue, before later messages of this thread."""
         if self._queue:
             self._thread.schedule(self._release)
 
@@ -251,7 +253,7 @@ def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
 
 
 def _join_texts(batch: Iterable[_QueuedMessage]) -> Iterator[_QueuedMessage]:
-    """Join consecutive text of one stream to one message."""
+    """Join consecutive texts of one stream into one message."""
     last: _QueuedMessage | None = None
     for queued in batch:
         if last is not None and last.join(queued):

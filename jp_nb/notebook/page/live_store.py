@@ -39,7 +39,7 @@ from jp_nb.record.document import (
     shape_of,
     split_damaged,
 )
-from jp_nb.record.merge import unknown_to
+from jp_nb.record.merge import find_uncovered
 
 if TYPE_CHECKING:
     from jp_nb.notebook.page.cells import PageCells
@@ -453,7 +453,7 @@ class LiveStore:
     def _send_outputs(self, page: str) -> None:
         """Send the outputs of running cells to `page`, which opened after the cells started."""
         if (cells := RunningCells.of(self._kernel)) is not None:
-            cells.for_each_output(lambda cell: self._send(self._show_message(page, cell)))
+            cells.for_each_cell(lambda cell: self._send(self._show_message(page, cell)))
 
     def _show_message(self, page: str, cell: CellOutputs) -> JsonObject:
         outputs: list[JsonValue] = [
@@ -538,7 +538,7 @@ class LiveStore:
 
     def _adopt(self, stored: JsonObject, document: Document) -> None:
         """Add conversations that only the page has to the document's other conversations."""
-        missing = unknown_to(document.to_json(), all_conversations(stored))
+        missing = find_uncovered(document.to_json(), all_conversations(stored))
         if not missing:
             return
         document.others += missing

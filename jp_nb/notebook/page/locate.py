@@ -42,10 +42,10 @@ Source: https://github.com/microsoft/vscode-jupyter/pull/8531
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The program around a kernel.
+    """The kind of front end that a kernel runs in.
 
     Attributes:
-        name: Name for the user.
+        name: Name of the front end in messages.
         unsaved_reason: Reason why no notebook keeps the record, unless a page answers.
         may_have_page: True if a page with the jp-nb extension may answer.
     """
@@ -67,7 +67,10 @@ CONSOLE: Final = Surroundings("a console or program", "a console or program has 
 
 
 def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
-    """Return the program around `kernel` (None in a terminal). Call it on the cell's thread."""
+    """Return the kind of front end of `kernel`, which is None in a terminal.
+
+    Call it on the cell's thread.
+    """
     if kernel is None:
         return TERMINAL
     if "google.colab" in type(kernel).__module__:
@@ -129,7 +132,7 @@ class PageStorage:
 
     @property
     def path(self) -> Path | None:
-        """The notebook's file, if it is known. It follows when the user renames the notebook."""
+        """The notebook's file, if it is known. After a rename, it is the new file."""
         server_path = self.store.path
         if self._path is not None and server_path not in ("", self._server_path):
             self._path = renamed_path(self._path, self._server_path, server_path) or self._path
@@ -157,6 +160,7 @@ class PageStorage:
             )
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         self.store.attach(document)
+        # The location may already contain the reason.
         notices = [text for text in notices if text not in self.store.location]
         restored = loaded is not None and len(loaded.conversation) > 0
         return OpenedConversation(
@@ -231,7 +235,7 @@ def begin_headless(
 ) -> Document:
     """Return a document with a new headless conversation.
 
-    Earlier headless conversations of `loaded` are replaced, all others are kept (D18).
+    It replaces earlier headless conversations of `loaded`. All others are kept (D18).
     """
     made: Made = "headless"
     if loaded is None:
@@ -311,8 +315,7 @@ def _path_in_page(hello: Hello) -> Path | None:
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
     """Return the notebook that a headless runner executes, if it can be found.
 
-    Sources are a variable of the environment, papermill's parameter, and the command line of the
-    runner.
+    Sources are an environment variable, papermill's parameter, and the command line of the runner.
     """
     injected = (user_ns or {}).get(PAPERMILL_PATH)
     explicit = os.environ.get(environment.PATH) or (injected if isinstance(injected, str) else "")
@@ -324,7 +327,7 @@ def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
 
 
 def _parent_process() -> tuple[Sequence[str], Path]:
-    """Return arguments and working directory of the process that started this kernel."""
+    """Return the arguments and working directory of the process that started this kernel."""
     try:
         import psutil  # a dependency of ipykernel
 
@@ -339,7 +342,7 @@ def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None
 
     papermill's first notebook is its input. `jupyter execute` accepts a name without the suffix.
     """
-    names = _positional(arguments)
+    names = _drop_options(arguments)
     programs = {Path(name).name for name in arguments[:3]}
     found = [folder / name for name in names if name.endswith(".ipynb")]
     if not found and "execute" in " ".join(programs):
@@ -350,7 +353,7 @@ def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None
     return None
 
 
-def _positional(arguments: Sequence[str]) -> list[str]:
+def _drop_options(arguments: Sequence[str]) -> list[str]:
     """Return `arguments` without options and without the values of output options."""
     pairs = zip(["", *arguments], arguments, strict=False)
     return [

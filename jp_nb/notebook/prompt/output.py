@@ -1,4 +1,4 @@
-"""Outputs that show a form.
+"""Outputs of the running cell that show a form.
 
 Source: `docs/prompts.md`.
 """
@@ -14,10 +14,13 @@ from jp_nb.rendering.prompts import PromptSummary
 
 
 class FormOutput(Protocol):
-    """Output for a form: its own one, or that of a turn."""
+    """Output that shows a form: a separate one, or the output of a turn."""
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Show `bundle`. `so_far` receives the previous content, which the form then contains."""
+        """Show the form `bundle`.
+
+        An output that already has content calls `so_far` to show it above the form.
+        """
         ...
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
@@ -32,7 +35,8 @@ class FormOutput(Protocol):
 class SeparateOutput:
     """An output that only the form uses; implements `FormOutput`.
 
-    `of_turn`: the form belongs to a turn, not to a tool.
+    Args:
+        of_turn: True if the form belongs to a turn, not to a tool.
     """
 
     def __init__(self, *, of_turn: bool = False) -> None:
@@ -46,7 +50,7 @@ class SeparateOutput:
         self._publish(bundle, update=False, final=False)
 
     def show_note(self, note: str) -> None:
-        """Display `note` until `end`."""
+        """Display `note` until `end` is called."""
         self._publish(_note(note), update=False, final=False)
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:

@@ -7,8 +7,8 @@
       3  Other (type your own)
     Number:
 
-An empty line keeps the user's answer. Without one, it uses the tool's default unless the question
-is exclusive. Otherwise the question stays open.
+An empty line keeps the user's earlier answer. Without an earlier answer, it accepts the default,
+unless only the user may answer (`Question.exclusive`). Without a default, the question stays open.
 
 Source: `docs/prompts.md`.
 """
@@ -62,13 +62,14 @@ SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 def ask_form_on_stdin(prompt: FormPrompt, console: Console, channel: StdinChannel) -> FormPromptEnd:
     """Ask the questions of `prompt` at `console` and return the end of the form.
 
-    If `console` raises `Expired`, the time for the question is over, and the next one is asked.
+    If `console` raises `Expired`, the time for the question is over, and the form asks the
+    next one.
     """
     return _StdinForm(prompt, console, channel).run()
 
 
 class _StdinForm:
-    """One form, controlled by typed lines."""
+    """One form, which the user controls by typing lines."""
 
     def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
         self._prompt = prompt
@@ -76,7 +77,7 @@ class _StdinForm:
         self._channel = channel
         self._draft = FormDraft(prompt, channel)
         self._fields: dict[int, dict[str, Answered]] = {}  # by page, then by field
-        self._reviewing = False  # whether the summary of all answers is shown
+        self._reviewing = False  # the summary of all answers is shown
         self._seen_all = False
         # The answer to a single question is sent at once.
         kind = prompt.pages[0].question.answer_type
@@ -128,7 +129,7 @@ class _StdinForm:
         else:
             self._draft.discard()
 
-    # --- the lines above ---------------------------------------------------------------------
+    # --- title and question ------------------------------------------------------------------
 
     def _write(self, *lines: str) -> None:
         for line in lines:
@@ -150,8 +151,8 @@ class _StdinForm:
         if label == prompt_text.header(self._prompt.pages[0]):
             label = None  # already shown above the first question
         title = (form_text.progress(self._draft), label, form_text.page_header(page))
-        if typed := " · ".join(filter(None, title)):
-            yield typed
+        if line := " · ".join(filter(None, title)):
+            yield line
         yield from _context_lines(page)
         yield prompt_text.question(page)
         if self._draft.demanded:
@@ -241,15 +242,15 @@ class _StdinForm:
             page = replace(page, question=own)
         dialogue = STDIN_DIALOGUES[type(kind)](page, self._channel)
         if isinstance(kind, SecretAnswer):
-            return _with_keys(dialogue)
-        return _with_empty_confirmed(dialogue) if isinstance(kind, TextAnswer) else dialogue
+            return _accept_empty_line(dialogue)
+        return _confirm_empty_answer(dialogue) if isinstance(kind, TextAnswer) else dialogue
 
     def _converse(
         self, dialogue: StdinDialogue, keys: Sequence[str], help_lines: list[str]
     ) -> Answered | str:
         if not dialogue.secret:
             return converse(self._console, dialogue, keys=keys, help=help_lines)
-        typed = converse(self._console, dialogue)  # hidden input: confirm a key first
+        typed = converse(self._console, dialogue)  # hidden input may be a secret: confirm a key
         assert isinstance(typed, Answered)
         if typed.value not in (*keys, HELP):
             return typed
@@ -275,12 +276,12 @@ class _StdinForm:
             f"  Enter {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
             *([f"  {CLEAR}  clear the answer"] if current is not None else []),
-            f"  {LEAVE}  {self._describe_exit}",
+            f"  {LEAVE}  {self._exit_description}",
             f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
         ]
 
     @property
-    def _describe_exit(self) -> str:
+    def _exit_description(self) -> str:
         return "reply to the assistant, or stop" if self._prompt.menu else "cancel"
 
     # --- a page of fields --------------------------------------------------------------------
@@ -330,7 +331,7 @@ class _StdinForm:
         else:
             self._draft.hold(PageDraft(Answered(values, self._channel)))
 
-    # --- before it is sent -------------------------------------------------------------------
+    # --- the summary of all answers ----------------------------------------------------------
 
     def _review(self) -> None:
         self._write("", "Your answers:", *self._summary_lines())
@@ -340,7 +341,7 @@ class _StdinForm:
             SEND: "send it" if len(numbers) == 1 else "send them",
             several: "change that answer" if len(numbers) > 1 else "change it",
             BACK: "go back to the last question",
-            LEAVE: self._describe_exit,
+            LEAVE: self._exit_description,
         }
         keys = {*numbers, SEND, BACK, LEAVE}
         again = TryAgain(f"Please type one of {', '.join(meanings)}, or {HELP} for help.")
@@ -376,7 +377,7 @@ class _StdinForm:
         elif count := len(self._draft.open_pages):
             yield f"Not answered: {count} of {len(self._prompt.pages)}. {SEND} sends the others."
 
-    # --- ways out ----------------------------------------------------------------------------
+    # --- the menu ----------------------------------------------------------------------------
 
     def _menu(self) -> None:
         ways = {"r": form_text.REPLY, "s": form_text.STOP, "b": BACK_TO_QUESTIONS}
@@ -410,7 +411,7 @@ def _describe_answer(page: QuestionPrompt, answer: Answered) -> str:
     return one_line(prompt_text.format_answer(page, answer), limit=200) or EMPTY
 
 
-def _with_empty_confirmed(dialogue: StdinDialogue) -> StdinDialogue:
+def _confirm_empty_answer(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         typed = dialogue.parse(line)
         if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
@@ -421,7 +422,7 @@ def _with_empty_confirmed(dialogue: StdinDialogue) -> StdinDialogue:
     return asked
 
 
-def _with_keys(dialogue: StdinDialogue) -> StdinDialogue:
+def _accept_empty_line(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         return Answered(line, "stdin") if not line else dialogue.parse(line)
 
