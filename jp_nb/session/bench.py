@@ -71,8 +71,8 @@ _ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
 MAX_IDS: Final = 10
 """Limit of the ids in an error message."""
 MAX_ID_CHARS: Final = 80
-_CANCEL: Final = Action("c", "Cancel", "cancel")
-_RUN_HERE: Final = Action("r", "Run here", "run")
+_CANCEL: Final = Action("c", "Do not run it", "cancel")
+_RUN_HERE: Final = Action("r", "Run it here", "run")
 
 
 class NoInquiry:
