@@ -78,9 +78,9 @@ class CallOutcome:
         exception: The exception that the tool raised; None if there was none.
         whole_chars: Length of the result before truncation, in characters; None if the result was
             not truncated.
-        processes: For a program, the `stdin`, `stdout`, `stderr`, and `exit_code` of each process.
-            Secrets are hidden.
-        unavailable: Why no user was available for a necessary decision; None if none was missing.
+        processes: The `stdin`, `stdout`, `stderr`, and `exit_code` of each process that the run
+            started. Secrets are hidden.
+        unavailable: Why no user was available for a decision that the run needed; None otherwise.
     """
 
     name: str
@@ -126,18 +126,18 @@ class CallOutcome:
 
 @dataclass(slots=True)
 class BenchRun:
-    """Runs batches of calls like a turn, one after the other. `outcomes` returns the result.
-
-    `record` is temporary. Approved changes are in `approved`, one per batch, and never take effect.
+    """Runs batches of tool calls one after the other, as a turn does. `outcomes` has the results.
 
     Attributes:
         context: Context of all batches.
-        record: Receives the entries that a turn would append.
+        record: Receives the entries that a turn would append. It is discarded after the run.
         state: Known answers. It is discarded after the run.
         shared: The part of the tool context that all calls share.
         on_tool_error: Receives the exception of a tool, for a debugger.
-        stopped: True if the user stopped the run early; `abandoned` if at a question of a tool.
+        stopped: True if the user stopped the run early.
+        abandoned: True if the user stopped the run at a question of a tool.
         interrupt_count: Number of interrupts.
+        approved: The approved configuration change of each batch, or None. It never takes effect.
     """
 
     batches: Sequence[Sequence[Call]]
@@ -165,7 +165,7 @@ class BenchRun:
         """Run all batches; return True unless the user stopped the run."""
         if self.interrupt_count:
             return False
-        PROCESS_LOG.set(self.processes)  # in the context of this task and those that it begins
+        PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
         context = TurnContext(
             record=self.record.add_question,
             prompter=self.prompter,
@@ -213,7 +213,7 @@ class BenchRun:
         self.display(event)
 
     def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
-        """Yield each call with a response, and its outcome, in call order."""
+        """Yield each call that has a response, with its outcome, in call order."""
         turn = read_turn(0, self.record.stream.current_turn())
         for number, calls in enumerate(self.batches):
             for call in calls:
@@ -223,7 +223,7 @@ class BenchRun:
     def _make_outcome(self, batch: int, call: Call, inquiries: Sequence[Inquiry]) -> CallOutcome:
         assert call.response is not None
         end = self._ends[batch, call.key]
-        asked = f"{call.request.id}."
+        prefix = f"{call.request.id}."
         structured = call.response.metadata.get("structured")
         return CallOutcome(
             name=call.request.name,
@@ -233,7 +233,7 @@ class BenchRun:
             skipped=end.skipped,
             images=call.shown_images.images,
             structured=structured,
-            questions=tuple(one for one in inquiries if one.id.startswith(asked)),
+            questions=tuple(one for one in inquiries if one.id.startswith(prefix)),
             changes=tuple(self._changes.get((batch, call.key), ())),
             seconds=end.seconds,
             traceback=end.traceback,

@@ -1,9 +1,9 @@
-"""Exchanges with a model and tool results for a cassette: normalize, compare, record.
+"""Normalize and compare model requests, and record responses, for cassettes.
 
-A normalized request has no address, header, key, or limit. Positions replace tool call ids, digests
-replace images and other bytes, and there is no conversation id. Requests with the same digest are
-equivalent. A recorded response has no timing: keep-alives are omitted, and adjacent pieces of text
-are joined.
+An exchange is a request and its response. A normalized request has no address, header, key,
+limit, or conversation id. Positions replace tool call ids, and digests replace images and other
+bytes. Requests with the same digest are equivalent. A recorded response has no timing: keep-alives
+are omitted, and adjacent pieces of text are joined.
 
 Source: `docs/cassettes.md`.
 """
@@ -96,7 +96,7 @@ class NormalizedRequest:
 
     @cached_property
     def summary(self) -> JsonObject:
-        """The settings and the ids of the parts. The last message stands for all messages."""
+        """The settings and the ids of the parts. The id of the last message covers all messages."""
         listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
         ids: JsonObject = {
             name: [part.id for part in parts] for name, parts in listed.items() if parts
@@ -121,7 +121,7 @@ class NormalizedRequest:
 
 
 class RequestNormalizer:
-    """Normalizes the requests to one provider, reusing the parts of earlier requests.
+    """Normalizes requests to one provider, and reuses the parts of earlier requests.
 
     Args:
         provider: Name of the provider.
@@ -131,7 +131,7 @@ class RequestNormalizer:
     def __init__(self, provider: str, hide: Hide = str) -> None:
         self._provider = provider
         self._hide = hide
-        self._threads: list[tuple[RequestContext, _Messages]] = []
+        self._contexts: list[tuple[RequestContext, _Messages]] = []
         self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
     def normalize(self, request: ModelRequest) -> NormalizedRequest:
@@ -166,18 +166,18 @@ class RequestNormalizer:
             self._known[kind] = items, parts
         return parts
 
-    def last_message(self, thread: RequestContext) -> str:
-        """Return the id of the last message of `thread`; `NO_MESSAGE` if it is empty."""
-        parts = self._messages(thread).parts
+    def last_message(self, context: RequestContext) -> str:
+        """Return the id of the last message of `context`; `NO_MESSAGE` if it is empty."""
+        parts = self._messages(context).parts
         return parts[-1].id if parts else NO_MESSAGE
 
-    def _messages(self, thread: RequestContext) -> _Messages:
-        found = next((known for known in self._threads if known[0] is thread), None)
+    def _messages(self, context: RequestContext) -> _Messages:
+        found = next((known for known in self._contexts if known[0] is context), None)
         if found is None:
-            found = (thread, _Messages(self._provider, self._part))
-        others = [known for known in self._threads if known[0] is not thread]
-        self._threads = [*others, found][-MAX_CONTEXTS:]
-        found[1].follow(thread)
+            found = (context, _Messages(self._provider, self._part))
+        others = [known for known in self._contexts if known[0] is not context]
+        self._contexts = [*others, found][-MAX_CONTEXTS:]
+        found[1].follow(context)
         return found[1]
 
     def _part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
@@ -190,7 +190,7 @@ class RequestNormalizer:
 
 
 class _Messages:
-    """Messages of one context, which grows."""
+    """Normalized messages of one context. `follow` adds the items that the context got since."""
 
     def __init__(self, provider: str, part: Callable[[str, JsonObject, str], RequestPart]) -> None:
         self.parts: list[RequestPart] = []
@@ -200,8 +200,8 @@ class _Messages:
         self._waiting: dict[str, deque[int]] = {}
         self._calls = 0
 
-    def follow(self, thread: RequestContext) -> None:
-        for item in thread.since(len(self.parts)):
+    def follow(self, context: RequestContext) -> None:
+        for item in context.since(len(self.parts)):
             after = self.parts[-1].id if self.parts else NO_MESSAGE
             self.parts.append(self._part("message", self._normalize_item(item), after))
 
@@ -235,7 +235,7 @@ class _Messages:
             value = {"role": "assistant", "data": entry.data}
         elif entry.kind == "reasoning":
             value = {"role": "reasoning", "text": entry.reasoning}
-            if provider != self._provider:  # another one's is sent as text
+            if provider != self._provider:  # reasoning of another provider is sent as text
                 value["from"] = provider
         return {**value, **_provider_metadata(entry.metadata)}
 
@@ -253,7 +253,7 @@ class _Messages:
 
 
 def _provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the metadata that is sent back to the provider."""
+    """Return the part of `metadata` that later requests send to the provider."""
     kept = {key: each for key, each in metadata.items() if key not in _OWN_METADATA_KEYS}
     return {"metadata": kept} if kept else {}
 
@@ -307,7 +307,7 @@ class FailedResponse:
     is_protocol: bool = False
 
     def error(self) -> ProviderError:
-        """Return the error. Retries of a replay need no pause."""
+        """Return the error. A replay retries without a pause, so `retry_after` is 0."""
         made = ProtocolError if self.is_protocol else ProviderError
         error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
         if error.retryable:
@@ -328,7 +328,8 @@ class Exchange:
     """A request, and its response or failure.
 
     Attributes:
-        events: The response, without its end.
+        events: Events of the response before `end`.
+        end: The last event of the response, or the failure.
     """
 
     request: NormalizedRequest
@@ -375,14 +376,14 @@ class ExchangeRecorder:
         return None
 
     def _flush_text(self) -> None:
-        """Add the collected text to its event."""
+        """Put the collected text into the last event."""
         last = self._events[-1] if self._events else None
         if self._texts and isinstance(last, (TextPart, ToolCallArguments)):
             self._events[-1] = replace(last, text="".join(self._texts))
         self._texts.clear()
 
     def failed(self, error: ProviderError) -> Exchange:
-        """Return the exchange, which ended with `error`."""
+        """Return the exchange of a request that failed with `error`."""
         return self._make_exchange(
             FailedResponse(
                 self._hide(error.without_address),
@@ -394,7 +395,7 @@ class ExchangeRecorder:
         )
 
     def incomplete(self) -> Exchange:
-        """Return the exchange, which ended without an end."""
+        """Return the exchange of a response that ended without `Finished`."""
         return self._make_exchange(IncompleteResponse())
 
     def _make_exchange(self, end: End) -> Exchange:
@@ -424,8 +425,8 @@ def event_to_json(event: ProviderEvent | End) -> JsonObject:
     value: dict[str, Any] = {key: _NAMES[type(event)]}
     for field in fields(event):
         attribute = getattr(event, field.name)
-        usual = field.default_factory() if field.default_factory is not MISSING else field.default
-        if attribute != usual:
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if attribute != default:
             value[field.name] = dict(attribute) if isinstance(attribute, Mapping) else attribute
     stored = make_storable(value)
     assert isinstance(stored, dict)
@@ -527,4 +528,4 @@ class RecordedResult:
 
 
 RecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
-"""Returns the recorded results of the calls at the end of a context; None: the tools run."""
+"""Returns the recorded results of the calls at the end of a context; None if the tools must run."""

@@ -1,12 +1,13 @@
-"""Resolve model aliases, settings of inquiry models, and switches of tools.
+"""Resolve model aliases, build the assistants of inquiries and summaries, and toggle tools.
 
-The model for an inquiry is merged from three sources, from low to high:
+The assistant of an inquiry is merged from three sources. Later ones have priority:
 
 1. `assistant`
 2. `conversation.inquiry.assistant`
 3. the table `conversation.tools.<tool>.questions.<id>.target`
 
-Texts, the model, and limits replace. Parameters merge by name. Sections and instructions append.
+A later text, model, or limit replaces the earlier one. Parameters are merged by name. Sections and
+instructions are appended.
 
 Source: `docs/configuration.md`, `docs/turns.md` (RFD 034), `docs/decisions.md` D91.
 """
@@ -39,7 +40,7 @@ _FAMILY: Final = re.compile(
     r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|opus|sonnet|haiku)"
     r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
 )
-"""Prefixes of model names, by the provider that serves them."""
+"""Prefixes of model names. The group is the provider that serves the models."""
 
 Aliases = Mapping[str, Any]
 """Model ids, names of other aliases, or tables of provider and name, by alias."""
@@ -100,7 +101,7 @@ def _parse_model(value: Any, path: str) -> ModelId:
 
 
 def check_aliases(aliases: Aliases) -> None:
-    """Raise `ConfigError` if aliases form a cycle, also if they are not used."""
+    """Raise `ConfigError` if aliases form a cycle, even if no setting uses them."""
     checked: set[str] = set()
     for alias in aliases:
         chain: list[str] = []
@@ -139,7 +140,7 @@ def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[
 def resolve_references(
     partial: Mapping[str, JsonValue], aliases: Aliases
 ) -> tuple[dict[str, JsonValue], list[tuple[str, str]]]:
-    """Return as `resolve_partial`, and path and name of each unknown alias."""
+    """Resolve as `resolve_partial` does, and return the path and name of each unknown alias too."""
     unresolved: list[tuple[str, str]] = []
     try:
         check_aliases(aliases)
@@ -147,7 +148,7 @@ def resolve_references(
     except ConfigError:
         have_cycle = True
 
-    def settle(path: str, reference: Any) -> Any:
+    def replace_model(path: str, reference: Any) -> Any:
         if not isinstance(reference, str):
             return reference
         try:
@@ -158,34 +159,34 @@ def resolve_references(
         unresolved.append((path, reference))
         return reference
 
-    return map_models(ROOT, dict(partial), settle), unresolved
+    return map_models(ROOT, dict(partial), replace_model), unresolved
 
 
-Settle = Callable[[str, Any], Any]
+ReplaceModel = Callable[[str, Any], Any]
 """Returns the replacement of a model reference, from its path and value."""
 
 
 def map_models(
-    node: SchemaNode | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()
+    node: SchemaNode | None, value: Any, replace_model: ReplaceModel, keys: tuple[str, ...] = ()
 ) -> Any:
-    """Return `value` of `node` with each model reference replaced by `settle`."""
+    """Return `value`, which belongs to `node`, with each model replaced by `replace_model`."""
     if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
         return value
     if node.table is ModelId:
-        return settle(format_path(keys), value)
+        return replace_model(format_path(keys), value)
     if is_wrapper(value, node):
-        return {**value, "value": map_models(node, value["value"], settle, keys)}
+        return {**value, "value": map_models(node, value["value"], replace_model, keys)}
     if isinstance(value, list) and node.kind == "list":
         numbered = enumerate(value)
-        return [map_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
+        return [map_models(node.item, x, replace_model, (*keys, str(i))) for i, x in numbered]
     if not isinstance(value, dict):
         return value
-    return {k: map_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}
+    return {k: map_models(node.child(k), v, replace_model, (*keys, k)) for k, v in value.items()}
 
 
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
-"""Default retries of requests without a user who watches."""
+"""Default retries of background requests: inquiries and summaries."""
 
 
 def target_path(tool: str, question_id: str) -> str:
@@ -194,12 +195,12 @@ def target_path(tool: str, question_id: str) -> str:
 
 
 def background_request() -> Request:
-    """Return the limits of requests without a user who watches."""
+    """Return the retries and limits of background requests."""
     return Request(**RETRIES)
 
 
 def build_inquiry_assistant(config: AppConfig) -> Assistant:
-    """Return the assistant that answers questions without settings of their own.
+    """Return the assistant for questions that have no settings of their own.
 
     A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
     """
@@ -247,7 +248,7 @@ def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
     return Assistant.model_validate(merge(below, {"assistant": changes})["assistant"])
 
 
-_GROUP = frozenset({"any", "if_named_or_group"})
+_TOOLSET_RULES = frozenset({"any", "if_named_or_group"})
 """Toggle rules under which a tool is switched with its toolset."""
 
 
@@ -267,8 +268,8 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
 def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     """Return the change that switches a tool or toolset on or off; "" for all tools.
 
-    A toolset, or all tools, means the tools whose toggle rule allows it. The toggle rule stays as
-    it is.
+    Of a toolset, or of all tools, only the tools whose toggle rule allows it are switched. The
+    change does not set toggle rules.
 
     Raises:
         ConfigError: If the tool, or each tool of the toolset, is locked.
@@ -292,7 +293,7 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
 def _toggle_toolset(config: AppConfig, name: str, *, on: bool) -> Change:
     conversation = config.conversation
     tools = conversation.list_toolset_tools(name)
-    switchable = _find_switchable(config, tools, _GROUP, on=on)
+    switchable = _find_switchable(config, tools, _TOOLSET_RULES, on=on)
     if not switchable and tools and all(conversation.get_tool_state(x)[0] != on for x in tools):
         raise _create_locked_error(
             f"the toolset `{name}`: all its tools are", f"conversation.toolsets.{name}", on=on

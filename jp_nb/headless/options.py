@@ -142,14 +142,15 @@ def format_recorded(uses: Mapping[Path, CassetteUse]) -> list[str]:
 
 
 def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
-    from jp_nb.rendering.tables import exchanges
+    from jp_nb.rendering.tables import format_exchange_count
 
     place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
     if use.is_new and not use.added:
         stays = "; the file is unchanged" if path.exists() else ""
         yield f"no model answered: nothing was recorded in {place}{stays}"
     elif use.added:
-        yield f"{exchanges(use.added)} {'recorded in' if use.is_new else 'added to'} {place}"
+        count = format_exchange_count(use.added)
+        yield f"{count} {'recorded in' if use.is_new else 'added to'} {place}"
 
 
 def format_fully_used(uses: Mapping[Path, CassetteUse]) -> list[str]:
@@ -158,11 +159,11 @@ def format_fully_used(uses: Mapping[Path, CassetteUse]) -> list[str]:
     Raises:
         StorageError: A cassette cannot be read.
     """
-    from jp_nb.rendering.tables import exchanges
+    from jp_nb.rendering.tables import format_exchange_count
 
     counts = {path: len(_list_replayable(path, use)) for path, use in uses.items() if use.used}
     return [
-        f"{count} of {exchanges(count)} of {path.name} used"
+        f"{count} of {format_exchange_count(count)} of {path.name} used"
         for path, count in counts.items()
         if len(uses[path].used) == count
     ]
@@ -187,7 +188,7 @@ def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
 
 
 def _format_unused(path: Path, use: CassetteUse) -> list[str]:
-    from jp_nb.rendering.tables import exchange_in_words, exchanges
+    from jp_nb.rendering.tables import describe_exchange, format_exchange_count
     from jp_nb.storage.cassette import read_cassette
 
     before = _list_replayable(path, use)
@@ -195,8 +196,8 @@ def _format_unused(path: Path, use: CassetteUse) -> list[str]:
     if not rest:
         return []
     content = read_cassette(path)
-    lines = [f"{len(rest)} of {exchanges(len(before))} of {path.name} not used:"]
-    lines += [f"  {exchange_in_words(content, each)}" for each in rest[:MAX_LISTED]]
+    lines = [f"{len(rest)} of {format_exchange_count(len(before))} of {path.name} not used:"]
+    lines += [f"  {describe_exchange(content, each)}" for each in rest[:MAX_LISTED]]
     if len(rest) > MAX_LISTED:
         lines.append(f"  … and {len(rest) - MAX_LISTED} more")
     return lines

@@ -1,7 +1,7 @@
-"""pytest plug-in: options and notebook items.
+"""pytest plug-in: run notebooks as tests, and tell nbval's kernel which notebook it runs.
 
-Each pytest run loads this module, so it imports only modules that pytest has loaded. Tests that
-are not notebooks are not affected.
+Each pytest run loads this module, so functions import the slow modules when they need them. Tests
+that are not notebooks are not affected.
 
 Source: `docs/ci.md`.
 """
@@ -50,7 +50,7 @@ def _is_enabled(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Set the environment variables that tell nbval's kernel which notebook it runs."""
+    """Set environment variables for the kernel of a notebook: its path, and settings of the run."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
     variables = _make_environment(item)
@@ -58,7 +58,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     os.environ.update(variables)
     try:
         return (yield)
-    finally:  # keep variables that fixtures have set
+    finally:  # restore only these variables, because fixtures may have set others
         for name, value in before.items():
             os.environ.pop(name, None)
             if value is not None:

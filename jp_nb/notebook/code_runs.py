@@ -1,7 +1,6 @@
-"""Run code of a tool in the user's namespace, as IPython runs a cell, but without being a cell.
+"""Run a tool's code in the user's namespace, inside the running cell, as IPython runs a cell.
 
-The execution counter, `In`, `Out`, `_`, and the history do not change, and no cell hooks run,
-because the code runs inside of another cell.
+The execution counter, `In`, `Out`, `_`, and the history do not change, and no cell hooks run.
 
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D94.
 """
@@ -124,7 +123,7 @@ def _compile(shell: Any, node: ast.stmt, name: str, mode: str) -> CodeType:
 
 @contextmanager
 def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Iterator[None]:
-    """Display values without setting `Out` and `_`, unless the user has another display hook."""
+    """Display values without setting `Out` and `_`. A display hook of the user stays in place."""
 
     def display(value: object) -> None:
         if value is None or quiet:
@@ -148,9 +147,9 @@ def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Itera
 
 
 class _CoroutineRunner:
-    """Event loop for top-level `await`, because the kernel's loop waits for the end of the cell.
+    """Runs top-level `await` in a separate event loop: the kernel's loop is busy with the cell.
 
-    The loop ends with the code, together with tasks that still run in it.
+    The loop is closed, and its tasks are canceled, when the code ends.
     """
 
     def __init__(self) -> None:
@@ -194,7 +193,7 @@ def _without_running_loop() -> Iterator[None]:
 
 
 class _ErrorReport:
-    """Reports of an exception of the code, for the user and for the model."""
+    """Reports an exception of the code to the user and to the model."""
 
     def __init__(self, shell: Any, error: BaseException, name: str) -> None:
         self._shell, self._error, self._name = shell, error, name
@@ -244,7 +243,7 @@ class _ErrorReport:
                 yield f"line {line}, in {frame.f_code.co_name}{origin}: {text}"
 
     def _describe_origin(self, file: str) -> str | None:
-        """Return a suffix for frames of this code, of earlier code, or of a cell; else None."""
+        """Return a suffix for a frame of this code, earlier code, or a cell; None for others."""
         if file == self._name:
             return ""
         if file.startswith(CODE_FILE):
@@ -256,13 +255,13 @@ class _ErrorReport:
 
 
 def _syntax_error_lines(error: SyntaxError) -> str:
-    """Return the wrong line, and a caret below it."""
+    """Return the line with the syntax error, and a caret below it."""
     lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")[1:]
     return "\n".join([f"line {error.lineno}:", *(line for line in lines[:-2] if line)])
 
 
 def _first_frame(frames: TracebackType | None, name: str) -> TracebackType | None:
-    """Return the traceback that starts with the first frame of the file `name`, if any."""
+    """Return the traceback from the first frame in the file `name` on; None without one."""
     while frames is not None and frames.tb_frame.f_code.co_filename != name:
         frames = frames.tb_next
     return frames

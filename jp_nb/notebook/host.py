@@ -41,7 +41,7 @@ class NotebookHost:
         return find_storage(self.shell)
 
     def cell_run(self) -> CellRun:
-        """Return the id of the running cell, of its request, and the user who runs it."""
+        """Return the ids of the running cell and of its execution, and the user who runs it."""
         kernel: Any = getattr(self.shell, "kernel", None)
         request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
         return CellRun(
@@ -53,13 +53,13 @@ class NotebookHost:
     def front_end(
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
-        """Create the front end of cells, at the first turn or question."""
+        """Create the front end of cells; called at the first turn or question."""
         from jp_nb.notebook.front_end import NotebookFrontEnd  # loads forms and displays
 
         return NotebookFrontEnd(self.shell, cell, elsewhere)
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
-        """Return the access of tools to the notebook, at the first turn."""
+        """Return the access of tools to the notebook whose record is in `store`."""
         from jp_nb.notebook.front_end import KernelNotebook
 
         return KernelNotebook(
@@ -71,7 +71,7 @@ class NotebookHost:
         self.shell.display_pub.publish(data=dict(bundle), metadata={})
 
     def keep_error(self, error: BaseException) -> None:
-        """Set `error` of a tool as the exception that `%debug` opens.
+        """Set `error`, which a tool raised, as the exception that `%debug` opens.
 
         Source: https://docs.python.org/3/library/sys.html#sys.last_exc
         """
@@ -94,7 +94,7 @@ class NotebookHost:
                 return list(renderer.structured_traceback(type(error), error, error.__traceback__))
             if isinstance(error, KeyboardInterrupt):
                 message = plain(str(error)) or "Interrupted"
-                if message.endswith("."):  # complete, as that of a call outside of a turn
+                if message.endswith("."):  # a sentence, as from a call outside of a turn
                     return [message]
                 return [f"{message}. Everything received so far is in the record."]
             return [f"{type(error).__name__}: {plain(str(error))}"]

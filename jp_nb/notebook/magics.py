@@ -49,7 +49,7 @@ class JpMagics(Magics):
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
     @_with_help(format_ask_help())
     def ask(self, line: str, cell: str) -> None:
-        """Run `%%jp [options]` with the request below."""
+        """Run `%%jp [options]`. The cell body is the request."""
         from jp_nb.notebook import commands  # not loaded by `%load_ext`
 
         with self._session.report_errors():
@@ -115,7 +115,7 @@ def complete(context: Any) -> Any:
 def load(shell: Any, *, version: str) -> None:
     """Register the magics on `shell`, and print the `version` and the state of the session.
 
-    A session that was unloaded before is continued.
+    A session that was unloaded continues, unless a page has a record to read again.
     """
     previous: Session | None = getattr(shell, _SHELL_ATTRIBUTE, None)
     session = previous
@@ -151,10 +151,12 @@ def _host_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[An
 
 
 def _on_cell_end(_: object = None) -> None:
-    """Print notices, such as those about tools that the cell defined, and store the record."""
+    """Print notices, for example about tools that the cell defined, and store the record."""
     if (session := get_session()) is not None:
         session.print_notices()
-        with suppress(KeyboardInterrupt):  # it ends the wait; the record is stored later
+        with suppress(
+            KeyboardInterrupt
+        ):  # an interrupt ends only the wait; the record is stored later
             session.store.flush_after_cell()
 
 

@@ -51,11 +51,11 @@ class ExchangeStore(Protocol):
         ...
 
     def results(self, last_message: str) -> Sequence[RecordedResult] | None:
-        """Return the recorded tool results after the message with that id. None: the tools run."""
+        """Return the recorded tool results after that message; None if tools must run."""
         ...
 
     def keep(self, exchange: Exchange) -> None:
-        """Record a complete exchange.
+        """Record an exchange after its response ended or failed.
 
         Raises:
             StorageError: The exchange cannot be written.
@@ -83,7 +83,7 @@ class CassetteProvider:
         self._make = make
         self._cassette = cassette
         self._hide = hide
-        self._asked = RequestNormalizer(name, hide)
+        self._normalizer = RequestNormalizer(name, hide)
         self.answered_request: ModelRequest | None = None
 
     @cached_property
@@ -92,8 +92,8 @@ class CassetteProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response of the cassette or of the wrapped provider; see `Provider`."""
-        asked = self._asked.normalize(request)
-        await asyncio.sleep(0)  # let other tasks run, as a model's answer does
+        asked = self._normalizer.normalize(request)
+        await asyncio.sleep(0)  # let other tasks run, as the wait for a model does
         exchange = self._cassette.replay(asked)
         if exchange is None:
             async with aclosing(self._stream_recorded(request, asked)) as events:
@@ -127,8 +127,8 @@ class CassetteProvider:
             self._cassette.keep(recorder.incomplete())
 
     def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
-        """Return the recorded results of the calls at the end of `context`. None: the tools run."""
-        return self._cassette.results(self._asked.last_message(context))
+        """Return the recorded results of the last calls in `context`; None if tools must run."""
+        return self._cassette.results(self._normalizer.last_message(context))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that the wrapped provider would send; see `Provider`."""
@@ -153,12 +153,12 @@ class CassetteProvider:
         return "" if self._cassette.is_offline else self._provider.address
 
     def check_ready(self, model: str, text: str) -> None:
-        """Check the wrapped provider if it answers every request; see `Provider`."""
+        """Check the wrapped provider if every request goes to it; see `Provider`."""
         if self._cassette.is_recording:
             self._provider.check_ready(model, text)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Check the schema with the wrapped provider; see `Provider`."""
+        """Check that the wrapped provider accepts `schema`; see `Provider`."""
         self._provider.check_schema(schema)
 
     async def aclose(self) -> None:

@@ -1,7 +1,8 @@
-"""Rewrite JSON Schemas for each API, and read structured answers.
+"""Rewrite JSON Schemas for each API, and convert answers back to the user's schema.
 
-A constraint that an API rejects moves into the description of its node, for the model to read.
-Answers are validated against the user's own schema.
+A limit that an API rejects, such as `minimum`, moves into the description of its node, for the
+model to read. This module does not validate answers. It also separates reasoning in `<think>` tags
+from the answer.
 
 Source: `docs/providers.md`.
 """
@@ -70,7 +71,8 @@ def expand(
 ) -> Schema | None:
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
-    Returns None if the schemas constrain the same keyword, or a reference is recursive.
+    Returns None if two schemas disagree about a keyword, or if a reference is unknown, recursive,
+    or nested too deeply.
 
     Args:
         schema: Schema to expand.
@@ -86,7 +88,7 @@ def expand(
         if reference in within or len(within) >= MAX_EXPANSIONS:
             return None
         if reference not in known:
-            # A reference back to `within` is recursive, so its cached value is None everywhere.
+            # A reference back to `within` is recursive in every place, so caching None is right.
             try:
                 found = resolve_reference(root, reference)[1]
             except LookupError:
@@ -96,14 +98,14 @@ def expand(
                 if isinstance(found, dict)
                 else None
             )
-        if (written := known[reference]) is None:
+        if (expanded := known[reference]) is None:
             return None
-        members.append(written)
+        members.append(expanded)
     for member in get_all_of(schema):
-        written = expand(member, root, within, known)
-        if written is None:
+        expanded = expand(member, root, within, known)
+        if expanded is None:
             return None
-        members.append(written)
+        members.append(expanded)
     return _merge_schemas(members) if len(members) > 1 else own
 
 
@@ -262,7 +264,8 @@ class SchemaRewriter:
     """Rewrites a schema, node by node, for one dialect.
 
     Attributes:
-        is_enforceable: False if the API cannot enforce the whole schema.
+        is_enforceable: False if the API cannot enforce the structure of the schema. Limits in
+            descriptions do not count.
         has_nullable: An optional property was made nullable.
         is_too_large: The schema with expanded references is too large.
     """
@@ -294,10 +297,10 @@ class SchemaRewriter:
                 self.is_enforceable = False
             return {"$ref": references[0]}  # recursive: drop the keywords next to it
         self._expanding += references
-        written = expand(schema, self._root)
-        if written is None:
+        expanded = expand(schema, self._root)
+        if expanded is None:
             self.is_enforceable = False
-        node = self._rewrite_simple(schema if written is None else written)
+        node = self._rewrite_simple(schema if expanded is None else expanded)
         del self._expanding[len(self._expanding) - len(references) :]
         return node
 
@@ -393,7 +396,7 @@ class AnswerSchema:
     Attributes:
         original: The user's schema.
         schema: The schema to send.
-        strict: The API can enforce `schema` (`strict` of the OpenAI protocols).
+        strict: Value of `strict` in the OpenAI protocols: the API can enforce `schema`.
         wrapped: The answer has the form `{"value": …}`, because it is not an object.
         nullable: Optional properties are null instead of absent.
     """
@@ -434,7 +437,7 @@ def pass_schema(schema: Schema) -> AnswerSchema:
 
 
 def adapt_for_json_mode(schema: Schema) -> AnswerSchema:
-    """Adapt `schema` for JSON mode, which answers only with objects (DeepSeek)."""
+    """Adapt `schema` for JSON mode (DeepSeek), in which every answer is an object."""
     root, wrapped = wrap_in_object(schema)
     return AnswerSchema(schema, root, wrapped=wrapped)
 
@@ -446,9 +449,9 @@ def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
         UsageError: The schema is too large.
     """
     root, wrapped = wrap_in_object(schema)
-    walker = SchemaRewriter("anthropic", root)
-    sent = walker.rewrite(root)
-    if walker.is_too_large:
+    rewriter = SchemaRewriter("anthropic", root)
+    sent = rewriter.rewrite(root)
+    if rewriter.is_too_large:
         raise _make_error((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
 
@@ -456,11 +459,11 @@ def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
 def adapt_for_openai(schema: Schema) -> AnswerSchema:
     """Adapt `schema` for OpenAI's strict mode. The result is not strict if that is impossible."""
     root, wrapped = wrap_in_object(schema)
-    walker = SchemaRewriter("openai", root)
-    strict = walker.rewrite(root)
-    if not walker.is_enforceable or _exceeds_strict_limits(strict):
+    rewriter = SchemaRewriter("openai", root)
+    strict = rewriter.rewrite(root)
+    if not rewriter.is_enforceable or _exceeds_strict_limits(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
-    return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.has_nullable)
+    return AnswerSchema(schema, strict, wrapped=wrapped, nullable=rewriter.has_nullable)
 
 
 def check_references(schema: Schema) -> None:
@@ -639,7 +642,7 @@ class AnswerText:
         return [TextPart(index, self._kind, text)]
 
     def finish(self, index: int) -> list[ProviderEvent]:
-        """Return the event for the text that was held back. The next piece begins another text."""
+        """Return the event for the text that was held back. The next `feed` begins a new text."""
         kind, self._kind = self._kind, None
         text, self._held, self.held_chars = "".join(self._held), [], 0
         if not text or kind is None or self._schema is None:
@@ -662,7 +665,8 @@ _CLOSE: Final = "</think>"
 class ThinkSplitter:
     """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
 
-    Holds back up to eight characters, because a tag may be split between chunks.
+    Holds back up to seven characters, and the white space before them at the start of the text,
+    because a tag may be split between deltas.
     """
 
     def __init__(self) -> None:

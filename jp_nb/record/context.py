@@ -1,7 +1,8 @@
 """Request context: the events that one request sends.
 
-A request to the model is not an entry. Its position is the beginning of its response. A
-request without any stored response has no position.
+Requests to the model are not entries. `find_requests` finds them by the beginnings of the stored
+responses. A turn without a response counts as one request; other requests without a stored response
+are not found.
 
 Source: `docs/record.md`.
 """
@@ -116,9 +117,9 @@ class RequestContext:
 def build_context(
     stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
 ) -> RequestContext:
-    """Return the context of `stream`, each entry with the provider of its time.
+    """Return the context of `stream`. Each item has the provider that its entry was recorded with.
 
-    `providers` are those at the beginning and after each configuration change
+    `providers` are the provider at the beginning, and the one after each configuration change
     (`Projection.providers`). The last one applies to all later entries.
 
     These entries are omitted: responses to an unknown request, with the other half of their tool
@@ -158,7 +159,7 @@ def _build(
 
 
 def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:
-    # Sent again, a failed request would be asked once more.
+    # The model would answer a failed request if a later request contained it.
     hidden: set[int] = set()
     for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
@@ -214,14 +215,14 @@ def find_requests(stream: ConversationStream) -> list[RequestSpan]:
 def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
     number, is_new_cycle = 1, True
     answer: list[TurnEvent] = []
-    asked: int | None = None
+    asked_at: int | None = None
     for event in events:
         match event.entry:
             case ChatResponse() | ToolCallRequest():
                 answer.append(event)
                 continue
             case ChatRequest():
-                asked = event.position
+                asked_at = event.position
             case ToolCallResponse():
                 pass
             case _:
@@ -234,8 +235,8 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
     for part in _split_continued(answer):
         yield _make_span(turn, number, part, is_new_cycle=is_new_cycle)
         number, is_new_cycle = number + 1, False
-    if number == 1 and asked is not None:
-        yield RequestSpan(turn, number, asked + 1, asked + 1, is_new_cycle)
+    if number == 1 and asked_at is not None:
+        yield RequestSpan(turn, number, asked_at + 1, asked_at + 1, is_new_cycle)
 
 
 def _make_span(
@@ -245,7 +246,7 @@ def _make_span(
 
 
 def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
-    """Yield the part of each request. A continued response has the parts of several requests."""
+    """Yield the entries of each request's response. Several requests can continue one response."""
     start = 0
     for index, event in enumerate(answer):
         if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):

@@ -1,13 +1,15 @@
 """Make untrusted Markdown safe, and find its code blocks.
 
 Outside code the result has no HTML, no link except `http`, `https` and `mailto`, no image except
-from hosts that the user allowed, and no TeX command that makes links or styles. Inside code it has
-nothing that a front end draws, or an exporter copies, as something else. Where Markdown readers
-may disagree about what is code, it counts as text: the text may then have a `&lt;` too many, but
-never a tag. The work is linear in the length of the text.
+from hosts that the user allowed, and no TeX command that makes links or styles. Code has no
+diagram, which front ends draw and nbconvert copies to its page as HTML. If Markdown parsers may
+disagree whether a text is code, it is escaped as text: the user may then see `&lt;` for `<`, but
+the result never has a tag. The run time is linear in the length of the text.
 
-Source: `docs/decisions.md` D32, CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and mistune
-(with nbconvert's mathematics) differ from it, https://spec.commonmark.org/0.31.2/, 5.1 and 5.2.
+The parsers are marked (JupyterLab) and mistune with the math rules of nbconvert.
+
+Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/, sections 4.5, 5.1, 5.2, 6.1
+and 6.3.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
 _MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
 _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
-"""Addresses, which some readers find before they look for code."""
+"""Addresses, which some parsers find before they look for code."""
 _PICTURE = (
     r"!\[(?P<alt>[^][<>&`\\!]*+)\]"
     r"\((?P<url>https?://(?:[^][\s()<>\"'`\\]|\([^][\s()<>\"'`\\]*+\))++)"
@@ -53,7 +55,7 @@ _PICTURE = (
 _IMAGE = re.compile(
     rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
 )
-"""An image that every reader finds, also as the text of a link; or the start of another one."""
+"""An image that every parser finds, also as the text of a link; or the start of another one."""
 _HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
 MAX_CHARS = 1_000_000
 
@@ -62,8 +64,7 @@ def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
     """Return `text` as Markdown that neither runs nor loads anything in a front end.
 
     An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`).
-    Loading an
-    image would send its address to the host without a click of the user.
+    A front end would request the image from its host without a click of the user.
     """
     lines = plain(text, limit=MAX_CHARS).split("\n")
     shown = ["" if _is_blank(line) else line for line in lines]
@@ -71,19 +72,17 @@ def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
 
 
 def _is_blank(line: str) -> bool:
-    # Some readers treat a byte order mark as blank.
+    # Some parsers treat a byte order mark as blank.
     return not line.strip().strip("\ufeff")
 
 
 class _Sanitizer:
     """Makes the lines of one text safe.
 
-    A fence at the left margin starts code for every reader, unless another fence may be open there.
-    A
-    fence in a list or a quotation ends with it. A fence indented by up to three spaces may or may
-    not
-    be in a list. If that stays unclear, `doubtful` is set: all later lines are text, and all fences
-    that may be open are closed at the end.
+    A fence at the left margin starts code for every parser, unless another fence may be open there.
+    A fence in a list or a quotation ends with it. A fence indented by up to three spaces may or may
+    not be in a list. If that stays unclear, `_doubtful` is set: all later lines are text, and all
+    fences that may be open are closed at the end.
     """
 
     def __init__(self, lines: list[str], image_hosts: Collection[str]) -> None:
@@ -118,14 +117,16 @@ class _Sanitizer:
             yield from _close_open_fences(self._lines)
 
     def _end_of_code(self, start: int, fence: str) -> int | None:
-        # None if readers may disagree about the closing line.
+        # None if parsers may disagree about the closing line.
         if self._doubtful:
-            return None  # doubt never ends
+            return None  # until the end of the text
         end = start + 1
         while end < len(self._lines) and not _may_close(self._lines[end], fence):
             end += 1
         agreed = end == len(self._lines) or _certainly_closes(self._lines[end], fence)
-        if not agreed or "|" in self._lines[start]:  # a table may take that line
+        if (
+            not agreed or "|" in self._lines[start]
+        ):  # some parsers read that line as a part of a table
             self._doubtful = True
         return None if self._doubtful else end
 
@@ -151,7 +152,7 @@ class _Sanitizer:
 
 @dataclass(frozen=True, slots=True)
 class _InnerFence:
-    """A fence after `prefix`. `unclear`: it may be at the left margin for some readers."""
+    """A fence after `prefix`. `unclear`: some parsers may see it at the left margin."""
 
     prefix: str
     fence: str
@@ -217,7 +218,7 @@ def _as_text_code(found: re.Match[str]) -> str:
 
 
 def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
-    # Each line comes with the information whether code in it counts as code.
+    # The flag of a line is True if no fence can be open there, so that its code spans are code.
     certain = all(certain for _, certain in lines)
     bracket = False
     for line in _without_open_math([line for line, _ in lines], certain):
@@ -236,15 +237,15 @@ def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str])
 
 
 def _is_read_before_code(line: str) -> bool:
-    # Some readers look for mathematics and addresses before they look for code.
+    # Some parsers look for math and addresses before they look for code.
     if _READ_BEFORE_CODE.search(line):
         return True
     return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
 
 
 def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
-    # An open formula would include all that follows, even code of later blocks. If the lines may
-    # be code, no formula is kept.
+    # A formula without an end would include all later text, even code of later blocks. If the lines
+    # may be code, no formula is kept.
     formulas = _Formulas(lines) if certain else None
     at = 0
     while at < len(lines):
@@ -263,8 +264,7 @@ class _Formulas:
     """Ends of the displayed formulas of one block.
 
     The lines are searched once, when the first formula of several lines appears. Otherwise a block
-    of
-    formulas without an end would take quadratic time.
+    of formulas without an end would take quadratic time.
     """
 
     def __init__(self, lines: list[str]) -> None:
@@ -336,8 +336,8 @@ def _find_last_delimiter(text: str) -> str | None:
 
 
 def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
-    # Returns the spans that are certainly code, and whether later lines may have code.
-    # `after_bracket`: the text of a link may have started above.
+    # Returns the spans that every parser reads as code, and True if later lines may have code.
+    # `after_bracket`: the text of a link may have started in an earlier line.
     runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
     at = text = 0
@@ -357,7 +357,7 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
 
 
 def _may_end_inside(code: str, after_bracket: bool) -> bool:
-    # For some readers, a table cell or the text of a link may end inside `code`.
+    # For some parsers, a table cell or the text of a link may end inside `code`.
     return "|" in code or (after_bracket and "]" in code)
 
 
@@ -381,10 +381,10 @@ def _without_markup(text: str) -> str:
 def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     url = found["url"]
     if url is None:
-        return "! ["  # a bracket behind a space begins no image
+        return "! ["  # a bracket after a space begins no image
     if _host(url) in image_hosts:
         return found[0]
-    link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` behind a `!` would begin another
+    link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` after a `!` would begin another
     return f"{link} [↗](" if found["link"] else link
 
 
@@ -395,7 +395,7 @@ def _host(url: str) -> str:
 
 
 def break_math(text: str) -> str:
-    """Return `text` without the start or end of a displayed formula."""
+    """Return `text` with a zero-width space inside each delimiter of a displayed formula."""
     return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
@@ -452,8 +452,7 @@ def code_blocks(text: str) -> list[CodeBlock]:
     """Return the fenced blocks of the Markdown `text`, in order, including an unclosed one.
 
     A fence may be indented, or be in a list or a quotation. Its prefix is removed from the lines of
-    the
-    block.
+    the block.
     """
     return list(_blocks(text.replace("\r\n", "\n").split("\n")))
 

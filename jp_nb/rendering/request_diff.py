@@ -1,4 +1,4 @@
-"""Compare two requests, and a request with the recorded ones of a cassette.
+"""Report the differences between two requests, or between a recorded and a new request.
 
 Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching,
 `docs/cassettes.md`.
@@ -42,13 +42,13 @@ from jp_nb.rendering.requests import (
 from jp_nb.text import escape_invisible
 
 MAX_MESSAGES: Final = 10
-"""Limit of messages of either request, from the first difference."""
+"""Limit of the messages of each request, from the first difference on."""
 MAX_DIFF_LINES: Final = 400
-"""Of one part."""
+"""Limit of the diff lines of one part."""
 
 
 def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
-    """Show the differences between two requests, and their common beginning."""
+    """Report the differences between two requests, and their common prefix."""
     parts = [
         line_report(f"request {before.name} → request {after.name}", strong=True),
         *_values(before, after),
@@ -59,7 +59,7 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     ]
     if len(parts) == 1:
         parts.append(line_report("no differences"))
-    parts.append(line_report(shared_beginning(before, after)))
+    parts.append(line_report(describe_shared_prefix(before, after)))
     for each in (before, after):
         parts.append(line_report(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
     return joined(parts, between="\n\n")
@@ -69,10 +69,10 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    now, then = _plain_values(before), _plain_values(after)
-    for key in dict.fromkeys([*now, *then]):
-        if now.get(key) != then.get(key):
-            yield from _changed_rows(key, now.get(key), then.get(key))
+    old, new = _plain_values(before), _plain_values(after)
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield from _changed_rows(key, old.get(key), new.get(key))
 
 
 def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
@@ -88,13 +88,13 @@ def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
     }
 
 
-def _changed_rows(what: str, now: JsonValue, then: JsonValue) -> Iterator[Report]:
-    found = difference(ProposedChange(what, _json(now), _json(then)))
+def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
+    found = difference(ProposedChange(label, _json(old), _json(new)))
     if found is None:
-        sides = (UNSET if value is None else as_json(value) for value in (now, then))
-        yield line_report(f"{what}: {' → '.join(sides)}")
+        sides = (UNSET if value is None else as_json(value) for value in (old, new))
+        yield line_report(f"{label}: {' → '.join(sides)}")
         return
-    yield line_report(f"{what}: {found.sizes}")
+    yield line_report(f"{label}: {found.sizes}")
     lines = [str(line) for line in found.lines]
     if more := lines[MAX_DIFF_LINES:]:
         lines[MAX_DIFF_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
@@ -107,8 +107,8 @@ def _json(value: JsonValue) -> str | None:
 
 def _system(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     if before.shown.system != after.shown.system:
-        now, then = ("\n\n".join(each.shown.system) or None for each in (before, after))
-        yield from _changed_rows("system", now, then)
+        old, new = ("\n\n".join(each.shown.system) or None for each in (before, after))
+        yield from _changed_rows("system", old, new)
 
 
 def _attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
@@ -138,28 +138,28 @@ def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
 
 
 def _members(
-    what: str, now: Mapping[str, JsonValue], then: Mapping[str, JsonValue]
+    label: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
 ) -> Iterator[Report]:
-    gone = [name for name in now if name not in then]
-    new = [name for name in then if name not in now]
-    for word, names in (("removed", gone), ("added", new)):
+    removed = [name for name in old if name not in new]
+    added = [name for name in new if name not in old]
+    for word, names in (("removed", removed), ("added", added)):
         if names:
-            yield line_report(f"{what}s {word}: {bounded(', '.join(names), 1_000)}")
-    for name, value in now.items():
-        if name in then and value != then[name]:
-            yield from _changed_rows(f"{what} {name}", value, then[name])
+            yield line_report(f"{label}s {word}: {bounded(', '.join(names), 1_000)}")
+    for name, value in old.items():
+        if name in new and value != new[name]:
+            yield from _changed_rows(f"{label} {name}", value, new[name])
 
 
 def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    now, then = before.messages, after.messages
-    same = _count_equal(now, then)
-    if same == len(now) == len(then):
+    old, new = before.messages, after.messages
+    same = _count_equal(old, new)
+    if same == len(old) == len(new):
         return
     yield line_report(
-        f"messages: {same:,} identical, then {len(now) - same:,} in {before.name} and "
-        f"{len(then) - same:,} in {after.name}"
+        f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
+        f"{len(new) - same:,} in {after.name}"
     )
-    for traced, messages in ((before, now), (after, then)):
+    for traced, messages in ((before, old), (after, new)):
         rest = messages[same : same + MAX_MESSAGES]
         rows = [message_row(number, each) for number, each in enumerate(rest, same + 1)]
         if more := len(messages) - same - len(rest):
@@ -167,13 +167,13 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         if rows:
             yield line_report(f"from message {same + 1} on in {traced.name}:")
             yield table(MESSAGE_COLUMNS, rows)
-    if same < min(len(now), len(then)) and now[same].role == then[same].role:
-        yield from _changed_rows(f"message {same + 1}", now[same].text, then[same].text)
+    if same < min(len(old), len(new)) and old[same].role == new[same].role:
+        yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
 
 
-def _count_equal(now: list[Message], then: list[Message]) -> int:
+def _count_equal(old: list[Message], new: list[Message]) -> int:
     same = 0
-    while same < min(len(now), len(then)) and now[same] == then[same]:
+    while same < min(len(old), len(new)) and old[same] == new[same]:
         same += 1
     return same
 
@@ -181,10 +181,10 @@ def _count_equal(now: list[Message], then: list[Message]) -> int:
 # --- common beginning ------------------------------------------------------------------
 
 
-def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
-    """Return the common beginning of two requests, the most that a provider's cache can serve.
+def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
+    """Return a line about the common prefix of two requests, which a prompt cache can serve.
 
-    Tools come first, then system texts, attachments and messages.
+    The prefix has the tools, system texts, attachments, and messages, in this order.
     """
     begins = "shared prefix for a prompt cache:"
     if before.model != after.model:
@@ -221,21 +221,20 @@ def _describe_shared(begins: str, shared: list[str], tokens: int, end: str) -> s
 
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
-MAX_MISS_LINES: Final = 40
-"""Of one part."""
+MAX_MISMATCH_LINES: Final = 40
+"""Limit of the diff lines of one part."""
 MAX_PARTS: Final = 12
-MAX_CHARS: Final = 4_000
-"""Of one line."""
+MAX_LINE_CHARS: Final = 4_000
 
 
-def missed_lines(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
-    """Return the differences as lines: settings, system, attachments, tools, messages."""
+def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
+    """Return lines about settings, system texts, attachments, tools, and messages that differ."""
     found: list[list[str]] = []
-    for what, now, then in _diff_requests(recorded, asked):
+    for label, old, new in _diff_requests(recorded, asked):
         if len(found) == MAX_PARTS:
             found.append(["… and more"])
             break
-        found.append([*_changed_parts(what, now, then), *_hint(what, now, then)])
+        found.append([*_changed_parts(label, old, new), *_hint(label, old, new)])
     return [_bounded(line) for lines in found for line in lines]
 
 
@@ -254,23 +253,23 @@ def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Ite
 
 def _diff_settings(recorded: JsonObject, asked: JsonObject) -> Iterator[Change]:
     for key in dict.fromkeys([*recorded, *asked]):
-        now, then = recorded.get(key), asked.get(key)
+        old, new = recorded.get(key), asked.get(key)
         if key == "parameters":
-            before, after = as_object(now), as_object(then)
+            before, after = as_object(old), as_object(new)
             for name in dict.fromkeys([*before, *after]):
                 if not _is_equal(before.get(name), after.get(name)):
                     yield f"parameter {name}", before.get(name), after.get(name)
-        elif not _is_equal(now, then):
-            yield key.replace("_", " "), now, then
+        elif not _is_equal(old, new):
+            yield key.replace("_", " "), old, new
 
 
 def _diff_named_parts(
     kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[Change]:
-    now = {str(part.value.get(key)): part for part in recorded}
-    then = {str(part.value.get(key)): part for part in asked}
-    for name in dict.fromkeys([*now, *then]):
-        one, other = now.get(name), then.get(name)
+    old = {str(part.value.get(key)): part for part in recorded}
+    new = {str(part.value.get(key)): part for part in asked}
+    for name in dict.fromkeys([*old, *new]):
+        one, other = old.get(name), new.get(name)
         if _get_id(one) == _get_id(other):
             continue
         before, after = (dict(each.value) if each else {} for each in (one, other))
@@ -310,35 +309,33 @@ def _get_value(part: RequestPart | None, key: str) -> JsonValue:
     return part.value.get(key) if part is not None else None
 
 
-def _is_equal(now: JsonValue, then: JsonValue) -> bool:
-    return _part_json(now) == _part_json(then)  # 1, 1.0 and True differ
+def _is_equal(old: JsonValue, new: JsonValue) -> bool:
+    return _part_json(old) == _part_json(new)  # 1, 1.0 and True differ
 
 
 def _part_json(value: JsonValue) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _changed_parts(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
-    now, then = (
-        _hide_keys(now),
-        _hide_keys(then),
-    )  # before folding, which could leave an unrecognizable part of a key
-    found = difference(ProposedChange(what, _part_json(now), _part_json(then)))
-    name = escape_invisible(what)
-    if _is_equal(now, then):
+def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
+    # Before the texts are cut, because a part of a key is not recognized as a key.
+    old, new = _hide_keys(old), _hide_keys(new)
+    found = difference(ProposedChange(label, _part_json(old), _part_json(new)))
+    name = escape_invisible(label)
+    if _is_equal(old, new):
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
     if found is None:
         sides = (
             UNSET if (text := _part_json(each)) is None else escape_invisible(text)
-            for each in (now, then)
+            for each in (old, new)
         )
         yield f"  {name}: {' → '.join(sides)}"
         return
     yield f"  {name}: {found.sizes}"
     lines = [str(line) for line in found.lines]
-    if more := lines[MAX_MISS_LINES:]:
-        lines[MAX_MISS_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
+    if more := lines[MAX_MISMATCH_LINES:]:
+        lines[MAX_MISMATCH_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
     yield from (f"    {line}" for line in lines)
 
 
@@ -353,15 +350,15 @@ def _hide_keys(value: JsonValue) -> JsonValue:
     return value
 
 
-def _hint(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
+def _hint(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     # For differences with a known cause: times, or a tool that needs a user.
-    before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
+    before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (old, new))
     if before and before == after:
         yield (
             "    only times differ: set `record.reproducible = true` to record and to replay, so "
             "that each run writes the same times"
         )
-    if what.startswith("tool ") and isinstance(now, dict) and then is None:
+    if label.startswith("tool ") and isinstance(old, dict) and new is None:
         yield (
             "    headless runs do not offer tools that need a user, such as `ask`: record with "
             "`jp-nb run --record`, which is headless too"
@@ -369,6 +366,6 @@ def _hint(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
 
 
 def _bounded(line: str) -> str:
-    if len(line) <= MAX_CHARS:
+    if len(line) <= MAX_LINE_CHARS:
         return line
-    return f"{line[:MAX_CHARS]}⟨… {len(line) - MAX_CHARS:,} more⟩"
+    return f"{line[:MAX_LINE_CHARS]}⟨… {len(line) - MAX_LINE_CHARS:,} more⟩"

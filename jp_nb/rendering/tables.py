@@ -1,4 +1,4 @@
-"""Tables: usage, models, pending changes, cassettes, compactions.
+"""Format token usage, models, pending and inherited settings, cassettes, and compactions.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`, `docs/cassettes.md`.
 """
@@ -69,11 +69,11 @@ class _ModelTotal:
 
 
 def usage_report(document: Document, last: int) -> Report:
-    """Return the token usage of `document`: its `last` turns, each model, and the total."""
+    """Return the tokens of the active conversation: its `last` turns, each model, and the total."""
     stream = document.conversation
     sums = _sum_by_model(_iter_usage(stream.raw))
-    elsewhere = _total_of_all(document)
-    if not sums and elsewhere is None:
+    notebook_total = _total_of_all(document)
+    if not sums and notebook_total is None:
         return Report(f"*{NOTHING}*", NOTHING)
     turns = list(stream.turns())
     parts = []
@@ -81,7 +81,7 @@ def usage_report(document: Document, last: int) -> Report:
         rows = [row for turn in turns[-last:] for row in _turn_rows(turn)]
         parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(sums)))]
     shown = joined(parts, between="\n\n")
-    for note in _notes(stream, len(turns), last, elsewhere):
+    for note in _notes(stream, len(turns), last, notebook_total):
         shown = with_note(shown, note)
     return shown
 
@@ -160,7 +160,7 @@ def _format_number(count: int | None) -> str:
 
 
 def _notes(
-    stream: ConversationStream, turns: int, last: int, elsewhere: Usage | None
+    stream: ConversationStream, turns: int, last: int, notebook_total: Usage | None
 ) -> Iterator[str]:
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
@@ -174,8 +174,8 @@ def _notes(
     if took != Usage():
         told = tokens_line(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
-    if elsewhere is not None:
-        told = tokens_line(elsewhere.input_tokens, elsewhere.output_tokens)
+    if notebook_total is not None:
+        told = tokens_line(notebook_total.input_tokens, notebook_total.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
 
 
@@ -217,7 +217,7 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
 
 MAX_MODELS: Final = 50
 NOT_KNOWN: Final = ""
-IN_FORCE: Final = "current"
+CURRENT: Final = "current"
 _GIGA: Final = 1e9
 
 _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
@@ -239,16 +239,16 @@ def model_table(
     listed: ModelList,
     provider: str,
     *,
-    in_force: str = "",
+    current: str = "",
     aliases: Mapping[str, Sequence[str]] | None = None,
     words: Sequence[str] = (),
 ) -> Report:
-    """Return the models of `provider` that contain all `words`, starting with models in use.
+    """Return a table of the models whose names contain all `words`, with models in use first.
 
     Args:
         listed: The provider's list of models.
         provider: Its name.
-        in_force: Name of the current model, if it belongs to this provider.
+        current: Name of the current model, if it belongs to this provider.
         aliases: Aliases by model name.
         words: Words to find in names, in any case.
     """
@@ -256,11 +256,11 @@ def model_table(
     found = [model for model in listed.models if _matches(model, words)]
     if not found:
         return _no_models_report(listed, provider, words)
-    found.sort(key=lambda model: _rank(model, in_force, named))
+    found.sort(key=lambda model: _rank(model, current, named))
     shown = found[:MAX_MODELS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
-    uses = [_format_uses(model.id, in_force, named) for model in shown]
+    uses = [_format_uses(model.id, current, named) for model in shown]
     if any(uses):
         columns["used as"] = uses
     ids = [f"{provider}/{model.id}" for model in shown]
@@ -275,15 +275,15 @@ def _matches(model: ModelInfo, words: Sequence[str]) -> bool:
 
 
 def _rank(
-    model: ModelInfo, in_force: str, aliases: Mapping[str, Sequence[str]]
+    model: ModelInfo, current: str, aliases: Mapping[str, Sequence[str]]
 ) -> tuple[bool, bool, bool, float, str]:
     # Models in use first, then available ones, then the newest, then by name.
-    used = model.id == in_force, model.id in aliases
+    used = model.id == current, model.id in aliases
     return not used[0], not used[1], model.state == "retired", -(model.created or 0.0), model.id
 
 
-def _format_uses(name: str, in_force: str, aliases: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join([*([IN_FORCE] if name == in_force else []), *aliases.get(name, ())])
+def _format_uses(name: str, current: str, aliases: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join([*([CURRENT] if name == current else []), *aliases.get(name, ())])
 
 
 def _no_models_report(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
@@ -343,17 +343,17 @@ MAX_VALUE_CHARS = 60
 FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
 
-def kept_notices(change: Change) -> list[str]:
-    """Return the line about settings that a conversation inherited; empty without any."""
+def inherited_notices(change: Change) -> list[str]:
+    """Return a notice about the settings that a conversation inherited; none without any."""
     return [f"Kept from the previous conversation: {_join_settings(change)}"] if change else []
 
 
-def left_behind(change: Change, *, asks: bool) -> str:
-    """Return a line about the previous conversation's settings, and how to keep them.
+def format_dropped_settings(change: Change, *, asks: bool) -> str:
+    """Return a notice about settings that a new conversation does not inherit, with commands.
 
     Args:
-        change: The change that would keep them; not empty.
-        asks: Whether the new conversation starts with a request, and not with `%jp new`.
+        change: The settings; not empty.
+        asks: True if the new conversation starts with a request, and not with `%jp new`.
     """
     how = "Keep them: `%jp new --keep-config`"
     if asks:
@@ -388,19 +388,18 @@ def _format_settings(delta: Partial) -> Iterator[str]:
 MAX_CHARS = 60
 
 
-def exchanges(count: int) -> str:
-    """Return `1 exchange`, `2 exchanges`."""
+def format_exchange_count(count: int) -> str:
+    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
     return f"{count:,} exchange{'' if count == 1 else 's'}"
 
 
-def exchange_in_words(cassette: CassetteContent, exchange: StoredExchange) -> str:
-    """Return the place and the request of `exchange`: `line 7, anthropic/opus: "Hello"`."""
+def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
+    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
     last = cassette.parts.get(("message", exchange.last_message))
     said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
-    hidden = hide_secrets(
-        plain(said, limit=sys.maxsize)
-    )  # before it is cut, because a part of a key is not recognized
+    # Before the text is cut, because a part of a key is not recognized as a key.
+    hidden = hide_secrets(plain(said, limit=sys.maxsize))
     return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_CHARS)}"
 
 
@@ -408,8 +407,8 @@ MAX_COMPACTIONS = 50
 """Limit of rows, because an untrusted record may change the treatment at every turn."""
 
 
-def how_turns_are_sent(stream: ConversationStream) -> Report:
-    """Return how the turns of `stream` are sent to a model, with equal neighbors grouped."""
+def treatment_report(stream: ConversationStream) -> Report:
+    """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
     rows = list(_treatment_rows(stream))
     if len(rows) > MAX_COMPACTIONS:
         rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
@@ -437,7 +436,7 @@ def compaction_report(
         entries: The recorded compactions.
         now: Estimated number of message tokens that are sent now.
     """
-    parts = [how_turns_are_sent(stream)]
+    parts = [treatment_report(stream)]
     for entry in entries:
         if entry.summary is not None:
             turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
@@ -456,4 +455,4 @@ def preview_report(plan: CompactionPlan) -> Report:
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(cut.rule.summary is not None for cut in plan.steps):
         note += ", plus the summary, which is not written yet"
-    return with_note(how_turns_are_sent(plan.outcome), f"{note}. Nothing has changed.")
+    return with_note(treatment_report(plan.outcome), f"{note}. Nothing has changed.")

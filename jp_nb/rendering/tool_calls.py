@@ -1,4 +1,4 @@
-"""A tool call in its cell: one line, and the details that its style shows below it.
+"""Format a tool call for its cell: one line, and the details that the tool's style selects.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -64,18 +64,18 @@ def _format_state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
     mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
     time = f" {ends.seconds:.1f} s" if live else ""
     time += "".join(f" · {words}" for words in _format_images(ends))
-    told = (ends.skipped or ends.is_error) and not _format_result(ends)
+    has_reason = (ends.skipped or ends.is_error) and not _format_result(ends)
     # Text after a blank line, such as advice for the model, is only in the record.
     first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
-    reason = one_line(first, limit=MAX_REASON_CHARS) if told else ""
+    reason = one_line(first, limit=MAX_REASON_CHARS) if has_reason else ""
     return mark, f"{time} — {reason}" if reason else time
 
 
 def for_user(tool: str, content: str) -> str:
-    """Return the response of a call as the user reads it.
+    """Return the response of a call for the user.
 
-    The model's message about a run without a user mentions a terminal, which a notebook does not
-    have.
+    The error for the model mentions a terminal if no user is available (`no_user_error`). A
+    notebook has no terminal, so the user reads another message.
     """
     if content == no_user_error(tool):
         return (
@@ -87,13 +87,13 @@ def for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    said = [format_image_count(ends.images)] if ends.images else []
-    told = [
+    count = [format_image_count(ends.images)] if ends.images else []
+    omitted = [
         one_line(text, limit=MAX_REASON_CHARS)
         for text in ends.omitted_images[:MAX_LISTED_OMISSIONS]
     ]
-    more = len(ends.omitted_images) - len(told)
-    return [*said, *told, *([f"{more} more omitted"] if more else [])]
+    more = len(ends.omitted_images) - len(omitted)
+    return [*count, *omitted, *([f"{more} more omitted"] if more else [])]
 
 
 def _format_edited(begins: ToolBegins) -> str:
@@ -121,7 +121,7 @@ def _format_line_count(text: JsonValue) -> str:
 
 
 class _BlockBelow(NamedTuple):
-    """A block below the line of a call. With `folds`, a long one is folded."""
+    """A block below the line of a call. `folds`: a block of many lines is folded."""
 
     text: str
     language: str
@@ -173,7 +173,8 @@ def _format_result(ends: ToolEnds) -> str:
 
 def bounded(text: str, *, lines: int | None = None) -> str:
     """Return `text` as plain text of at most `lines` lines, with the number of omitted lines."""
-    # Without a limit here: spelled characters are longer and would displace later text.
+    # `plain` spells out invisible characters. Its limit would count the longer spelling, and cut
+    # text that the limits below allow.
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
@@ -183,7 +184,7 @@ def bounded(text: str, *, lines: int | None = None) -> str:
 
 
 def stable_traceback(text: str) -> str:
-    """Return `text` without the parts that differ in each run."""
+    """Return `text` with `<cell>` for file names of cells, which differ in each run."""
     return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
 
 

@@ -23,7 +23,7 @@ from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult, f
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, StorageError, UnrecordedError
-from jp_nb.rendering.request_diff import missed_lines
+from jp_nb.rendering.request_diff import format_mismatch
 from jp_nb.storage import environment
 from jp_nb.storage.cassette import (
     CassetteContent,
@@ -225,7 +225,7 @@ def unrecorded_error(
     if found is None:
         return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
     which = "closest unused recording" if unused else "closest recording (all were used)"
-    differing = missed_lines(cassette.asked(found), asked)
+    differing = format_mismatch(cassette.asked(found), asked)
     by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
     legend = "- on the cassette, + now" if by_line else "on the cassette → now"
     first = (

@@ -218,13 +218,13 @@ class ActiveConversation:
         `is_local` means that this process made every entry of it. Without prepared `settings`, it
         inherits the user's settings at the paths `inherits` from the previous one.
         """
-        from jp_nb.rendering.tables import kept_notices
+        from jp_nb.rendering.tables import inherited_notices
         from jp_nb.session.settings import Settings
 
         trust, is_empty = self.trust, not len(stream)
         if settings is None:
             settings = Settings(stream, self.files, trusted=trusted, is_local=is_local)
-            self.notices += kept_notices(settings.inherit(self.settings, inherits))
+            self.notices += inherited_notices(settings.inherit(self.settings, inherits))
         self.document.archive_active()
         self.document.conversation = stream
         trust.follow(is_local=trusted)

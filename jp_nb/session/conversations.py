@@ -23,7 +23,7 @@ from jp_nb.record.conversations import fork, undo
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, TurnEntries, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
-from jp_nb.rendering.tables import left_behind
+from jp_nb.rendering.tables import format_dropped_settings
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import MODEL, Settings
@@ -85,7 +85,7 @@ class ConversationList:
         self._previous = previous
         with suppress(ConfigError):  # reported when a command needs the configuration
             if change := self._active.settings.find_carried_over(previous):
-                self._active.notices.append(left_behind(change, asks=asks))
+                self._active.notices.append(format_dropped_settings(change, asks=asks))
 
     def fork(self, last_turn: int | None = None) -> None:
         """Continue in a fork that ends with turn `last_turn`, or with the last one if None.

@@ -1,7 +1,7 @@
 """Write the journal of the active conversation, and recover journals of earlier kernels.
 
-An entry is in the journal before the storage backend gets it, and before a tool starts. A failure
-is reported once and ends no turn.
+An entry is written to the journal before the storage backend gets it, and before a tool starts. A
+write failure is reported once and does not end the turn.
 
 Source: `docs/record.md`.
 """
@@ -64,8 +64,10 @@ TAKEN = (
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
 JournalOwner = Literal["own", "folder", "unknown", "elsewhere"]
-"""Origin of a journal: this notebook, this folder without a notebook, an unknown notebook, or one
-whose file is gone.
+"""Origin of a journal.
+
+`own`: this notebook. `folder`: a kernel in this folder without a notebook. `unknown`: this or
+another notebook. `elsewhere`: a notebook whose path no longer exists.
 """
 
 MAX_LISTED: Final = 3
@@ -110,7 +112,7 @@ class Recovery:
             self.notices.append(notice)
 
     def add_candidate(self, journal: RecoverableJournal, notice: str) -> None:
-        """Offer the journal to `%jp resume`, if it has entries of a live session.
+        """Offer the journal to `%jp resume`, if it has entries of an interactive session.
 
         The next headless run replaces journals of headless runs (D18).
         """
@@ -127,7 +129,7 @@ def find_recoverable(
 ) -> Recovery:
     """Find the journals of the notebook at the path `notebook`, which holds `document`.
 
-    Without a notebook, find those of conversations in `kernel_folder` that no notebook keeps.
+    Without a notebook, find the journals of kernels without a notebook in `kernel_folder`.
 
     Raises:
         StorageError: Other users can access the folder of journals.
@@ -143,16 +145,16 @@ def find_recoverable(
             _choose_longer(found, journal, stream.raw)
             continue
         journal.file.close()
-        place = _best_place(contents, known.get(contents.head.id, ()))
+        relation = _best_relation(contents, known.get(contents.head.id, ()))
         if journal.owner == "unknown":
             continue  # another notebook may have a conversation with the same id
         if journal.owner == "elsewhere":
-            if place in ("continues", "branch"):
+            if relation in ("continues", "branch"):
                 found.add_candidate(journal, ELSEWHERE.format(one_line(contents.head.notebook)))
-        elif place == "gap" or (place is None and contents.head.base):
+        elif relation == "gap" or (relation is None and contents.head.base):
             found.add_notice(GAP.format(journal.file.path))
-        elif place != "covered":
-            found.add_candidate(journal, UNKNOWN if place is None else BRANCH)
+        elif relation != "covered":
+            found.add_candidate(journal, UNKNOWN if relation is None else BRANCH)
     own = found.resumable.file if found.resumable else None
     if found.in_folder:
         found.add_notice(_format_folder_notice(found.in_folder))
@@ -164,7 +166,7 @@ def find_recoverable(
 
 
 def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
-    """Return the conversation of a journal in the format of `document`; None if it has a gap."""
+    """Return the conversation of a journal as stored in a notebook; None if entries are missing."""
     head = contents.head
     copies = _copies_by_id(document).get(head.id, ()) if head.base else [list[RawEntry]()]
     before = next(filter(contents.continues_from, copies), None)
@@ -191,8 +193,8 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
     """Return `document` of a headless run of `notebook`, with later entries of its journals.
 
-    A killed kernel could not store them. Journals of live kernels are left for the next live
-    kernel.
+    A killed kernel could not store them. Journals of interactive kernels are not read: the next
+    interactive kernel recovers them.
 
     Raises:
         StorageError: Other users can access the folder of journals.
@@ -238,7 +240,7 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         head = read_head(file.first_line())
         is_here = head is not None and head.notebook == notebook and head.id in known
         contents = read_journal(file.read()) if is_here else None
-        is_written = contents and _best_place(contents, known[contents.head.id]) == "covered"
+        is_written = contents and _best_relation(contents, known[contents.head.id]) == "covered"
         file.close(remove=bool(is_written and not (contents and contents.calls)))
 
 
@@ -259,11 +261,11 @@ def _entries_by_id(conversations: Iterable[JsonValue]) -> Copies:
     return found
 
 
-def _best_place(
+def _best_relation(
     contents: JournalContents, copies: Iterable[list[RawEntry]]
 ) -> JournalRelation | None:
-    places = {contents.compare_with(raw) for raw in copies}
-    return next((place for place in get_args(JournalRelation) if place in places), None)
+    relations = {contents.compare_with(raw) for raw in copies}
+    return next((relation for relation in get_args(JournalRelation) if relation in relations), None)
 
 
 def _choose_longer(found: Recovery, journal: RecoverableJournal, raw: list[RawEntry]) -> None:
@@ -320,8 +322,9 @@ def _find_owner(
 ) -> JournalOwner | None:
     """Return the origin of a journal; None for another notebook that exists.
 
-    A renamed notebook is the same file. If the notebook's path does not exist, it may have been
-    renamed, or this is a copy, and the original is on a drive that is not mounted.
+    A renamed notebook is the same file. If the journal's notebook does not exist (`elsewhere`), it
+    may have been renamed to this one. Or this one is a copy, and the drive of the original is not
+    mounted.
     """
     if is_of_notebook(head, notebook):
         return "own"
@@ -339,7 +342,7 @@ def _find_owner(
 
 
 def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
-    """Return True if the journal is of `kernel_folder`, and neither has a notebook."""
+    """Return True if the journal is from `kernel_folder`, and both kernels have no notebook."""
     has_notebook = bool(notebook or head.notebook)
     return not has_notebook and kernel_folder != "" and head.folder == kernel_folder
 
@@ -355,7 +358,7 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
 
 
 def _format_conversation(contents: JournalContents) -> str:
-    """Return id, title, and size of a conversation; the default title is the first request."""
+    """Return id, title, and turn count; without a title, the first request is the title."""
     entries = contents.entries
     requests = [entry.get("content") for entry in entries if entry.get("type") == "chat_request"]
     title = contents.head.conversation.get("title") or next(iter(requests), "")
@@ -439,15 +442,15 @@ class ConversationJournal:
         self._raw: list[RawEntry] = stream.raw
         self._mark = EntriesDigest()
         self._base = self._written = base
-        self._saved_base = 0  # entries that are only in the notebook file
+        self._saved_base = 0  # number of entries that only the notebook file has
         self._written_head: tuple[JsonObject, JsonValue] = {}, None
-        self._void_saved: int | None = None
+        self._outdated_saved: int | None = None
         self.calls: dict[str, CallProgress] = {}
 
     def recover(self) -> bool:
         """Append the entries that only the journal has; return True if there were any.
 
-        For a conversation that was just loaded from its notebook, or begins there.
+        Call it after the conversation was loaded or begun.
         """
         with self._lock:
             try:
@@ -543,9 +546,9 @@ class ConversationJournal:
         )
 
     def remove_restored(self, conversation: RecoverableConversation) -> None:
-        """Remove the journal of a restored conversation, which another journal has now.
+        """Remove the old journal of a restored conversation, whose entries this journal has now.
 
-        The journal of another notebook stays: its file may be missing only for a while.
+        The journal of another notebook stays, because that notebook may exist again later.
         """
         self._candidates.remove(conversation.path)
         if (file := self._folder.take(conversation.path)) is not None:
@@ -565,10 +568,13 @@ class ConversationJournal:
         self._written_head = contents.head.conversation, contents.signature
 
     def follow(self, *, is_stored: bool) -> None:
-        """Continue with the document's active conversation; `is_stored`: its notebook has it.
+        """Write the entries of the document's active conversation from now on.
 
-        A conversation of this kernel continues in its own journal, or gets a new one with all
-        entries. A new journal that begins at the end of the old one would be lost together with it.
+        A conversation that this kernel wrote before continues in its own journal, or gets a new
+        one with all entries: a journal with only the later entries is useless without the old one.
+
+        Args:
+            is_stored: True if the notebook has the conversation.
         """
         with self._lock:
             self._close_file()
@@ -709,7 +715,7 @@ class ConversationJournal:
         old, new = self._raw, self._stream.raw
         pairs = zip(old, new, strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
-        self._void_saved = self._saved(self._stream.id)
+        self._outdated_saved = self._saved(self._stream.id)
         self._rewrite(min(self._base, same), EntriesDigest())
 
     def _rewrite(self, base: int, mark: EntriesDigest) -> None:
@@ -729,9 +735,9 @@ class ConversationJournal:
     def _is_saved(self, count: int) -> bool:
         """Return True if the notebook file has the first `count` entries in their current order."""
         saved = self._saved(self._stream.id)
-        if saved != self._void_saved:
-            self._void_saved = None
-        return self._void_saved is None and saved >= count
+        if saved != self._outdated_saved:
+            self._outdated_saved = None
+        return self._outdated_saved is None and saved >= count
 
     def _remove_file(self) -> None:
         if self._file is not None:

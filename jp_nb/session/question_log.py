@@ -1,7 +1,7 @@
-"""Write, query and import the question log.
+"""Write, read, and import the question log: the answered questions of a workspace.
 
-The record has priority: an answer that cannot be written to the log stays in the record. A notice
-reports it once, and the next answer tries again.
+Messages to the user call it the project log. An answer that cannot be written to the log is still
+in the record. A notice reports the failure once, and the next answer tries again.
 
 Source: `docs/record.md`.
 """
@@ -65,8 +65,8 @@ def read_table(path: Path) -> bytes:
     """Return the content of the table at `path`, which the user gave.
 
     Raises:
-        UsageError: It is not a file.
-        StorageError: It cannot be read, or is not the user's own.
+        UsageError: `path` is not a file.
+        StorageError: The file cannot be read, or belongs to another user.
     """
     if not path.is_file():
         raise UsageError(f"file {str(path)!r} does not exist")
@@ -87,12 +87,12 @@ def import_rows(
         log: The log. Rows that it already has are not written.
         path: The file: a log if its name ends in `.jsonl`.
         data: Its content.
-        finish: Signs an entry if the user trusts the table; None for an unknown author.
-        most: Limit of the rows; None: no limit.
+        finish: Signs an entry of a table that the user trusts; None if the author is unknown.
+        most: Limit of the rows; None for no limit.
 
     Raises:
-        UsageError: It is a file of this log.
-        StorageError: It is not text, has too many rows, or the log cannot be written.
+        UsageError: The file belongs to this log.
+        StorageError: The file is not text or has too many rows, or the log cannot be written.
     """
     is_log = path.suffix == ".jsonl"
     if is_log and path.resolve().parent == log.folder.resolve():
@@ -150,7 +150,7 @@ class QuestionContext(Protocol):
 
     @property
     def trust(self) -> Trust:
-        """The signature of the active conversation."""
+        """The trust in the active conversation."""
 
     @property
     def settings(self) -> Settings:
@@ -187,7 +187,7 @@ class QuestionLog:
         return self._log
 
     def describe_location(self) -> str:
-        """Return the place of the answers in words.
+        """Describe the places that keep the answers.
 
         Raises:
             ConfigError: The configuration is not valid.
@@ -264,10 +264,10 @@ class QuestionLog:
                 self._active.notices.append(notice)
 
     def history(self, *, everybody: bool = False) -> QuestionHistory:
-        """Return the earlier answers of the workspace's log, or else of this conversation.
+        """Return the earlier answers of the workspace's log; without a log, of this conversation.
 
-        An untrusted notebook has none. `everybody` includes entries that the user neither signed
-        nor accepted.
+        An untrusted notebook has no history. `everybody` includes entries that the user neither
+        signed nor accepted.
 
         Raises:
             ConfigError: The configuration is not valid.
@@ -277,7 +277,7 @@ class QuestionLog:
         return self._read_record() if log is None else self._read_log(log, everybody=everybody)
 
     async def read(self) -> QuestionHistory:
-        """Return the earlier answers for a model; files are read in a worker thread.
+        """Return the earlier answers that a model may read. A worker thread reads the files.
 
         Raises:
             ConfigError: The configuration is not valid.
@@ -318,7 +318,7 @@ class QuestionLog:
         return contents
 
     def _find_own(self, log: QuestionLogFile, contents: LogContents) -> list[bool]:
-        """Return for each answer if this user gave it in this workspace."""
+        """Return a flag for each answer: True if this user gave it in this workspace."""
         key, newest = None, log.newest_signed()
         if newest is not None:
             with suppress(NoKeyError):
@@ -357,11 +357,11 @@ class QuestionLog:
     def import_table(self, path: Path) -> list[str]:
         """Import the table at `path`, and return a report.
 
-        A repeated import continues: rows that are already there are not written.
+        Rows that the log already has are not written, so an interrupted import can be repeated.
 
         Raises:
-            UsageError: It is not a file, or there is no log.
-            StorageError: It cannot be read, or the log cannot be written.
+            UsageError: `path` is not a file, the notebook is untrusted, or there is no log.
+            StorageError: The table cannot be read, or the log cannot be written.
         """
         if not self._trusted:
             raise UsageError("this notebook is not trusted, so nothing is written: `%jp trust`")

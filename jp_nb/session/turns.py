@@ -45,7 +45,7 @@ from jp_nb.record.marks import recorded_host
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
 from jp_nb.rendering.forms import record_of
-from jp_nb.rendering.tables import kept_notices
+from jp_nb.rendering.tables import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import CellReruns, FirstRequests, NextConversation
@@ -186,7 +186,7 @@ class TurnRunner:
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
             paths = [path for path in other.inherits if model is None or path != MODEL]
-            inherited = kept_notices(settings.inherit(active.settings, paths))
+            inherited = inherited_notices(settings.inherit(active.settings, paths))
         resolved_directives, notices = resolve_variables(
             directives, self._host.namespace, active.files.folder
         )

@@ -108,7 +108,7 @@ class PythonTool(ToolDefaults):
 
     @property
     def definition(self) -> tuple[str, ...]:
-        """Name, parameters, and docstring, as the model knows them."""
+        """Name, signature, and docstring: equal if advice about the tool would be the same."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -179,8 +179,8 @@ async def _run_in_thread(function: Callable[[], Outcome], name: str) -> Outcome:
 def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     """Convert the result of a function to an outcome.
 
-    Text is unchanged. Plain data becomes JSON, with sorted sets. Other values, iterators, and
-    containers of them are described within `budget`.
+    An outcome is returned unchanged. A text is the content of a `Success`. Plain data becomes JSON,
+    with sorted sets. Other values, iterators, and containers of them are described within `budget`.
     """
     kind = type(result)  # `__class__` may be wrong or raise
     if issubclass(kind, (Success, Failure, NeedsInput)):
@@ -222,7 +222,7 @@ def _tool_name(function: object, name: str | None) -> str:
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], Any]:
-    # The parameters, which can all be passed by name, and the type hints.
+    # Returns the parameters and the type hints. Raises if an argument cannot be passed by name.
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as exc:
@@ -251,7 +251,7 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
-    # The name of the context parameter, if any, and a model of the other parameters.
+    # Returns the name of the context parameter, if any, and a pydantic model of the others.
     parameters, hints = _signature(function, name)
     _, described = read_docstring(function.__doc__)
     context_name: str | None = None
@@ -540,7 +540,7 @@ _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
 
 
 def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
-    """Return suggestions for a better description of `tool`, one sentence each.
+    """Return problems of the description of `tool`, each with its solution.
 
     >>> from jp_nb.tools.python import PythonTool
     >>> def halve(number): return number / 2

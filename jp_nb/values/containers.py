@@ -1,6 +1,6 @@
-"""Describe dicts, lists, sets, dataclasses and nested values.
+"""Describe dicts, lists, sets, dataclasses and nested values, and select items of values.
 
-Nothing is imported, lazy values are not computed, and iterators are not consumed.
+Descriptions import nothing, compute no lazy values, and consume no iterators.
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
@@ -38,13 +38,13 @@ from jp_nb.values.custom import (
 from jp_nb.values.expressions import ValuePathError
 
 MAX_SORTED: Final = 20_000
-"""Limit for a set of texts or integers that is sorted. Of a larger set only the length is shown."""
+"""Maximum size of a set of texts or integers that is sorted. A larger set shows only its length."""
 MAX_COMPARED: Final = 1_000
-"""Limit for other sets: the sort key of an element is its description."""
+"""Maximum size of other sets that are sorted: the sort key of an element is its description."""
 
 
 class FieldName(str):
-    """Name of a field of a record."""
+    """Name of a field of a dataclass or another record, not a key of a mapping."""
 
     __slots__ = ()
 
@@ -60,13 +60,13 @@ class MappingKey:
 
 @dataclass(slots=True, eq=False)
 class Contents:
-    """Items of a container or record. Methods that a subclass overrides are not called.
+    """Items of a container or record. Overrides in subclasses of built-in types are not called.
 
     Attributes:
         begin: The opening bracket, perhaps after a class name.
         end: The closing bracket.
-        items: Function that returns each item with its key: None, a `FieldName`, or a
-            `MappingKey`. None for a set that is too large to sort.
+        items: Function that returns pairs of a key and an item. A key is a `FieldName`, a
+            `MappingKey`, or None. `items` is None for a set that is too large to sort.
         empty: The text of an empty container.
         unordered: True if the items must be sorted.
         is_keyed: True if the items have keys or names.
@@ -208,17 +208,17 @@ _EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
 PartDescriber = Callable[[object, int], str]
-"""Describe a value in at most this number of characters."""
+"""Describes a value in at most the given number of characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class NestedRules:
-    """Shared state of the texts of one value and its parts.
+    """State that the texts of one value and of its parts share.
 
     Attributes:
         describe_part: Describer of values that are neither plain nor containers.
-        texts: Descriptions by the id of the value, with the value to keep its id valid. The code of
-            a value runs once.
+        texts: Descriptions by `id()` of the value, so that the code of a value runs once. The value
+            is kept too, so that no other value gets its id.
     """
 
     describe_part: PartDescriber
@@ -333,7 +333,7 @@ class NestedText:
         return share_of(left, items)
 
     def part(self, key: object, item: object, room: int) -> str:
-        """Return the part `item` with the name `key`, in at most `room` characters."""
+        """Return the text of `item`, whose key is `key`, in at most `room` characters."""
         hidden = hidden_part(key.key if type(key) is MappingKey else key, item)
         return self.write(item, room) if hidden is None else truncate_end(hidden, room)
 
@@ -361,7 +361,7 @@ class NestedText:
 
 
 def share_of(room: int, items: int) -> int:
-    """Return the part of `room` for the next one of `items` items."""
+    """Return the share of `room` for the next item, if `items` items remain."""
     return min(room, max(60, room // max(min(items, _MAX_SHARES), 1)))
 
 
@@ -388,7 +388,7 @@ def describe_container(
     describe_part: PartDescriber,
     is_rich: Callable[[object], bool],
 ) -> str | Description | None:
-    """Describe a container in one line if it fits, else its first items. Return None for others.
+    """Describe a container in one line if it fits, else its first items. None for other values.
 
     Each part of a container with frames, figures, or arrays is described separately.
     """

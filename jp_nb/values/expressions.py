@@ -1,4 +1,4 @@
-"""Read values by expressions such as `df.columns[0]`, and find the cell that assigned a name.
+"""Read values by expressions such as `df.columns[0]`, and format locations in the user's code.
 
 Properties and `__getitem__` of the value's class run, so this happens in the cell's thread.
 
@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 MAX_EXPRESSION = 1000
-"""Limit for the characters of an expression."""
+"""Maximum number of characters of an expression."""
 
 
 class ValuePathError(LookupError):
@@ -147,7 +147,7 @@ def is_cell_file(path: str) -> bool:
 
 
 def is_own_code(path: str) -> bool:
-    """Return True for the user's code: not Python, an installed package, or this package."""
+    """Return True for a cell, or a file outside of Python, installed packages, and `jp_nb`."""
     if is_cell_file(path):
         return True
     if path.startswith("<"):
@@ -167,7 +167,7 @@ def _package_folders() -> tuple[str, ...]:
 
 
 def format_location(path: str, line: int) -> str:
-    """Return cell and line, or file and line. A file in the current folder has a relative path."""
+    """Return cell and line, or file and line. Paths in the working directory are relative."""
     if is_cell_file(path):
         return f"{_format_cell(path)}, line {line}"
     if path.startswith("<"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.prompts import UNSET
 from jp_nb.agent.recording import NormalizedRequest, RequestNormalizer
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.request_diff import missed_lines
+from jp_nb.rendering.request_diff import format_mismatch
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
 
 PLACES = list(places(SPEC))
@@ -38,7 +38,7 @@ def test_every_change_of_a_request_is_found_and_shown(
     spec = changed(SPEC, place, other_value(before, position, bit))
     recorded, now = asked(SPEC), asked(spec)
     assert recorded.id != now.id
-    shown = "\n".join(missed_lines(recorded, now))
+    shown = "\n".join(format_mismatch(recorded, now))
     part = str(place[0])
     label = LABELS[part](place) if part in LABELS else part
     assert label in shown
@@ -52,7 +52,7 @@ def test_one_changed_message_is_shown_alone(place: Place, data: st.DataObject) -
     if not isinstance(before, str):
         return
     spec = changed(SPEC, place, other_value(before, data.draw(st.integers(0, 99)), 2))
-    shown = missed_lines(asked(SPEC), asked(spec))
+    shown = format_mismatch(asked(SPEC), asked(spec))
     assert [line for line in shown if line.startswith("  message")] == shown[:1]
 
 
@@ -94,8 +94,8 @@ def test_difference_in_times_names_the_setting() -> None:
         f"asked at 2026-11-23T16:{minute}:39.229327Z: {minute // 20}" for minute in (11, 12, 59)
     ]
     one, other, more = (asked(changed(SPEC, place, text)) for text in texts)
-    assert "record.reproducible" in "\n".join(missed_lines(one, other))
-    assert "record.reproducible" not in "\n".join(missed_lines(one, more))
+    assert "record.reproducible" in "\n".join(format_mismatch(one, other))
+    assert "record.reproducible" not in "\n".join(format_mismatch(one, more))
 
 
 @pytest.mark.parametrize("distance", [5, 40, 60, 5_000])
@@ -107,10 +107,10 @@ def test_difference_hides_keys(distance: int) -> None:
         text = f"{'x' * 300} {secret} {'y' * distance} {word} {'z' * 300}"
         return asked(changed(SPEC, place, text))
 
-    shown = "\n".join(missed_lines(request_with(key, "one"), request_with(key, "two")))
+    shown = "\n".join(format_mismatch(request_with(key, "one"), request_with(key, "two")))
     assert "two" in shown
     assert not any(key[at : at + 6] in shown for at in range(len(key) - 5))
-    [line] = missed_lines(request_with(key, "one"), request_with(other, "one"))
+    [line] = format_mismatch(request_with(key, "one"), request_with(other, "one"))
     assert line.endswith("the difference looks like an API key and is not shown")
 
 
@@ -119,8 +119,8 @@ def test_missing_and_moved_parts_are_shown(part: str) -> None:
     spec = deepcopy(SPEC)
     spec[part].reverse()
     assert asked(spec).id != asked(SPEC).id
-    assert missed_lines(asked(SPEC), asked(spec))
+    assert format_mismatch(asked(SPEC), asked(spec))
     spec[part].pop()
-    shown = "\n".join(missed_lines(asked(SPEC), asked(spec)))
+    shown = "\n".join(format_mismatch(asked(SPEC), asked(spec)))
     assert UNSET in shown
     assert ("headless runs do not offer" in shown) is (part == "tool")

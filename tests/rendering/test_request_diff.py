@@ -9,7 +9,7 @@ from jp_nb.images import Image
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.request_diff import request_difference, shared_beginning
+from jp_nb.rendering.request_diff import describe_shared_prefix, request_difference
 from jp_nb.rendering.requests import TracedRequest
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, user
 
@@ -64,7 +64,7 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
     for before, after, shared in rows:
         one = traced(ask(user("Hello world."), **before))
         other = traced(ask(user("Hello world."), answer("Hi."), **after))
-        assert shared in shared_beginning(one, other)
+        assert shared in describe_shared_prefix(one, other)
 
 
 def test_messages_with_different_images_differ() -> None:

@@ -19,7 +19,7 @@ GONE = ModelInfo("gone", created=9.0, state="retired")
 
 def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> None:
     listed = ModelList((OLD, GONE, NEW, ModelInfo("mine", created=0.0)))
-    shown = model_table(listed, "p", in_force="old", aliases={"mine": ["fast", "f"]})
+    shown = model_table(listed, "p", current="old", aliases={"mine": ["fast", "f"]})
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
     head, first, second, *_ = shown.text.splitlines()
     assert head.split() == ["model", "name", "context", "tools", "ends", "used", "as"]

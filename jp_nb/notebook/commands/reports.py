@@ -39,7 +39,7 @@ from jp_nb.rendering.requests import (
     key_in_words,
     request_report,
 )
-from jp_nb.rendering.tables import exchange_in_words, exchanges, model_table
+from jp_nb.rendering.tables import describe_exchange, format_exchange_count, model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
@@ -129,7 +129,7 @@ def models(call: Invocation) -> None:
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
     table = model_table(
-        listed, name, in_force=current, aliases=_aliases_by_model(name, config), words=words
+        listed, name, current=current, aliases=_aliases_by_model(name, config), words=words
     )
     others = [] if call.options.words else list(_other_configured(config, model.provider))
     if others:
@@ -322,13 +322,17 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     cassette = cassettes.active
     if cassette is None:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
-    name, whole = cassettes.format_path(cassette.path), exchanges(len(cassette.content.exchanges))
+    name, whole = (
+        cassettes.format_path(cassette.path),
+        format_exchange_count(len(cassette.content.exchanges)),
+    )
     if cassette.awaits_response:
         return [
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
     if cassette.choice.mode == "record":
-        return [f"Model responses are recorded on {name}: {exchanges(cassette.added)} so far."]
+        added = format_exchange_count(cassette.added)
+        return [f"Model responses are recorded on {name}: {added} so far."]
     added = (
         ""
         if cassette.is_offline
@@ -339,7 +343,7 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
         lines.append("Tools do not run: their results are replayed from the cassette.")
     if rest := cassette.unused() if cassette.used else []:
         lines.append("Not used yet:")
-        lines += [f"  {exchange_in_words(cassette.content, each)}" for each in rest[:MAX_LISTED]]
+        lines += [f"  {describe_exchange(cassette.content, each)}" for each in rest[:MAX_LISTED]]
         if more := rest[MAX_LISTED:]:
             lines.append(f"  … and {len(more)} more")
     return lines

@@ -1,15 +1,15 @@
 """Built-in tool `ask`: read its arguments, ask the questions, return the answers.
 
-Result for one question; for several it is `{"schema", "version", "results": […]}`, and each result
-has its `id`:
+The result of a call with one question, as JSON for programs:
 
     {"schema": "jp_nb.ask", "version": 1, "question": "Which database?", "mode": "choice",
      "options": ["PostgreSQL", "SQLite"], "multi": false, "outcome": "answered", "channel": "form",
      "selectedOptions": ["SQLite"], "selected": [{"index": 1, "label": "SQLite", "value": "lite"}]}
 
-`customInput` is the user's own text, if there is one. A question without an answer has no
-`selectedOptions`. `auto`, `timed_out`, `empty`, and `ignored` of a question are optional, and so is
-`reply` of the whole result.
+With several questions it is `{"schema", "version", "results": […]}`, and each result has the `id`
+of its question. `customInput` is the user's own text, if there is one. A question without an answer
+has no `selectedOptions` and no `selected`. `auto`, `timed_out`, `empty`, and `ignored` of a
+question are optional, and so is `reply` of the whole result.
 
 Source: `docs/turns.md`.
 """
@@ -467,9 +467,9 @@ def refused_call(problems: Sequence[CallProblem]) -> Failure:
 
 
 def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
-    """Return the result of a call whose questions all have an end in `context`.
+    """Return the result of a call after each of its questions ended in `context`.
 
-    It is a failure if no question was answered, unless the user declined all of them.
+    It is a failure if no question was answered, unless the user replied or declined all of them.
     """
     answers = [_read_answer(each, context) for each in asked]
     text = "\n".join(_format_lines(answers, context.reply))
@@ -728,13 +728,16 @@ class Ask(ToolDefaults):
     needs_user = True
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return the assistant as the source."""
+        """Return the source of the questions, which is the assistant."""
         return InquirySource(source="assistant")
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the questions in the first run, and the answers in the second run."""
+        """Return the questions in the first run, and the answers in the second run.
+
+        Invalid arguments are a failure, and the user sees no question.
+        """
         asked, problems = read_form(arguments)
         if problems:
             return refused_call(problems)
