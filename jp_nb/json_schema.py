@@ -1,8 +1,8 @@
 """Walk JSON schemas: subschemas, references, and loops.
 
-`jsonschema` and `referencing` validate schemas and answers (`jp_nb/session/structured.py`). They do
-not return the paths of subschemas, which error messages need, and without which a loop looks like
-two equal schemas.
+`jsonschema` and `referencing` validate schemas and answers (`jp_nb/session/structured.py`), but do
+not return the paths of subschemas. Error messages name these paths. The search for loops compares
+them, because two equal schemas at different paths are no loop.
 
 Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10, and 11.
 """
@@ -51,7 +51,7 @@ def format_schema_path(path: Iterable[str | int]) -> str:
 
 
 def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
-    """Yield the schemas directly in `schema`, with their paths, which start with a keyword."""
+    """Yield path and value of each direct subschema. A path starts with a keyword of `schema`."""
     for keyword, value in schema.items():
         inner: Iterable[tuple[SchemaPath, JsonValue]] = ()
         if isinstance(value, list) and keyword in _SEVERAL:
@@ -91,10 +91,10 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
 
 
 def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
-    """Return `root` and every schema in it that is an object, by path.
+    """Return `root`, its subschemas, and the targets of references, by path; without booleans.
 
     Raises:
-        UsageError: If a reference is not valid. The message has its path.
+        UsageError: A reference is not valid or not supported. The message has its path.
     """
     found: dict[SchemaPath, Schema] = {}
     waiting: list[tuple[SchemaPath, Schema]] = [((), root)]
@@ -132,11 +132,12 @@ def _resolve_own_reference(
 
 
 def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
-    """Return the path at which `root` leads back to a schema on the way; None without a loop.
+    """Return the path of a schema that leads back to one that leads to it, or None.
 
     Args:
         root: A schema with valid references.
-        same_value: True for loops that do not reach a part of the value, so that they never end.
+        same_value: Find only loops whose schemas all apply to the same value, so that validation
+            would never end. A loop that descends into parts of the value ends with the value.
     """
     known = all_schemas(root)
     done: set[SchemaPath] = set()

@@ -1,7 +1,7 @@
 """Configuration changes proposed by tools.
 
-If a proposal is not applied, its tool runs again and gets the reason, at most three times.
-Approved changes wait in a list, and become one entry of the record when the batch ends.
+If a proposal is rejected, its tool runs again and gets the reason, at most three times. When a
+batch ends, its approved changes become one entry of the record.
 
 Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
 """
@@ -87,10 +87,10 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
 
 
 def has_no_effect(proposal: Proposal) -> bool:
-    """Return True if `proposal` would not change the configuration of the batch."""
+    """Return True if `proposal` would not change the configuration with which the batch began."""
     unset = map(parse_path, proposal.change.unsets)
     if any(_is_set(proposal.basis.partial, keys) for keys in unset):
-        return False  # even if a file sets the same value
+        return False  # it removes a stored value, even if a file sets the same
     now, after = proposal.basis.values, proposal.after
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
@@ -183,7 +183,10 @@ class _Proposed:
 
 
 class ConfigChanges:
-    """The configuration changes of a turn's batches, in the coordinator's loop."""
+    """Reviews and collects the configuration changes that tools propose in a turn.
+
+    Its methods run in the coordinator's event loop.
+    """
 
     def __init__(self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts) -> None:
         self._calls = calls
@@ -200,9 +203,9 @@ class ConfigChanges:
         self._basis = basis
 
     def visible_config(self, tool: OfferedTool) -> JsonValue:
-        """Return the part of the configuration that `tool` may see; None without a grant.
+        """Return a copy of the settings that `tool` may read; None if it may read none.
 
-        It is the same for all runs in the batch, whatever is approved meanwhile.
+        Changes that are approved during the batch are not visible before its end.
         """
         if tool.grants is None:
             return None
@@ -226,7 +229,10 @@ class ConfigChanges:
         return calls
 
     def take(self) -> ConfigDelta | None:
-        """Return the approved changes as one entry, merged in call order, or None without any."""
+        """Remove the approved changes and return them as one entry, or None if there are none.
+
+        They are merged in the order of the calls.
+        """
         if not self._approved:
             return None
         self._approved.sort(key=lambda approved: approved[0].call.index)
@@ -245,7 +251,11 @@ class ConfigChanges:
         )
 
     def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
-        """Review the proposal of a run, and then deliver its result."""
+        """Review the changes that a run of `tool` proposed.
+
+        If they are approved or have no effect, deliver the result of the run. If they are rejected,
+        run `tool` again.
+        """
         if outcome.malformed is not None:
             self._reject(call, tool, refuse_malformed(outcome.malformed))
             return

@@ -37,9 +37,9 @@ class Verdict:
         choice: `continue` the turn; `reply` with `text`; `restart` the open tool calls; `stop` and
             keep the response so far; `abort` and discard it.
         text: Message of the user to the model.
-        escalated: True for a second interrupt in short time: the turn ends without a menu.
+        escalated: True if this interrupt soon followed another one: the turn ends without a menu.
         by: `person` for the user, `setting` for a configured action, or `unattended`.
-        interrupted: False if the user stopped the turn at a question of a tool.
+        interrupted: False if the user stopped the turn in the form of a tool's question.
     """
 
     choice: Choice
@@ -53,7 +53,7 @@ STOP = Verdict("stop")
 ESCALATED = Verdict("stop", escalated=True, by="person")
 CONTINUE = Verdict("continue", by="person")
 USER_STOPPED = Verdict("stop", by="person", interrupted=False)
-"""The user stopped the turn at a question of a tool."""
+"""The user stopped the turn in the form of a tool's question."""
 
 INTERRUPTED = "Interrupted"
 """First word of every menu."""
@@ -72,21 +72,21 @@ _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
 
 
 def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
-    """Return the response to a call that ended with the turn and was not cancelled."""
+    """Return the response to a call that was stopped. Calls that the user cancels have another."""
     if not verdict.interrupted:
         return LEFT_RUNNING if ran else LEFT_UNRUN
     after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
     return f"{STOPPED if ran else NOT_RUN} {after}"
 
 
-TEXTS: dict[Phase, str] = {
+REPLY_TEXTS: dict[Phase, str] = {
     "streaming": "Your message:",
     "tool_call": "Your message to the model (replaces the results):",
 }
 
 
 class Interrupts:
-    """Decides the effect of each interrupt of a turn.
+    """Decides the interrupts of a turn that need no menu.
 
     Args:
         clock: Returns seconds.
@@ -100,7 +100,7 @@ class Interrupts:
     def decide_without_menu(
         self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
     ) -> Verdict | None:
-        """Return the effect of an interrupt; None if the user decides in the menu.
+        """Return the decision about an interrupt; None if `ask_menu` must ask the user.
 
         Args:
             phase: Current activity of the turn.
@@ -140,8 +140,8 @@ def tool_menu(
     """Return the menu of an interrupt while calls of `tools` have no response.
 
     Args:
-        tools: One name for each open call; empty if only the end of the batch is left.
-        interrupted: Names of the calls that were open when the interrupt came.
+        tools: One name for each open call; empty if all calls have ended, but not the batch.
+        interrupted: Names of the calls that were open at the time of the interrupt.
         disabled: Choices that would have no effect.
     """
     names = _format_names(interrupted or tools)
@@ -172,9 +172,10 @@ def _format_names(tools: Sequence[str]) -> str:
 async def ask_menu(
     ask: Ask, phase: Phase, settings: InterruptConfig, menu: ActionPrompt
 ) -> Verdict:
-    """Ask the user for the effect of an interrupt.
+    """Ask the user to decide about an interrupt.
 
-    A closed menu means to continue. A closed question of a configured reply ends the turn.
+    If the user closes the menu, the turn continues. If the configured action is a reply, a question
+    for the message replaces the menu, and the turn ends if the user closes the question.
     """
     if _configured_action(phase, settings) == "reply":
         return await _ask_reply(ask, phase) or replace(STOP, by="person")
@@ -204,7 +205,7 @@ def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Lite
 
 async def _ask_reply(ask: Ask, phase: Phase) -> Verdict | None:
     """Ask for a message to the model; return None to go back to the menu."""
-    end = await ask(QuestionPrompt(Question.text("reply", TEXTS[phase])))
+    end = await ask(QuestionPrompt(Question.text("reply", REPLY_TEXTS[phase])))
     match end:
         case Answered(value=str() as text) if text.strip():
             return Verdict("reply", text, by="person")

@@ -1,7 +1,8 @@
-"""Recognize secrets by their names and their form in texts, and hide them.
+"""Recognize secrets by their names or by their form in texts, and hide them.
 
-API keys of providers are never configured, only the names of environment variables. Options of
-tools, answers, arguments, and commands can contain secrets.
+The configuration contains the names of environment variables instead of the API keys of providers.
+But a user or a model may write a secret into an option of a tool, an answer, an argument, or a
+command.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 NOT_SHOWN = "(set, not shown)"
-"""Replaces a configured value."""
+"""Replaces a secret value in settings and texts."""
 SECRET_ANSWER = "(secret)"
 """Replaces the answer to a secret question."""
 PROVIDER_KEY = "[key]"
@@ -26,7 +27,10 @@ SECRET_WORDS = (
 )
 """Last words of secret names, singular or plural; `QUALIFIERS` may follow."""
 NO_PLURAL = ("pass", "pw", "token")
-"""The plural `tokens` counts text for a model, unless a word of `KEYS` comes before it."""
+"""Secret words whose plural is not secret: `max_tokens` is a number.
+
+After a word of `KEY_QUALIFIERS`, as in `api_tokens`, the plural is secret.
+"""
 ALWAYS_SECRET_WORDS = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential"),
     *("authorization", "bearer", "jwt", "apikey"),
@@ -79,7 +83,7 @@ DESCRIPTIONS = frozenset(
         *("help", "description", "error", "errors", "callback", "function", "validator"),
     )
 )
-"""Words after `password` and the like with which a name only describes a secret."""
+"""Words after a secret word that make a name harmless: `password_policy`, `api_key_name`."""
 ENDINGS = ("password", "passwd", "passphrase", "secret", "credential", "apikey")
 """Endings of words in secret names, such as `dbpassword`."""
 MISPLACED_SECRET_KEYS = ("api_key_env", "base_url", "variables")
@@ -148,7 +152,7 @@ def is_secret(name: str, value: object) -> bool:
 
 
 _TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|jwt", re.I)
-"""Part of the name of each secret. It makes the check of most other names fast."""
+"""Each secret name contains one of these parts. The check of most other names ends here."""
 _SHORTEST_KEY, _LONGEST_KEY = 16, 4096
 _SPOKEN = re.compile(
     rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
@@ -186,7 +190,7 @@ _LOOKS_SECRET = re.compile(
 def looks_like_secret(text: str) -> bool:
     """Return True if a part of `text` may be a key or a password.
 
-    It is True too often, so it is only used for error messages.
+    It has many false positives, so only error messages use it.
     """
     return _LOOKS_SECRET.search(text) is not None
 
@@ -224,9 +228,9 @@ _QUOTES = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
 
 
 def hide_secrets(text: str, *, code: bool = False) -> str:
-    """Return `text` without API keys, and without values that are assigned to names of secrets.
+    """Return `text` without API keys and the values of secret names, as in `password = "…"`.
 
-    The number of lines stays the same.
+    `NOT_SHOWN` replaces each of them. The number of lines stays the same.
 
     Args:
         text: Any text, such as the output of a cell.
@@ -240,7 +244,7 @@ def hide_secrets(text: str, *, code: bool = False) -> str:
 
 
 def find_api_keys(text: str) -> list[str]:
-    """Return the parts of `text` that have the form of an API key and hardly of anything else."""
+    """Return the parts of `text` that are almost certainly API keys, by their form."""
     return [found[0] for found in _CERTAIN_KEYS.finditer(text)]
 
 

@@ -1,4 +1,4 @@
-"""Report of a run as text, JSON and JUnit XML.
+"""Report of a headless run as text, JSON and JUnit XML.
 
 Source: `docs/ci.md`, https://github.com/testmoapp/junitxml.
 """
@@ -69,7 +69,7 @@ NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
     "failed": NO_MODEL,
     "open": "no response in the record",
 }
-"""Texts for the ends of a question without the user's or a model's answer."""
+"""Texts for the outcomes of a question that neither the user nor a model answered."""
 _ENDS: Final[Mapping[str, ReportedEnd]] = {
     "declined": "declined",
     "timed_out": "timed_out",
@@ -86,12 +86,12 @@ _REASONS: Final[Mapping[str, ReportedEnd]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportedQuestion:
-    """A question of a tool, and its end.
+    """A question of a tool, and its outcome.
 
     Attributes:
         inquiry: The question in the record.
         tool: The tool that asked, or `assistant`.
-        end: The end; `automatic` for an answer that was chosen automatically.
+        end: The outcome; `automatic` for an answer that was chosen automatically.
     """
 
     inquiry: Inquiry
@@ -115,8 +115,8 @@ class ReportedTurn:
 
     Attributes:
         conversation: Id of its conversation.
-        turn: The turn in the record. Its `status` is `answered`, `unfinished`, or that of a turn
-            without an answer.
+        turn: The turn in the record. Its `status` is `answered` or `unfinished` if the record
+            contains no other status, such as `failed`.
         cell: Number of its cell, from 0; None if it is unknown.
         questions: Questions in the order of the record.
         usage: Tokens by model.
@@ -145,7 +145,7 @@ class ReportedCell:
     Attributes:
         number: Index among all cells, from 0.
         source: The beginning of its source, in one line.
-        status: End of the cell.
+        status: Outcome of the cell's run.
         seconds: Run time.
         error: Name and message of its error; "" without an error.
         traceback: Traceback as plain text.
@@ -170,8 +170,8 @@ class RunReport:
         failure: The error that ended the run early; None without one.
         cells: Code cells that are not blank.
         turns: Turns of this run, by conversation.
-        record_error: The error of an unreadable record; "" without one.
-        undecided: Open decisions, each once, permissions and approvals included.
+        record_error: Reason why the record cannot be read; "" if it can.
+        undecided: Open decisions without repetitions: questions, permissions, and approvals.
     """
 
     notebook: str
@@ -198,7 +198,7 @@ class RunReport:
 
 
 def make_report(result: RunResult, notebook: str, decisions: Path | None = None) -> RunReport:
-    """Return the report of a run. It contains the error of a record that cannot be read.
+    """Return the report of a run. If the record is unreadable, it has the error and no turns.
 
     Args:
         result: Result of the run.
@@ -290,7 +290,8 @@ def _count_old_entries(stream: ConversationStream, ends: CellEnds) -> int:
     count = ends.taken_over.get(stream.id, 0)
     if not count or ends.continued:
         return count
-    # A reproducible run starts again with the same id. Its times are whole seconds.
+    # A reproducible run replaces its old conversation by a new one with the same id, so all entries
+    # are new. Only such a run stores times as whole seconds.
     moments = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
     first = next(moments, None)
     return 0 if first is not None and not first.microsecond else count
@@ -347,7 +348,7 @@ MAX_REASON: Final = 300
 
 
 def format_cell_errors(cell: ReportedCell) -> list[str]:
-    """Return lines about the last turn of a failed cell, and its errors."""
+    """Return lines about the last turn of a failed cell: failed calls and unanswered questions."""
     if not cell.turns:
         return []
     turn = cell.turns[-1]

@@ -1,8 +1,9 @@
 """Convert the files of JP's conversation directories from and to `jp` objects. No I/O.
 
-A `jp` object (`jp_nb.record.document`) stores the conversation in plain text. Further details are
-stored on the entries (`jp_nb.interop.entries`) and in `conversation.origin`, so that unchanged
-parts are written back byte for byte:
+JP (https://github.com/dcdpr/jp) is a command-line assistant. A `jp` object
+(`jp_nb.record.document`) stores its conversation in plain text. Further details are stored on the
+entries (`jp_nb.interop.entries`) and in `conversation.origin`, so that unchanged parts are written
+back byte for byte. `origin` has these keys:
 
 - `directory`: its name, for information; `entries`: the number of imported entries;
 - `metadata`: the text of `metadata.json`;
@@ -112,7 +113,7 @@ def _read(
     title: JsonValue = None
     if METADATA in files:
         origin["metadata"] = text = _decode_file(files, METADATA)
-        title = _metadata(text).get("title")
+        title = _parse_metadata(text).get("title")
     if BASE_CONFIG in files:
         config, init, kept = _read_base(_decode_file(files, BASE_CONFIG))
         events = [*init, *events]
@@ -129,7 +130,7 @@ def _read(
         origin["after"] = after
     origin["entries"] = len(events)
     origin |= _other_files(files, skipped)
-    head: JsonObject = {"id": _identifier(name, events, clock)}
+    head: JsonObject = {"id": _make_id(name, events, clock)}
     if isinstance(title, str) and title:
         head["title"] = title
     return {
@@ -150,14 +151,14 @@ def _decode_file(files: Mapping[str, bytes], file: str) -> str:
         raise StorageError(f"not UTF-8: {exc.reason} at byte {exc.start}", place=file) from exc
 
 
-def _object(value: JsonValue, place: str) -> JsonObject:
+def _require_object(value: JsonValue, place: str) -> JsonObject:
     if not isinstance(value, dict):
         raise StorageError(f"expected an object, found {type(value).__name__}", place=place)
     return value
 
 
 def _other_files(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
-    """Return `files` and `left_out` of the origin: the files that are not JP's."""
+    """Return `files` and `left_out` of the origin: the files that JP did not write."""
     kept: JsonObject = {}
     skipped: set[str] = {file for file in unread if not is_temporary(file)}
     room = MAX_OTHER_BYTES
@@ -181,7 +182,7 @@ def _other_files(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObjec
 
 
 def is_other_name(file: str) -> bool:
-    """Return True if a conversation may contain another file of this name."""
+    """Return True if `file` may be the name of a file that JP did not write."""
     is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
     short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
     return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
@@ -192,7 +193,7 @@ def is_temporary(file: str) -> bool:
     return file.casefold().endswith(".tmp")
 
 
-def _identifier(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
+def _make_id(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     digits = name.partition("-")[0]
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
@@ -209,15 +210,15 @@ def _parse_moment(timestamp: JsonValue) -> datetime | None:
 def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     """Return the configuration, its `init` changes, and the spelling of the file."""
     source = read_value(text, BASE_CONFIG)
-    value = _object(source.value, BASE_CONFIG)
+    value = _require_object(source.value, BASE_CONFIG)
     kept: JsonObject = {}
     config, init = value, list[JsonObject]()
     if "base" in value:
-        config = _object(value["base"], f"{BASE_CONFIG} base")
+        config = _require_object(value["base"], f"{BASE_CONFIG} base")
         changes = value.get("init", [])
         if not isinstance(changes, list):
             raise StorageError("expected a list", place=f"{BASE_CONFIG} init")
-        init = [_delta(change, index) for index, change in enumerate(changes)]
+        init = [_read_change(change, index) for index, change in enumerate(changes)]
         kept["init"] = len(init) if "init" in value else None
         if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
             kept["extra"] = extra
@@ -231,11 +232,11 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     return config, init, kept
 
 
-def _delta(value: JsonValue, index: int) -> JsonObject:
+def _read_change(value: JsonValue, index: int) -> JsonObject:
     place = f"{BASE_CONFIG} init[{index}]"
-    if _object(value, place).get("type") != "config_delta":
+    if _require_object(value, place).get("type") != "config_delta":
         raise StorageError("expected a config_delta", place=place)
-    return decode_entry(_object(value, place))
+    return decode_entry(_require_object(value, place))
 
 
 def _base_value(
@@ -265,8 +266,8 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
     read = decode_entry(encode_entry(entry))
-    said, _ = _without_delta(read)
-    return entry if read.get("type") == "config_delta" and same_json(said, config) else None
+    expressed, _ = _without_delta(read)
+    return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def write_directory(
     """Return the directory of the active conversation of `jp`.
 
     `native` reproduces imported entries byte for byte, and writes new ones in JP's form. `jp-head`
-    omits or converts the parts that today's JP does not read, and lists them. `metadata` is the
+    omits or converts the parts that the current JP does not read, and lists them. `metadata` is the
     existing `metadata.json`, whose other keys are kept.
 
     Raises:
@@ -286,23 +287,23 @@ def write_directory(
             JP could not load the conversation even without the unsupported parts.
     """
     try:
-        there = None if metadata is None else _decode_file({METADATA: metadata}, METADATA)
-        return _write(jp, dialect, there)
+        existing = None if metadata is None else _decode_file({METADATA: metadata}, METADATA)
+        return _write(jp, dialect, existing)
     except RecursionError as exc:
         raise StorageError("nested too deeply") from exc
 
 
-def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> Directory:
-    head = _object(jp.get("conversation"), "conversation")
-    config = _object(jp.get("base_config", {}), "base_config")
+def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) -> Directory:
+    head = _require_object(jp.get("conversation"), "conversation")
+    config = _require_object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])
     if not isinstance(events, list):
         raise StorageError(f"expected a list, found {type(events).__name__}", place="events")
-    entries = [_object(entry, f"events[{index}]") for index, entry in enumerate(events)]
+    entries = [_require_object(entry, f"events[{index}]") for index, entry in enumerate(events)]
     origin = _origin(head)
     texts: dict[str, str] = {}
     dropped: list[str] = []
-    if (metadata := _metadata_text(head, origin, entries, there)) is not None:
+    if (metadata := _metadata_text(head, origin, entries, existing)) is not None:
         texts[METADATA] = metadata
     kept, leading = as_object(origin.get("base_config")), as_object(origin.get("leading"))
     if dialect == "jp-head":
@@ -325,10 +326,10 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
 
 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
-    """Return the number of leading entries that belong into `base_config.json`."""
-    said = kept.get("init")
+    """Return the number of leading entries that belong in `base_config.json`."""
+    imported = kept.get("init")
     count = 0
-    while isinstance(said, int) and count < min(said, len(entries)):
+    while isinstance(imported, int) and count < min(imported, len(entries)):
         if entries[count].get("type") != "config_delta":
             break
         count += 1
@@ -347,17 +348,17 @@ def _metadata_text(
     head: Mapping[str, JsonValue],
     origin: Mapping[str, JsonValue],
     entries: Sequence[JsonObject],
-    there: str | None,
+    existing: str | None,
 ) -> str | None:
     """Return the text of `metadata.json`; None if there is none to write.
 
-    The text `there`, else the imported text, keeps its other keys. The title changes if it was
-    changed in the notebook, and the time only to a later one.
+    It is the `existing` text, or else the imported one, with two changes. A title that was changed
+    in the notebook replaces the old one. `last_activated_at` is replaced only by a later time.
     """
     kept = origin.get("metadata")
-    read = _metadata(kept) if isinstance(kept, str) else {}
-    text = there if there is not None else kept
-    old = _metadata(text) if isinstance(text, str) else {}
+    read = _parse_metadata(kept) if isinstance(kept, str) else {}
+    text = existing if existing is not None else kept
+    old = _parse_metadata(text) if isinstance(text, str) else {}
     known = origin.get("entries")
     grown = not isinstance(known, int) or len(entries) > known
     title = head.get("title")
@@ -378,15 +379,15 @@ def _metadata_text(
     if title is not None:
         new = {**new, "title": title} if "title" in new else {"title": title, **new}
     if later or before is None:
-        new["last_activated_at"] = format_timestamp(moment or _created(head))
+        new["last_activated_at"] = format_timestamp(moment or _creation_time(head))
     return render_json(new) + "\n"
 
 
-def _metadata(text: str) -> JsonObject:
-    return _object(read_value(text, METADATA).value, METADATA)
+def _parse_metadata(text: str) -> JsonObject:
+    return _require_object(read_value(text, METADATA).value, METADATA)
 
 
-def _created(head: Mapping[str, JsonValue]) -> datetime:
+def _creation_time(head: Mapping[str, JsonValue]) -> datetime:
     # The id is `jp-c` and the time in tenths of a second.
     digits = str(head.get("id", "")).removeprefix("jp-c")
     try:

@@ -1,4 +1,7 @@
-"""Front end of cells: displays and prompts for the user, and the notebook for tools.
+"""The kernel's side of the front end.
+
+`NotebookFrontEnd` shows turns and prompts to the user. `KernelNotebook` gives tools access to the
+notebook's cells and variables.
 
 Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 """
@@ -28,20 +31,20 @@ from jp_nb.tools.notebook_access import CodeRun, NotebookCell, NotebookCells
 
 
 class NotebookFrontEnd:
-    """Displays and prompts of a kernel's cells, or of a terminal; implements `FrontEnd`.
+    """Shows turns and prompts in the running cell, or in a terminal; implements `FrontEnd`.
 
     Args:
         shell: The IPython shell.
-        cell: Loop of the cell's thread.
-        elsewhere: Runs a job on the agent's event loop.
+        cell: Queue of jobs for the cell's thread.
+        run_in_agent_loop: Runs a function on the agent's event loop.
     """
 
     def __init__(
-        self, shell: Any, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+        self, shell: Any, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> None:
         self._shell = shell
         self._cell = cell
-        self._elsewhere = elsewhere
+        self._run_in_agent_loop = run_in_agent_loop
         self.prompter = NotebookPrompter(cell)
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
@@ -50,13 +53,13 @@ class NotebookFrontEnd:
         return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
-        """Return the display of a turn in the running cell. It also shows the prompts."""
+        """Return the display of a turn in the running cell. It also shows the turn's prompts."""
         display = self._make_display(config)
         self.prompter.cell_begins(_prompt_settings(config), place=display)
         return display
 
     def begin_question(self, config: AppConfig) -> None:
-        """Show the prompts of user code in separate outputs of the running cell."""
+        """Show prompts that the user's code opens in separate outputs of the running cell."""
         self.prompter.cell_begins(_prompt_settings(config))
 
     def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
@@ -92,7 +95,7 @@ class NotebookFrontEnd:
             transcript,
             self._cell,
             DisplayPublisher(self._shell.display_pub.publish, kernel, of_turn=True),
-            elsewhere=self._elsewhere,
+            run_in_agent_loop=self._run_in_agent_loop,
             tools=tools,
             interval=interval,
             live=live,
@@ -113,13 +116,13 @@ CELLS_TIMEOUT_S: Final = 3.0
 
 
 class KernelNotebook:
-    """An IPython shell and the store of its notebook; implements `NotebookAccess`.
+    """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
 
     Args:
         shell: The IPython shell.
-        store: Storage backend, which knows the page.
+        store: Storage backend. A `LiveStore` is connected to the open page.
         executed: Cells that this kernel executed.
-        record_error: Called with the exception that ended code of a tool, and with the code.
+        record_error: Called with the exception and the code if the code that a tool runs fails.
     """
 
     def __init__(
@@ -144,7 +147,10 @@ class KernelNotebook:
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
         """Return the cells of the open page, or the cells that this kernel executed.
 
-        The page answers on the control channel, also while the cell runs.
+        The page answers on the control channel, so it can answer while a cell runs.
+
+        Args:
+            whole: Number or id of the cell whose images and longer text are returned.
         """
         store = self._store
         if not isinstance(store, LiveStore):

@@ -51,12 +51,12 @@ class NotebookHost:
         )
 
     def front_end(
-        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+        self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
         """Create the front end of cells; called at the first turn or question."""
         from jp_nb.notebook.front_end import NotebookFrontEnd  # loads forms and displays
 
-        return NotebookFrontEnd(self.shell, cell, elsewhere)
+        return NotebookFrontEnd(self.shell, cell, run_in_agent_loop)
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""

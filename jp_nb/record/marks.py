@@ -1,22 +1,22 @@
-"""Metadata of turn events; token usage.
+"""Read and write the metadata of a turn's entries, such as tool choice, host, and token usage.
 
 - `chat_request`: {"tool_choice": "tool:NAME"}, `required`, or `none`: the tool choice of the turn's
   first request to the model.
 - `chat_request`: {"host": "sha256:2cf24dba"}: digest of the host of the first request to the model.
-  Host names are only in the user's files.
+  The name of the host is not in the record.
 - `chat_request`: {"explains_error": true}: a request of `%jp why`, which is not repeated.
 - `chat_response`: {"continues": true}: the text continues the previous text.
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
   "form"}: the arguments of the tool after an edit by the user. The request keeps the model's
   arguments.
 
-The last entry of a response has the tokens that the provider reported. So has the end of a question
-that a model answered:
+The last entry of a response has the tokens that the provider reported. The response of an inquiry
+that a model answered has them as well:
 
     {"usage": {"model": "anthropic/claude-opus-4", "input_tokens": 1200, "output_tokens": 48}}
 
-Providers never receive it. For a response without an entry, an empty configuration change at the
-end of the turn has it.
+Providers never receive these keys. If a response has no entry, an empty configuration change at the
+end of the turn has its usage.
 
 Source: `docs/record.md`.
 """
@@ -108,7 +108,7 @@ class LastHost:
 
     @classmethod
     def of(cls, host: str) -> Self:
-        """Return the value for `host`, such as `127.0.0.1:8080`."""
+        """Return the name and the digest of `host`, such as `127.0.0.1:8080`."""
         return cls(f"sha256:{sha256(host.encode()).hexdigest()[:8]}", host)
 
 
@@ -128,7 +128,12 @@ def recorded_host(document: Document) -> LastHost | None:
 
 
 def missing_call(choice: str, names: Collection[str]) -> str | None:
-    """Return the tool that `choice` requires if `names` has no call of it, else None."""
+    """Return the tool that `choice` requires if it is not in `names`, else None.
+
+    Args:
+        choice: A tool choice. For `required`, the result is `any tool`.
+        names: Names of the called tools.
+    """
     if choice == "required":
         return None if names else "any tool"
     name = choice.removeprefix("tool:")
@@ -196,8 +201,9 @@ E = TypeVar("E", bound=Entry)
 class Usage:
     """Numbers of tokens; None if the provider did not report one.
 
-    A provider reports the tokens of a request so far: a later report overrides by field. The field
-    names are also the keys in records and in the reports of `jp-nb run`.
+    During a response, a provider may report several times. Each report counts from the beginning of
+    the request, so its numbers replace earlier ones. The field names are also the keys in records
+    and in the reports of `jp-nb run`.
     """
 
     input_tokens: int | None = None

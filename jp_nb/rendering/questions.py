@@ -1,4 +1,4 @@
-"""Text of recorded questions: a card for one, a table for many.
+"""Show recorded questions and answers: a card for one, a table for many.
 
 The input is recorded JSON. Parts that are missing, damaged or unknown are omitted.
 
@@ -24,7 +24,7 @@ from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_jso
 from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, NOT_ANSWERED, LoggedAnswer
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, in_one_line, joined, table
+from jp_nb.rendering.report import Report, emphasize_note, joined, table
 from jp_nb.rendering.tool_calls import bounded, no_markup
 from jp_nb.text import BAR, escape_markdown, one_line, plain, spell_invisible
 
@@ -52,9 +52,8 @@ class QuestionCard:
     """The display of a question and its answer.
 
     Attributes:
-        words: The answer in one line: labels in the order of the picks, and the own text. ""
-            without an
-            answer.
+        words: The answer in one line, "" without one. For a select question, the chosen labels in
+            the order of the picks, and the user's own text.
         options: The listed options in their order, then answers that were not offered.
         left: Number of options that are not listed; none of them was chosen.
         several: Whether several options could be chosen.
@@ -72,8 +71,8 @@ class QuestionCard:
     answered: bool = False
 
     @property
-    def of_field(self) -> str:
-        """Text for an answered field of a form."""
+    def field_text(self) -> str:
+        """The answer to a field of a form, or a note that it has none."""
         return self.words if self.answered else NOT_ANSWERED
 
 
@@ -208,9 +207,10 @@ def _field_name(field: dict[str, JsonValue], key: str) -> str:
 
 
 def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
-    """Return `answer` as JSON in one line, with labels instead of values, and own texts marked.
+    """Return `answer` as JSON in one line.
 
-    Without labels it is the JSON of the answer.
+    Labels replace the values of options that have one. `own text` precedes a text that the user
+    typed instead of choosing an option.
     """
     kind = as_object(answer_type)
     if kind.get("type") == "select" and not is_deeper(answer, MAX_SHOWN_LEVELS):
@@ -232,7 +232,7 @@ def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
 
 
 def _picks_as_json(picked: _Picks, kind: dict[str, JsonValue], *, several: bool) -> str:
-    labels = _own_labels(kind.get("options"))
+    labels = _explicit_labels(kind.get("options"))
     named = [labels.get(sorted_json(value), value) for value in picked.values]
     if picked.own is None:
         if not named:
@@ -242,7 +242,7 @@ def _picks_as_json(picked: _Picks, kind: dict[str, JsonValue], *, several: bool)
     return f"{_json([*named])}, {own}" if named else own
 
 
-def _own_labels(options: JsonValue) -> dict[str, JsonValue]:
+def _explicit_labels(options: JsonValue) -> dict[str, JsonValue]:
     shapes = map(as_object, options if isinstance(options, list) else ())
     return {
         sorted_json(shape["value"]): shape["label"]
@@ -261,7 +261,7 @@ def _json(value: JsonValue) -> str:
 
 
 def marks_in_words(marks: Collection[str]) -> str:
-    """Return ` (chosen automatically)` and similar notes about an answer."""
+    """Return the notes about an answer, such as ` (chosen automatically)`; "" without any."""
     timed_out = "timed_out" in marks
     said = []
     if "auto" in marks:
@@ -283,7 +283,7 @@ def card_text(card: QuestionCard) -> list[str]:
         own = _own_lines(card.own)
         lines += [f"{OWN_SIGN}{own[0]}"] if len(own) == 1 else [BAR + line for line in own]
     for name, inner in card.fields:
-        lines.append(f"{name}: {inner.of_field}" if card.answered else name)
+        lines.append(f"{name}: {inner.field_text}" if card.answered else name)
         lines += [f"    {line}" for line in card_text(inner)]
     return lines
 
@@ -300,7 +300,7 @@ def card_markdown(card: QuestionCard) -> str:
 
 
 def _field_markdown(form: QuestionCard, name: str, field: QuestionCard) -> str:
-    said = f": **{no_markup(field.of_field)}**" if form.answered else ""
+    said = f": **{no_markup(field.field_text)}**" if form.answered else ""
     head = f"- {no_markup(name)}{said}"
     below = card_markdown(field)
     return "\n".join([head, *([""] if below else []), *_indent_lines(below)])
@@ -347,13 +347,13 @@ def question_table(answers: Sequence[LoggedAnswer]) -> Report:
 
 
 def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return each of `answers` completely, with its details."""
+    """Return each of `answers` with its full text and its details."""
     return joined([_answer_sheet(answer) for answer in answers], between="\n\n")
 
 
 def with_note(shown: Report, note: str) -> Report:
     """Return `shown` with a line below it."""
-    return Report(f"{shown.markdown}\n\n{in_one_line(note)}", f"{shown.text}\n{note}")
+    return Report(f"{shown.markdown}\n\n{emphasize_note(note)}", f"{shown.text}\n{note}")
 
 
 def _answer_sheet(answer: LoggedAnswer) -> Report:

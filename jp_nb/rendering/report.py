@@ -18,20 +18,20 @@ _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The same content as Markdown and as text."""
+    """The same content as Markdown and as plain text."""
 
     markdown: str
     text: str
 
 
 def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
-    """Return `parts` one below another; as text, with `between` them."""
+    """Join `parts` to one report. `between` separates them in the plain text."""
     return Report(
         "\n\n".join(part.markdown for part in parts), between.join(part.text for part in parts)
     )
 
 
-def in_one_line(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
+def emphasize_note(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
     """Return `note` as emphasized Markdown. A command such as `%jp undo` becomes code."""
     # A formula could include a command, so a note with mathematics has no code.
     parts = [note] if "$" in note or "\\" in note else _COMMAND.split(note)
@@ -42,7 +42,7 @@ def in_one_line(note: str, escape: Callable[[str], str] = escape_markdown) -> st
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
 ) -> Report:
-    """Return `rows` under `head`; cells are cut after `limit` characters."""
+    """Return a table with the column names `head`. Cells are cut after `limit` characters."""
     cells = [[one_line(cell, limit=limit) for cell in row] for row in rows]
     if not cells:
         return Report("*nothing*", "nothing")

@@ -76,7 +76,7 @@ from jp_nb.rendering.questions import (
     question_card,
     quoted,
 )
-from jp_nb.rendering.report import MAX_CELL_CHARS, Report, in_one_line, table
+from jp_nb.rendering.report import MAX_CELL_CHARS, Report, emphasize_note, table
 from jp_nb.rendering.tool_calls import (
     bounded,
     call_markdown,
@@ -300,7 +300,7 @@ def _notice_markdown(text: str) -> str:
     for line in _notice_text(text).split("\n"):
         if said := one_line(line, limit=2000):
             indentation = len(line) - len(line.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}{in_one_line(said, no_markup)}")
+            lines.append(f"{NO_BREAK_SPACE * indentation}{emphasize_note(said, no_markup)}")
     return "  \n".join(lines)
 
 

@@ -326,9 +326,9 @@ class SessionAnswers:
             answers = parse_answers(decode_answers(file, content), file.name)
             leaves = [(".".join(each.key), _to_toml_value(each)) for each in answers.answers]
             self._read = current
-            if needs_consent and not files.counts(file, content, leaves):
+            if needs_consent and not files.is_applied(file, content, leaves):
                 self._read, answers = None, AnswersFile("")
-                files.say(
+                files.add_notice(
                     f"{file} can answer questions and permit calls for you. It is "
                     "ignored until `%jp trust --workspace`"
                 )

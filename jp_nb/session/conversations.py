@@ -203,9 +203,11 @@ class NextConversation:
     """A conversation that becomes the active one with the next turn.
 
     Attributes:
+        notice: Message to the user about the change.
+        is_new: False if it is a branch of the active conversation.
         trusted: True if the record is trusted.
         untrusted_count: Number of its first changes that are untrusted, if it is not trusted.
-        inherits: Paths of settings of the user to copy from the active conversation.
+        inherits: Paths of the user's settings that are copied from the active conversation.
     """
 
     stream: ConversationStream
@@ -236,19 +238,19 @@ def branch_before(
 ) -> NextConversation:
     """Return a branch of the active conversation that ends before `turn`.
 
-    It has the user's settings for `turn`, for the `skipped` turns, and since the last turn. The
-    last `options` changes of `turn` are left to its new request. Nothing is deleted: the notice
-    begins with `why` and names the conversation with all turns.
+    It has the user's settings for `turn`, for the `skipped` turns, and since the last turn. It does
+    not have the last `options` changes of `turn`, which the cell's options make again. Nothing is
+    deleted: the notice begins with `why` and names the conversation with all turns.
 
     Raises:
         StorageError: The active conversation is damaged.
     """
-    old, foreign = active.document.conversation, active.settings.projection.untrusted_count
+    old, untrusted = active.document.conversation, active.settings.projection.untrusted_count
     branch = fork(
         old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
     again = changes_for_rerun(old, turn, options=options, skipped=skipped)
-    kept = min(foreign, len(branch.deltas)) + sum(number < foreign for number, _ in again)
+    kept = min(untrusted, len(branch.deltas)) + sum(number < untrusted for number, _ in again)
     branch.append(*(delta for _, delta in again))
     return NextConversation(
         branch,
@@ -277,7 +279,12 @@ HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 @dataclass(frozen=True, slots=True)
 class _RequestOrigin:
-    """Run of a cell that sent a request, and the number of changes of its options."""
+    """The run of a cell that sent a request.
+
+    Attributes:
+        execution: The run; None if it is unknown.
+        options: Number of configuration changes from the cell's options, such as `-m`.
+    """
 
     execution: str | None
     options: int
@@ -288,8 +295,9 @@ class RepeatedTurns:
     """The turns of an earlier run of a cell, and all turns after them.
 
     Attributes:
-        turns: Number of turns from there on.
-        options: Number of changes that the options of the first request made.
+        first: Number of the first of these turns.
+        turns: Number of turns from `first` to the end.
+        options: Number of configuration changes from the cell's options before turn `first`.
     """
 
     first: int
@@ -305,7 +313,7 @@ class CellReruns:
         self._origins: dict[str, _RequestOrigin] = {}
 
     def remember(self, cell: CellRun, *, turn: int, options: int) -> None:
-        """Remember that `cell` started `turn`, for which `options` changes were made."""
+        """Remember that `cell` started `turn`, and that its options made `options` changes."""
         stream = self._active.document.conversation
         place = stream.request_index(turn)
         if place is not None:
@@ -316,10 +324,14 @@ class CellReruns:
     ) -> RepeatedTurns | None:
         """Return the turns of an earlier run of `cell`; None if there are none.
 
-        One run may send several requests. A failed request needs no decision. If the record has no
-        cell id, a request with the same `text` is of the same cell; `same_text` requires the same
-        text also with an id. Front ends without cell ids, such as a console, never run a cell
-        again.
+        Cells are compared by id. If a recorded request has no cell id, the same `text` means the
+        same cell. With `same_text`, the text must be equal in any case. Return None also in these
+        cases:
+
+        - The latest request of the cell is from the same run: a run may send several requests.
+        - The latest request of the cell has no answer.
+        - The front end has no cell ids, as in a console, or the run is headless.
+        - The cell began the conversation: see `FirstRequests`.
         """
         if self._active.headless or cell.execution is None or cell.cell_id is None:
             return None
@@ -356,7 +368,7 @@ class CellReruns:
     def choose_conversation(
         self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd]
     ) -> NextConversation | None:
-        """Return the branch for a cell that runs again; None: append a turn.
+        """Return the branch for a cell that runs again, or None to append a turn.
 
         Raises:
             PromptCancelled: The user canceled the request.
@@ -385,7 +397,7 @@ class CellReruns:
 
 
 def rerun_prompt(found: RepeatedTurns) -> ActionPrompt:
-    """Return the question of replacing or appending for a cell that runs again."""
+    """Return the question whether a cell that runs again replaces its turns or appends one."""
     later = found.turns - 1
     more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
     text = (
@@ -450,9 +462,9 @@ class FirstRequests:
     ) -> NextConversation | None:
         """Return a new conversation if `cell`, with the request `text`, began the active one.
 
-        It has the settings from before the first request of the active one, and since its last
-        turn, as if all cells ran from the top. An untrusted record gives no settings. With
-        `same_text`, the request must also be the same.
+        It has the settings that were changed before the first turn of the active one and after its
+        last turn, as if all cells ran from the top. Settings of an untrusted record are omitted.
+        With `same_text`, the request must also be the same.
 
         Raises:
             ConfigError: The configuration is not valid.

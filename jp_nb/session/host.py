@@ -191,13 +191,13 @@ class Host(Protocol):
         """Return the run of the current cell."""
 
     def front_end(
-        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+        self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FrontEnd:
         """Create the front end, at the first turn or question.
 
         Args:
             cell: The queue of the cell's thread.
-            elsewhere: Runs a function on the agent's event loop.
+            run_in_agent_loop: Runs a function on the agent's event loop.
         """
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:

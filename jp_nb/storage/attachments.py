@@ -63,11 +63,11 @@ class Attachments:
         self._read: tuple[Attachment, ...] = ()
 
     def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
-        """Return the files of `urls`, each once; the same object as before if nothing changed.
+        """Return the files of `urls`, each once; the same tuple as before if nothing changed.
 
         Args:
-            urls: `file:PATH`; the path may be a pattern with `*`, `[…]`, `?` (in a URL `%3F`), and
-                `**` for any number of folders.
+            urls: URLs of the form `file:PATH`. The path may be a pattern with `*`, `[…]`, `?`
+                (written as `%3F`), and `**` for any number of folders.
             folder: Base of relative paths.
 
         Raises:
@@ -103,7 +103,7 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     if not glob.has_magic(parts.path) or os.path.lexists(path):
         yield _file(url, path, parts.path)
         return
-    matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
+    matches = sorted(_PatternSearch(url).walk(Path(path.anchor), path.parts[1:]))
     if not matches:
         raise AttachmentError(url, f"file {escape_invisible(str(path))} does not exist")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
@@ -114,7 +114,7 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
         yield _file(url, match, source)
 
 
-class _Matching:
+class _PatternSearch:
     """Search for the files that match the pattern of `url`, within `MAX_LOOKED_AT` entries."""
 
     def __init__(self, url: str) -> None:
@@ -130,21 +130,21 @@ class _Matching:
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     yield from self.walk(folder / entry.name, pattern)
         elif not glob.has_magic(first):
-            yield from self._reached(folder / first, rest)
+            yield from self._match_rest(folder / first, rest)
         else:
             for entry in self._entries(folder):
                 hidden = entry.name.startswith(".") and not first.startswith(".")
                 if not hidden and fnmatchcase(entry.name, first):
-                    yield from self._reached(folder / entry.name, rest)
+                    yield from self._match_rest(folder / entry.name, rest)
 
-    def _reached(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+    def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             return  # also for a dangling link
         except (OSError, ValueError) as exc:
             raise AttachmentError(
-                self._url, f"{escape_invisible(str(path))}: {_reason(exc)}"
+                self._url, f"{escape_invisible(str(path))}: {_error_text(exc)}"
             ) from exc
         if rest and stat.S_ISDIR(mode):
             yield from self.walk(path, rest)
@@ -165,7 +165,7 @@ class _Matching:
                     yield entry
         except OSError as exc:
             raise AttachmentError(
-                self._url, f"{escape_invisible(str(folder))}: {_reason(exc)}"
+                self._url, f"{escape_invisible(str(folder))}: {_error_text(exc)}"
             ) from exc
 
 
@@ -176,7 +176,7 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     except FileNotFoundError:
         raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
-        raise AttachmentError(url, f"{shown}: {_reason(exc)}") from exc
+        raise AttachmentError(url, f"{shown}: {_error_text(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
@@ -200,28 +200,30 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     total = 0
     for file in files:  # check the sizes before reading any file
         total += file.size
-        _refuse_too_much(file, total)
+        _check_total_size(file, total)
     total = 0
     for file in files:
-        data = _bytes_of(file)
+        data = _read_bytes(file)
         total += len(data)
-        _refuse_too_much(file, total)
+        _check_total_size(file, total)
         yield _attachment(file, data)
 
 
-def _refuse_too_much(file: _AttachedFile, total: int) -> None:
+def _check_total_size(file: _AttachedFile, total: int) -> None:
     if total > MAX_BYTES:
         many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
         raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
 
 
-def _bytes_of(file: _AttachedFile) -> bytes:
+def _read_bytes(file: _AttachedFile) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(file.path, flags), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise AttachmentError(file.url, f"{escape_invisible(file.source)}: {_reason(exc)}") from exc
+        raise AttachmentError(
+            file.url, f"{escape_invisible(file.source)}: {_error_text(exc)}"
+        ) from exc
     if data and not file.size:  # as in /proc, where a change cannot be noticed
         raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")
     return data
@@ -245,5 +247,5 @@ def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
     return Attachment(file.source, "text/plain", text)
 
 
-def _reason(exc: OSError | ValueError) -> str:
+def _error_text(exc: OSError | ValueError) -> str:
     return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

@@ -1,8 +1,9 @@
-"""Find and read configuration files in TOML, and check them for changes and consent.
+"""Find configuration files, read them again after changes, and check the user's consent.
 
-Only the user's own files are read. Files outside of the user's configuration folder may be from
-someone else, such as those of a cloned repository. If a user is available, their settings with
-authority apply only after the user has agreed to the content.
+The files are in TOML, or in JSON for the suffix `.json`. Only owned files are read (see
+`jp_nb.storage.files`). The content of a file outside of the user's configuration folder may be from
+someone else, for example in a cloned repository. If a user is available, settings with authority
+from such a file apply only after the user has consented to the content.
 
 Source: `docs/configuration.md`.
 """
@@ -36,7 +37,7 @@ MAX_LISTED = 20
 
 
 def user_folder() -> Path:
-    """Return the folder of the user's own configuration."""
+    """Return the folder of the user's configuration. It may not exist."""
     return config_folder()
 
 
@@ -60,7 +61,7 @@ def workspace_root(folder: Path) -> Path:
 
 
 def format_paths(paths: Iterable[str]) -> str:
-    """Join the first `MAX_LISTED` of the sorted paths, and the number of the others."""
+    """Return the first `MAX_LISTED` of the sorted paths, and the number of the others, as text."""
     found = sorted(paths)
     more = len(found) - MAX_LISTED
     shown = ", ".join(found[:MAX_LISTED])
@@ -93,12 +94,12 @@ class ConfigFiles:
         return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
-        """Return True if settings of that file are ignored until the user consents."""
+        """Return True if settings of `file_of(where)` are ignored until the user consents."""
         self.load_valid_layers()
         return self.file_of(where) in self._pending
 
     def consent_to(self, where: Literal["user", "workspace"]) -> None:
-        """Store the user's consent to the current content of that file, which the user just wrote.
+        """Store the user's consent to the content of `file_of(where)`, which the user just wrote.
 
         Raises:
             StorageError: The consent cannot be stored.
@@ -133,19 +134,19 @@ class ConfigFiles:
         wrong: list[ConfigError] = []
         for name, path in files:
             try:
-                groups.append(self._counting(path, self._reader.group(path, name)))
+                groups.append(self._effective_layers(path, self._reader.group(path, name)))
             except ConfigError as exc:
                 wrong.append(exc)
         found, more = self._reader.layers(groups, environment=environment)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
-            self.say(_waiting(waiting))
+            self.add_notice(_format_pending(waiting))
         return found, [*wrong, *more]
 
     @cached_property
     def _reader(self) -> ConfigReader:
         from jp_nb.storage.config_reading import ConfigReader
 
-        return ConfigReader(self.say)
+        return ConfigReader(self.add_notice)
 
     def is_inside(self, url: str) -> bool:
         """Return True if the attachment `url` is a file in the workspace."""
@@ -167,16 +168,23 @@ class ConfigFiles:
         self.layers()
         return [each for each in self._pending.values() if not self._is_agreed(each)]
 
-    def counts(self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]) -> bool:
-        """Return True if a file with decisions applies, such as an answers file.
+    def is_applied(
+        self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]
+    ) -> bool:
+        """Return True if a file with decisions, such as an answers file, applies.
 
-        In a live kernel, the user must first consent to its content. Until then it is pending.
-        `leaves` are the decisions, for the consent: position in the file, and value.
+        In a live kernel, the user must first consent to its content. Until then, `pending` returns
+        it.
+
+        Args:
+            path: The file.
+            content: Its content.
+            leaves: Position and value of each decision, which the user is asked about.
         """
         whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
         digest = f"sha256:{whole.hexdigest()}"
         shown = tuple((at, value, str(path)) for at, value in leaves)
-        found = PendingConsent(self._place_of(path), path, digest, shown)
+        found = PendingConsent(self._consent_folder(path), path, digest, shown)
         if self.trust is None or self._is_agreed(found):
             self._pending.pop(path, None)
             return True
@@ -201,24 +209,24 @@ class ConfigFiles:
         if self.trust is not None:
             self.trust.agree(found)
 
-    def _counting(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
-        """Return the layers of `group`, the file at `path` with its includes, that apply now."""
+    def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+        """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
         if self.trust is not None and not path.is_relative_to(user_folder()):
             kept, leaves = self._reader.before_consent(group)
-            folder, digest = self._place_of(path), self._reader.digest(group)
+            folder, digest = self._consent_folder(path), self._reader.digest(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return kept
         return [layer for layer, _ in group]
 
-    def _place_of(self, path: Path) -> Path:
+    def _consent_folder(self, path: Path) -> Path:
         """Return the folder for which a consent to the file at `path` is stored."""
         if path.parent.name == ".jp":
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
 
-    def say(self, notice: str) -> None:
+    def add_notice(self, notice: str) -> None:
         """Add `notice`, unless it was added before."""
         if notice not in self._seen_notices:
             self._seen_notices.add(notice)
@@ -226,7 +234,7 @@ class ConfigFiles:
 
     @contextmanager
     def discard_notices(self) -> Iterator[None]:
-        """Discard notices of the block, so that they can be added again later."""
+        """Discard the notices that the `with` block adds, so that they can be added again later."""
         notices, seen = list(self.notices), set(self._seen_notices)
         try:
             yield
@@ -263,7 +271,8 @@ class ConfigFiles:
         """Return the layers of the configuration file for `-c NAME`, weakest first.
 
         `name` may be a path. Otherwise, it is searched with and without a suffix in `load_paths`,
-        below the user's configuration folder and below the workspace. The first hit of each counts.
+        below the user's configuration folder and below the workspace. The first file in each is
+        used.
 
         Raises:
             ConfigError: No file was found (the message lists the searched places), or the file is
@@ -277,9 +286,9 @@ class ConfigFiles:
                 f"{name[:80]!r} is not the name of a configuration file: {exc}"
             ) from exc
         if found:
-            return self._agreed(direct)
+            return self._load_agreed(direct)
         roots = (user_folder() / "config", self.root)
-        hits = [hit for root in roots if (hit := _first(root, name, load_paths)) is not None]
+        hits = [hit for root in roots if (hit := _find_file(root, name, load_paths)) is not None]
         if name.startswith("@") or not hits:
             places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
             raise ConfigError(
@@ -288,19 +297,22 @@ class ConfigFiles:
                 "config_load_paths lists the folders)",
                 kind="value",
             )
-        return [layer for hit in hits for layer in self._agreed(hit)]
+        return [layer for hit in hits for layer in self._load_agreed(hit)]
 
-    def _agreed(self, path: Path) -> list[Layer]:
+    def _load_agreed(self, path: Path) -> list[Layer]:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.group(path)
-        found = self._counting(path, group)
+        found = self._effective_layers(path, group)
         if path in self._pending:
             layer = group[-1].layer.name
-            raise ConfigError(_waiting([self._pending[path]]), layer=layer, file=str(path))
+            raise ConfigError(_format_pending([self._pending[path]]), layer=layer, file=str(path))
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """Return the names of a file in claims, and its label without a private path."""
+        """Return the names of a file for claims (`jp_nb.record.claims`), and its label.
+
+        The label does not contain a path outside of the workspace.
+        """
         path = Path(layer.file or "").resolve()
         identity = layer.partial.get("id")
         named = [f"id:{identity}"] if isinstance(identity, str) else []
@@ -310,7 +322,7 @@ class ConfigFiles:
         return [f"file:{path.as_posix()}", *named], "<user-local>"
 
 
-def _waiting(pending: Iterable[PendingConsent]) -> str:
+def _format_pending(pending: Iterable[PendingConsent]) -> str:
     found = list(pending)
     files = format_paths({str(each.file) for each in found})
     paths = format_paths({at for each in found for at, _, _ in each.leaves})
@@ -318,7 +330,7 @@ def _waiting(pending: Iterable[PendingConsent]) -> str:
     return f"settings in {files} need your consent; {until}: {paths}"
 
 
-def _first(root: Path, name: str, load_paths: list[str]) -> Path | None:
+def _find_file(root: Path, name: str, load_paths: list[str]) -> Path | None:
     for folder in load_paths:
         for suffix in SUFFIXES:
             candidate = root / folder / f"{name}{suffix}"

@@ -32,21 +32,21 @@ if sys.platform == "win32":
 
     _LOCKABLE = os.O_RDWR
 
-    def _take(descriptor: int) -> None:
+    def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
     _LOCKABLE = os.O_RDONLY
 
-    def _take(descriptor: int) -> None:
+    def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def try_lock(descriptor: int) -> bool:
     """Lock an open file until it is closed. Return False if it is already locked."""
     try:
-        _take(descriptor)
+        _lock(descriptor)
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -77,17 +77,17 @@ def file_lock(
         yield
         return
     try:
-        _wait(descriptor, path, timeout_s)
+        _wait_for_lock(descriptor, path, timeout_s)
         yield
     finally:
         os.close(descriptor)  # releases the lock
 
 
-def _wait(descriptor: int, path: Path, timeout_s: float) -> None:
+def _wait_for_lock(descriptor: int, path: Path, timeout_s: float) -> None:
     until, pause = time.monotonic() + timeout_s, _FIRST_PAUSE
     while True:
         try:
-            return _take(descriptor)
+            return _lock(descriptor)
         except (BlockingIOError, PermissionError):
             if time.monotonic() > until:
                 text = f"another process has locked {path} for {timeout_s:g} seconds"
@@ -112,13 +112,16 @@ _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
 class ForeignFileError(Exception):
-    """A file that is not owned, so it was not read. The message gives the path and the reason."""
+    """A file was not read: it is not owned, too long, or not a regular file.
+
+    The message gives the path and the reason.
+    """
 
 
 def is_owned_folder(path: Path) -> bool:
     """Return True if `path` is an owned folder."""
     try:
-        return path.is_dir() and _why_not(path) is None
+        return path.is_dir() and _why_not_owned(path) is None
     except OSError:  # no permission to look
         return False
 
@@ -146,7 +149,7 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """
     real = path.resolve(strict=True)
     for place in dict.fromkeys((path, path.parent, real.parent)):
-        if why := _why_not(place):
+        if why := _why_not_owned(place):
             raise ForeignFileError(why)
     # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
@@ -176,8 +179,8 @@ def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
 # --- ownership ---------------------------------------------------------------------------------
 
 
-def _why_not(path: Path) -> str | None:
-    """Return the reason if `path`, or a link there, is not owned; else None."""
+def _why_not_owned(path: Path) -> str | None:
+    """Return the reason why `path`, or a link at `path`, is not owned; None if it is owned."""
     link, status = os.lstat(path), os.stat(path)
     if stat.S_ISLNK(link.st_mode) and not _is_ours(link):
         return f"{path} is a link that belongs to another user"
@@ -192,7 +195,7 @@ def _why_foreign(status: os.stat_result) -> str | None:
         return "belongs to another user"
     if status.st_mode & stat.S_IWOTH:
         return "is writable for everyone (make it private with `chmod go-w`)"
-    if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid):
         return "is writable for its group (make it private with `chmod g-w`)"
     return None
 
@@ -202,8 +205,11 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 @lru_cache
-def _is_private(group: int) -> bool:
-    """Return True if the user is the only member: the group with the user's name, or root's."""
+def _is_private_group(group: int) -> bool:
+    """Return True if the user is the only member, or if it is root's group.
+
+    The user's group must have the user's name. Other groups may have members that are not listed.
+    """
     if group == 0:
         return True
     import grp

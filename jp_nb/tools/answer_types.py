@@ -1,8 +1,11 @@
-"""Types of answers: boolean, select, text, number, secret.
+"""Types of answers: boolean, text, secret, number, integer, and select.
 
-A new type is a class listed in `QUESTION_KINDS` of `jp_nb/tools/question.py`, and one entry each
-in `RECORDED_KINDS` of `jp_nb/record/events.py`, `FORM_CONTROLS` of
-`jp_nb/notebook/prompt/controls.py` and `STDIN_DIALOGUES` of `jp_nb/notebook/prompt/stdin.py`.
+To add a type, define a class and add an entry to each of these tables:
+
+- `QUESTION_KINDS` in `jp_nb/tools/question.py`
+- `RECORDED_KINDS` in `jp_nb/record/events.py`
+- `FORM_CONTROLS` in `jp_nb/notebook/prompt/controls.py`
+- `STDIN_DIALOGUES` in `jp_nb/notebook/prompt/stdin.py`
 
 Source: `docs/extending.md`, `docs/turns.md`.
 """
@@ -46,12 +49,13 @@ MAX_FIELDS = 50
 
 
 class AnswerType(BaseModel, ABC):
-    """Base class of the types of answers. The fields of a subclass are the conditions.
+    """Base class of the types of answers. The fields of a subclass limit the valid answers.
 
     Attributes:
         type: Name of the type, in the JSON of tools and in records.
         secret: True if an answer is never shown, stored, or sent to a model.
-        rememberable: True if the user may give the answer for the rest of the turn.
+        rememberable: True if the user may give one answer for all repetitions of the question in
+            the turn.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
@@ -170,7 +174,7 @@ class TextAnswer(AnswerType):
     lines: StrictBool = True
 
     @model_validator(mode="after")
-    def _answerable(self) -> Self:
+    def _check_answerable(self) -> Self:
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError("`min_length` is greater than `max_length`")
         return self
@@ -256,7 +260,7 @@ class NumberAnswer(AnswerType):
     below: Bound | None = None
 
     @model_validator(mode="after")
-    def _answerable(self) -> Self:
+    def _check_answerable(self) -> Self:
         least = max((x for x in (self.minimum, self.above) if x is not None), default=None)
         most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
         if least is None or most is None:
@@ -361,7 +365,7 @@ OptionValue = (
 
 
 class Option(BaseModel):
-    """One option of a selection. A program prints its plain `value`, or an object with these keys.
+    """One option of a selection. In JSON, it is an object with these keys, or only its value.
 
     Attributes:
         value: The answer if the user picks the option: a text, a number, or a boolean.
@@ -444,7 +448,7 @@ class SelectAnswer(AnswerType):
     max_picks: StrictInt | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _answerable(self) -> Self:
+    def _check_answerable(self) -> Self:
         if not self.options and not self.other:
             raise ValueError(
                 "`options` is empty: a select question needs at least one option, or `other`"
@@ -453,12 +457,12 @@ class SelectAnswer(AnswerType):
             raise ValueError("two `options` have the same value")
         if not self.multi and (self.min_picks or self.max_picks is not None):
             raise ValueError("`min_picks` and `max_picks` need `multi`")
-        if self.min_picks > min(self._most, len(self.options) + self.other):
+        if self.min_picks > min(self._max_count, len(self.options) + self.other):
             raise ValueError("`min_picks` is greater than the number of options that can be picked")
         return self
 
     @property
-    def _most(self) -> int:
+    def _max_count(self) -> int:
         return len(self.options) + 1 if self.max_picks is None else self.max_picks
 
     @classmethod
@@ -484,7 +488,7 @@ class SelectAnswer(AnswerType):
 
     @property
     def automatic(self) -> JsonValue:
-        """The recommended or first option; None if there is none or one is not sufficient."""
+        """The recommended option, or else the first; None without options or if several are due."""
         if not self.options or self.min_picks > 1:
             return None
         return self.answer(Picks((self.recommended_index or 0,)))
@@ -511,7 +515,10 @@ class SelectAnswer(AnswerType):
         found = [self._index(value) for value in selected]
         if None in found or len(set(found)) < len(found):
             return None
-        if self.multi and not self.min_picks <= len(found) + (custom is not None) <= self._most:
+        if (
+            self.multi
+            and not self.min_picks <= len(found) + (custom is not None) <= self._max_count
+        ):
             return None
         return Picks(tuple(index for index in found if index is not None), custom)
 
@@ -587,7 +594,7 @@ class SelectAnswer(AnswerType):
         return {**schema, "enum": values}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `option` for an unknown option, and `type` for a wrong type."""
+        """Return `type` for a wrong type, and `option` for another invalid answer."""
         if self.picks(answer) is not None:
             return None
         if self.multi:
@@ -597,7 +604,7 @@ class SelectAnswer(AnswerType):
 
     @property
     def expects(self) -> str:
-        """The number and type of the options."""
+        """The number of options in a list, or the type of a single answer."""
         if self.multi:
             return f"a list of {self._pick_range}options"
         texts = all(isinstance(value, str) for value in self.values)

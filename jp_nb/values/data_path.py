@@ -27,8 +27,8 @@ from jp_nb.values.custom import FAILURES, ClassTable, type_name, types_of
 from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code
 from jp_nb.values.frames import label_names
 
-OF_SECRET: Final = "This is a secret. Secrets are never shown."
-OF_OWN: Final = "Names that begin with _ are private and not shown."
+SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."
+PRIVATE_REFUSAL: Final = "Names that begin with _ are private and not shown."
 MAX_LABELS: Final = 100_000
 """Limit for the rows whose labels are compared with names of secrets."""
 _KERNEL: Final = frozenset(
@@ -37,7 +37,7 @@ _KERNEL: Final = frozenset(
 """Packages whose records are not data."""
 
 
-class NotShown(ValuePathError):  # noqa: N818 - what it is, not what is wrong
+class NotShown(ValuePathError):  # noqa: N818 - the name says the reason
     """A path leads to a secret or a private name."""
 
 
@@ -46,7 +46,7 @@ class NotData(ValuePathError):  # noqa: N818
 
 
 def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
-    """Return the value at `path`. Call it in the thread that uses the value.
+    """Return the value at `path` in `namespace`. Call it in the cell's thread.
 
     Raises:
         NotShown: The path leads to a secret or a private name.
@@ -54,17 +54,17 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
         ValuePathError: There is no such value.
     """
     if path.name.startswith("_"):
-        raise NotShown(OF_OWN)
+        raise NotShown(PRIVATE_REFUSAL)
     value = path.begin(namespace)
     _check_part(path.name, value)
     for step in path.steps:
-        value = _take(step, value)
+        value = _follow_step(step, value)
     return value
 
 
-def _take(step: PathStep, value: Any) -> Any:
+def _follow_step(step: PathStep, value: Any) -> Any:
     if hidden_value(value) is not None:
-        raise NotShown(OF_SECRET)
+        raise NotShown(SECRET_REFUSAL)
     try:
         part = _attribute(value, step.key) if step.kind == "attribute" else _item(value, step.key)
     except ValuePathError:
@@ -79,7 +79,7 @@ def _take(step: PathStep, value: Any) -> Any:
 
 def _check_part(key: object, part: object) -> None:
     if hidden_part(key, part) is not None:
-        raise NotShown(OF_SECRET)
+        raise NotShown(SECRET_REFUSAL)
 
 
 def _not_data(value: object) -> NotData:
@@ -94,10 +94,10 @@ def _not_data(value: object) -> NotData:
 
 
 class _DataKind(NamedTuple):
-    """Library values that are data, with the attributes that are parts of them.
+    """A class of a library whose instances are data.
 
     Attributes:
-        module: Name of the module that has the class. The module may be missing.
+        module: Name of the module that has the class. It may not be installed.
         name: Name of the class in that module.
         attributes: The attributes that a path may read.
         has_items: True if a path may read items.
@@ -170,7 +170,7 @@ def is_a(value: object, module: str, name: str) -> bool:
 
 def _attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
-        raise NotShown(OF_OWN)
+        raise NotShown(PRIVATE_REFUSAL)
     _check_part(name, None)
     kind = _KINDS.find(value)
     if kind is not None and name in kind.attributes:
@@ -290,7 +290,7 @@ def without_secret_parts(value: Any) -> Any:
         NotShown: The whole value is secret.
     """
     if hidden_value(value) is not None:
-        raise NotShown(OF_SECRET)
+        raise NotShown(SECRET_REFUSAL)
     if is_a(value, "builtins", "str"):
         return without_hidden(str.__str__(value))
     if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
@@ -311,7 +311,7 @@ def readable_items(value: Any) -> Any:
     """Return `value` without secret parts, to select items.
 
     Raises:
-        NotData: The value is a container with unknown code.
+        NotData: The value is a container of an unknown class, whose code would run.
         NotShown: The whole value is secret.
     """
     if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
@@ -369,7 +369,7 @@ def _clear_series(value: Any) -> Any:
 
 def _check_names(value: Any) -> Any:
     if hidden_part(label_names(value)) is not None:
-        raise NotShown(OF_SECRET)
+        raise NotShown(SECRET_REFUSAL)
     return value
 
 
@@ -387,7 +387,7 @@ def _clear_structured_array(value: Any) -> Any:
         return value
     shown = [name for name in value.dtype.names if name not in hidden]
     if not shown:
-        raise NotShown(OF_SECRET)
+        raise NotShown(SECRET_REFUSAL)
     return value[shown]
 
 

@@ -50,9 +50,9 @@ class LiveHost(NotebookHost):
     """Host of a shell with `LiveFrontEnd`."""
 
     def front_end(
-        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+        self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
-        return LiveFrontEnd(self.shell, cell, elsewhere)
+        return LiveFrontEnd(self.shell, cell, run_in_agent_loop)
 
 
 def turns(url: str) -> None:

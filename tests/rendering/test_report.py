@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jp_nb.rendering.report import in_one_line, table
+from jp_nb.rendering.report import emphasize_note, table
 from tests.rendering.reports import HOSTILE, rendered
 
 
@@ -17,10 +17,10 @@ def test_hostile_text_in_a_table_stays_in_its_cell() -> None:
 
 def test_only_commands_of_a_note_become_code() -> None:
     note = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
-    assert rendered(in_one_line(note)).strip() == (
+    assert rendered(emphasize_note(note)).strip() == (
         "<p><em>4 less; <code>%jp compact --undo</code> takes *that* back, "
         "`&lt;b&gt;` and `%jp log\x00` are text</em></p>"
     )
-    formula = rendered(in_one_line("$a `%jp undo` b$"))
+    formula = rendered(emphasize_note("$a `%jp undo` b$"))
     assert "<code>$a `%jp undo` b$</code>" in formula
-    assert "<img" not in rendered(in_one_line(f"`%jp log` {HOSTILE}"))
+    assert "<img" not in rendered(emphasize_note(f"`%jp log` {HOSTILE}"))

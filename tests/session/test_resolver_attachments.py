@@ -13,7 +13,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.notebook.commands.reports import examine
+from jp_nb.notebook.commands.reports import run_checks
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from tests.support.cells import calls, error, kernel_with
@@ -52,7 +52,7 @@ def ask(session: Session, *attach: str, script: str = "talk") -> list[list[Any]]
 
 
 def row(session: Session, name: str) -> str:
-    return str(dict(examine(session))[name])
+    return str(dict(run_checks(session))[name])
 
 
 def test_file_is_in_every_request_with_its_current_content(session: Session, folder: Path) -> None:

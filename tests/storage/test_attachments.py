@@ -240,7 +240,7 @@ def test_size_limit_counts_the_bytes_that_were_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attachments, "MAX_BYTES", 100)
-    monkeypatch.setattr(attachments, "_bytes_of", lambda file: b"x" * 60)
+    monkeypatch.setattr(attachments, "_read_bytes", lambda file: b"x" * 60)
     assert ("the attachments have more than 0 MB") in why_not(
         folder, "file:notes.md", "file:data/a.csv"
     )
@@ -255,14 +255,14 @@ def test_file_removed_before_it_is_read_is_named(folder: Path) -> None:
     [file] = attachments._find("file:notes.md", folder)
     (folder / "notes.md").unlink()
     with pytest.raises(AttachmentError, match=r"notes.md: No such file"):
-        attachments._bytes_of(file)
+        attachments._read_bytes(file)
 
 
 def test_size_and_count_limits_apply_before_reading(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attachments, "MAX_BYTES", 2_000_000)
-    monkeypatch.setattr(attachments, "_bytes_of", lambda file: pytest.fail("it was read"))
+    monkeypatch.setattr(attachments, "_read_bytes", lambda file: pytest.fail("it was read"))
     with (folder / "big.txt").open("wb") as big:
         big.truncate(1_999_990)
     why = why_not(folder, "file:big.txt", "file:notes.md")

@@ -51,16 +51,16 @@ def test_file_that_a_group_may_change_is_read_if_the_group_is_the_users_own(
     file = tmp_path / "file"
     file.write_text("text")
     file.chmod(0o664)
-    monkeypatch.setattr(files, "_is_private", lambda _: True)
+    monkeypatch.setattr(files, "_is_private_group", lambda _: True)
     assert read_owned_file(file) == b"text"
-    monkeypatch.setattr(files, "_is_private", lambda _: False)
+    monkeypatch.setattr(files, "_is_private_group", lambda _: False)
     with pytest.raises(ForeignFileError, match="is writable for its group"):
         read_owned_file(file)
 
 
 def test_group_of_root_is_private_and_a_group_of_others_is_not() -> None:
-    assert files._is_private(0)
-    assert not files._is_private(987_654)
+    assert files._is_private_group(0)
+    assert not files._is_private_group(987_654)
 
 
 @pytest.mark.parametrize("owned", ["link", "target", "folder of the target"])

@@ -19,7 +19,7 @@ from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
-from jp_nb.notebook.commands.reports import examine
+from jp_nb.notebook.commands.reports import run_checks
 from jp_nb.storage.config_files import ConfigFiles, workspace_root
 from jp_nb.storage.trust import FolderTrust, consents_path
 from tests.support.kernel_client import front_end
@@ -266,10 +266,10 @@ def test_headless_run_applies_the_files_of_the_folder(bare_folder: Path) -> None
 def test_doctor_lists_pending_settings(bare_folder: Path, open_session: Any) -> None:
     configure(bare_folder, EVIL)
     found = open_session()
-    row = dict(examine(found.session))["folder"]
+    row = dict(run_checks(found.session))["folder"]
     assert row == f".jp/config.toml; ignored until `%jp trust --workspace`: {URL}"
     found.jp("trust --workspace --yes")
-    assert dict(examine(found.session))["folder"] == ".jp/config.toml"
+    assert dict(run_checks(found.session))["folder"] == ".jp/config.toml"
 
 
 def test_command_line_agrees_and_revokes(

@@ -175,7 +175,7 @@ class FakeHost:
         return self.cell
 
     def front_end(
-        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+        self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FakeFrontEnd:
         return self.person
 

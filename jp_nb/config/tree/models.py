@@ -1,8 +1,11 @@
 """Settings of models and providers, and the table of providers.
 
-A new provider is a class here, and a field of `ProviderTable`. Without settings, it is an entry of
-`PROVIDERS` instead. It also needs a module in `jp_nb/providers/`. A server with the Chat
-Completions protocol needs a profile in `jp_nb/providers/chat_profiles.py` instead of a module.
+To add a provider:
+
+1. Define a class for it here, and a field of `ProviderTable`. A provider without settings needs an
+   entry of `PROVIDERS` instead of the field.
+2. Add a module to `jp_nb/providers/`. A server with the Chat Completions protocol needs only a
+   profile in `jp_nb/providers/chat_profiles.py`.
 
 Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
 """
@@ -213,9 +216,9 @@ PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
     "scripted": Scripted,
     "test": ProviderConfig,  # a provider of JP: a valid name, but not available
 }
-"""Each provider that a model id can name, also those that are not available.
+"""Settings class of each provider that a model id can name, including unavailable providers.
 
-Only those of `ProviderTable` have settings in `providers.llm`.
+Only the providers of `ProviderTable` have settings in `providers.llm`.
 """
 PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
 AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.FACTORY))
@@ -224,7 +227,7 @@ AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items(
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 MAX_PROVIDER_CHARS = 40
-"""Maximum characters of an unknown provider that is compared with the known ones."""
+"""Longest part of an unknown provider's name that is compared with the known names."""
 
 
 def _check_provider(provider: str) -> str:
@@ -262,10 +265,10 @@ class ModelId(ConfigTable):
 
 
 def read_model_id(value: Any) -> Any:
-    """Return `provider/name` as a table. An alias or a table is not changed.
+    """Convert `provider/name` to a table. Return an alias or a table as it is.
 
     Raises:
-        ValueError: If it is none of these, or not a valid model name.
+        ValueError: `value` has another type, is empty, or has an invalid provider or name.
     """
     if isinstance(value, (dict, ModelId)):
         return value
@@ -323,7 +326,7 @@ class ReasoningConfig(ConfigTable):
 
 
 def _read_reasoning(value: Any) -> Any:
-    # `auto` is the mode, not the effort.
+    # Here, `auto` is the mode of `ReasoningSetting`, not the effort of `ReasoningConfig`.
     if isinstance(value, ReasoningConfig) or value in ("off", "auto"):
         return value
     if isinstance(value, dict) and value.keys() != {"absolute"}:
@@ -365,7 +368,7 @@ class ParametersConfig(BaseModel):
     stop_words: Annotated[list[str], APPEND_SET] = Field([])
 
 
-def _welcome() -> ModelId:
+def _default_model() -> ModelId:
     provider, _, name = DEFAULT_MODEL.partition("/")
     return ModelId(provider=provider, name=name)
 
@@ -377,7 +380,7 @@ class Model(ConfigTable):
         id: `PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers.
     """
 
-    id: ModelIdOrAlias = Field(default_factory=_welcome)
+    id: ModelIdOrAlias = Field(default_factory=_default_model)
     parameters: ParametersConfig = table()
 
 

@@ -1,4 +1,4 @@
-"""Subcommands of `%jp` that display something.
+"""Subcommands of `%jp` that show reports, such as `log`, `usage`, `models`, and `doctor`.
 
 Source: `docs/guide.md`, `docs/cassettes.md`.
 """
@@ -175,15 +175,15 @@ UNTRUSTED: Final = (
     "the workspace is neither read nor written. `%jp trust` shows the settings and asks you."
 )
 MAX_LINE: Final = 2000
-"""Limit of characters in a line with the name of a file."""
+"""Limit of characters of a printed line, which may contain the path of a file."""
 
 
 def qna(call: Invocation) -> None:
     """Run `%jp qna`: list, show, search, or import answered questions."""
     verb, *words = call.options.words or ["list"]
-    action = _VERBS.get(verb)
+    action = _QNA_COMMANDS.get(verb)
     if action is None:
-        hint = suggest_name(verb, _VERBS, "qna")
+        hint = suggest_name(verb, _QNA_COMMANDS, "qna")
         raise UsageError(
             f"There is no `%jp qna {one_line(verb, limit=60)}`. {hint}"
             f"Usage: `{call.subcommand.usage}`"
@@ -198,8 +198,8 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
         raise UsageError(
             f"`list` takes no words, but got {' '.join(words)!r}. `%jp qna search TEXT` searches."
         )
-    limit = _limit(call)
-    if (history := _history(call)) is None:
+    limit = _read_limit(call)
+    if (history := _load_history(call)) is None:
         return
     latest = history.latest(limit)
     if not latest:
@@ -213,7 +213,7 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
 def _show_question(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1 or not _is_number(words[0]):
         raise UsageError(f"`get` takes the id of an answer, but got {' '.join(words)!r}.")
-    if (history := _history(call)) is None:
+    if (history := _load_history(call)) is None:
         return
     found = history.get(int(words[0]))
     if not found:
@@ -222,10 +222,10 @@ def _show_question(call: Invocation, words: Sequence[str]) -> None:
 
 
 def _search_questions(call: Invocation, words: Sequence[str]) -> None:
-    limit, text = _limit(call), " ".join(words)
+    limit, text = _read_limit(call), " ".join(words)
     if not text.strip():
         raise UsageError("`search` takes the text to search for.")
-    if (history := _history(call)) is None:
+    if (history := _load_history(call)) is None:
         return
     found = history.containing(text)
     if not found:
@@ -246,10 +246,10 @@ def _import_questions(call: Invocation, words: Sequence[str]) -> None:
         told = session.active.questions.import_table(path)
     except (RuntimeError, ValueError) as exc:  # unknown home folder, or a null byte
         raise UsageError(f"{words[0][:80]!r} is not a valid file name: {exc}") from exc
-    _tell(told)
+    _print_lines(told)
 
 
-_VERBS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
+_QNA_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
     "list": _list_questions,
     "get": _show_question,
     "search": _search_questions,
@@ -257,10 +257,10 @@ _VERBS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
 }
 
 
-def _history(call: Invocation) -> QuestionHistory | None:
+def _load_history(call: Invocation) -> QuestionHistory | None:
     """Return the question history, or print a message if the notebook is not trusted."""
     questions = call.session.active.questions
-    _tell(questions.migrate_table())
+    _print_lines(questions.migrate_table())
     history = questions.history(everybody=True)
     if not history.trusted:
         print(f"jp_nb: {UNTRUSTED}")
@@ -278,7 +278,7 @@ def _add_notes(content: Report, history: QuestionHistory, note: str) -> Report:
     return with_note(content, "; ".join(notes)) if notes else content
 
 
-def _limit(call: Invocation) -> int:
+def _read_limit(call: Invocation) -> int:
     given = call.options.limit
     return validate_limit(
         DEFAULT_LIMIT if given is None else int(given) if _is_number(given) else given
@@ -289,14 +289,14 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
 
 
-def _tell(lines: Sequence[str]) -> None:
+def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
         print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
 
 
 MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
 MAX_LISTED: Final = 20
-"""Limit of unused exchanges."""
+"""Maximum number of unused exchanges that are listed."""
 
 
 def cassette(call: Invocation) -> None:
@@ -314,7 +314,7 @@ def cassette(call: Invocation) -> None:
 
 
 def describe_cassette(cassettes: Cassettes) -> list[str]:
-    """Return lines about the mode, the file, and unused exchanges.
+    """Return lines about the mode, the file, and unused exchanges (requests with responses).
 
     Raises:
         ConfigError: If the configuration is not valid, or the file cannot be read.
@@ -357,10 +357,10 @@ def _unknown_cassette_command(words: Sequence[str], usage: str) -> str:
     return f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}Usage: `{usage}`"
 
 
-def examine(session: Session) -> list[tuple[str, str]]:
-    """Return a row with name and result for each check.
+def run_checks(session: Session) -> list[tuple[str, str]]:
+    """Check the setup, and return name and result of each check.
 
-    The current provider is requested to list its models. No key is shown.
+    One check requests the list of models from the current provider. No key is shown.
     """
     checks: dict[str, Callable[[Session], str]] = {
         "versions": lambda _: ", ".join(list_versions()),
@@ -477,4 +477,4 @@ def _image_hosts(session: Session) -> tuple[str, ...]:
 
 def doctor(call: Invocation) -> None:
     """Run `%jp doctor`: check the setup."""
-    call.show(report.table(("check", "result"), examine(call.session)))
+    call.show(report.table(("check", "result"), run_checks(call.session)))

@@ -52,9 +52,9 @@ class UpdateClock:
     Args:
         cell: Loop of the cell's thread.
         update: Updates the display. It must call `begin_update` and `end_update`.
-        elsewhere: Runs a job on the agent's event loop.
-        update_elsewhere: Updates the display from that loop, while a function occupies the cell's
-            thread.
+        run_in_agent_loop: Runs a function on the agent's event loop.
+        update_in_agent_loop: Updates the display from the agent's event loop, while a function
+            occupies the cell's thread.
         interval: Shortest time between two updates, in seconds.
         ticks: Update regularly without events.
 
@@ -67,18 +67,18 @@ class UpdateClock:
         cell: CellLoop,
         update: Callable[[], None],
         *,
-        elsewhere: Callable[[Callable[[], None]], None],
-        update_elsewhere: Callable[[], None],
+        run_in_agent_loop: Callable[[Callable[[], None]], None],
+        update_in_agent_loop: Callable[[], None],
         interval: float,
         ticks: bool,
     ) -> None:
         self._cell = cell
         self._update = update
-        self._elsewhere = elsewhere
-        self._update_elsewhere = update_elsewhere
+        self._run_in_agent_loop = run_in_agent_loop
+        self._update_in_agent_loop = update_in_agent_loop
         self._interval = interval
         self._ticks = ticks
-        self._ticks_elsewhere = False
+        self._ticks_in_agent_loop = False
         self._scheduled: float | None = None
         self._is_early = False
         self._updated = self.next_allowed = self._spacing = 0.0
@@ -131,18 +131,18 @@ class UpdateClock:
             due = max(self._updated + TICK_S, self.next_allowed)
             self._ticker = self._cell.call_later(max(0.0, due - monotonic()), self._tick)
 
-    def start_ticks_elsewhere(self) -> None:
+    def start_ticks_in_agent_loop(self) -> None:
         """Update from the agent's loop as well, because a function occupies the cell's thread."""
-        if self._ticks and not self._ticks_elsewhere:
-            self._ticks_elsewhere = True
-            self._elsewhere(self._tick_elsewhere)
+        if self._ticks and not self._ticks_in_agent_loop:
+            self._ticks_in_agent_loop = True
+            self._run_in_agent_loop(self._tick_in_agent_loop)
 
-    def _tick_elsewhere(self) -> None:
+    def _tick_in_agent_loop(self) -> None:
         if not self._ticks:
             return
         if monotonic() > max(self._updated + TICK_S / 2, self.next_allowed):
-            self._update_elsewhere()
-        asyncio.get_running_loop().call_later(TICK_S, self._tick_elsewhere)
+            self._update_in_agent_loop()
+        asyncio.get_running_loop().call_later(TICK_S, self._tick_in_agent_loop)
 
     def stop(self) -> None:
         """Cancel all updates."""
@@ -438,7 +438,7 @@ class TurnDisplay:
         transcript: Renders the events.
         cell: Loop of the cell's thread.
         new_output: Creates the publisher of an output.
-        elsewhere: Runs a job on the agent's event loop.
+        run_in_agent_loop: Runs a function on the agent's event loop.
         tools: Watches the output of tools; None ignores it.
         interval: Shortest time between two updates, in seconds.
         live: False in headless runs: outputs are shown when they are final.
@@ -450,14 +450,14 @@ class TurnDisplay:
         cell: CellLoop,
         new_output: Callable[[], Publish],
         *,
-        elsewhere: Callable[[Callable[[], None]], None] = lambda job: None,
+        run_in_agent_loop: Callable[[Callable[[], None]], None] = lambda job: None,
         tools: ToolOutput | None = None,
         interval: float = 0.1,
         live: bool = True,
     ) -> None:
         self._transcript = transcript
         self._cell = cell
-        self._elsewhere = elsewhere
+        self._run_in_agent_loop = run_in_agent_loop
         self._tools = tools
         self._live = live
         self._lock = RLock()
@@ -474,8 +474,8 @@ class TurnDisplay:
         self._clock = UpdateClock(
             cell,
             self._update,
-            elsewhere=elsewhere,
-            update_elsewhere=self._update_elsewhere,
+            run_in_agent_loop=run_in_agent_loop,
+            update_in_agent_loop=self._update_in_agent_loop,
             interval=interval,
             ticks=live,
         )
@@ -505,7 +505,7 @@ class TurnDisplay:
         if isinstance(event, InterruptReceived):
             self._cell.post(self._update)  # a menu is about to occupy the output
             if self._function is not None:
-                self._elsewhere(self._update_elsewhere)
+                self._run_in_agent_loop(self._update_in_agent_loop)
         elif isinstance(event, ToolBegins):
             self._clock.schedule(0.0, early=True)
         elif isinstance(event, TransientEvent):
@@ -555,7 +555,7 @@ class TurnDisplay:
             )
             self._clock.end_update(size)
 
-    def _update_elsewhere(self) -> None:
+    def _update_in_agent_loop(self) -> None:
         with self._lock:
             # Only the cell's thread may use the widgets of a form.
             if self._function is not None and not self._outputs.has_form:
@@ -596,7 +596,7 @@ class TurnDisplay:
                 self._update()  # the function's output comes below
             if self._tools is not None:
                 self._tools.function_begins()
-        self._clock.start_ticks_elsewhere()
+        self._clock.start_ticks_in_agent_loop()
 
     def _function_ends(self, event: FunctionEnds) -> None:
         with self._exclusive():

@@ -27,14 +27,17 @@ _MALFORMED: Final = "the open page reported its cells in an unknown format"
 
 
 class PageCells:
-    """Answers of pages to `cells` requests. Not thread-safe: `LiveStore` holds its lock."""
+    """Collects the answers of pages to `cells` requests.
+
+    It is not thread-safe: `LiveStore` holds its lock during each call.
+    """
 
     def __init__(self) -> None:
         self._requests: dict[int, tuple[str, Future[str]]] = {}
         self._pieces: dict[int, Pieces] = {}
 
     def expect(self, seq: int, page: str) -> Future[str]:
-        """Return a future for the JSON text with which `page` answers message `seq`."""
+        """Return a future for the answer of `page` to the request `seq`, a JSON text."""
         answer: Future[str] = Future()
         self._requests[seq] = (page, answer)
         while len(self._requests) > MAX_OPEN_REQUESTS:
@@ -42,7 +45,7 @@ class PageCells:
         return answer
 
     def add_piece(self, data: Mapping[str, Any]) -> None:
-        """Add one piece of an answer. Ignore answers that were not requested, and repetitions."""
+        """Add one piece of an answer. Ignore repeated pieces, and answers without a request."""
         seq, of, text = data.get("seq"), data.get("of"), data.get("text")
         page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
         if answer is None or data.get("page") != page or not isinstance(seq, int):

@@ -1,9 +1,9 @@
 """Form for one question, permission or menu, made of ipywidgets and three anywidgets.
 
 `form.js` reports that a page shows the form, and turns keys into answers. `secret.js` takes
-secrets, and `choices.js` lists options. Text of models and tools is escaped, or Markdown that was
-made safe. A long text is shown in parts, because a page that lays out a megabyte at once hangs.
-Code is highlighted.
+secrets, and `choices.js` lists options. Texts from models and tools are shown as escaped text or as
+sanitized Markdown. A long text is shown in parts, because a page that lays out a megabyte at once
+hangs. Code is highlighted.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -49,28 +49,26 @@ class FormBridge(AnyWidget):
     """The part of a form that runs in the page.
 
     It sends `{"type": …, "step": …}` together with the state of each control, because a click can
-    arrive before the update of the control that it submits. A single control adds its state, such
-    as
-    `"index": 2`; several controls add `"fields"` with one such object each.
+    arrive before the update of the control that it submits. The state of a single control is in the
+    message itself, such as `"index": 2`. The states of several controls are in a list, `"fields"`.
 
     - `rendered`: this step of the form is visible.
     - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or its key, was pressed.
     - `unchosen`: a key tried to submit a value that the user did not touch.
     - `cancel`: Esc, unless `only_buttons` is set.
-    - `writing`, with a `value`: whether the user is in a text box.
+    - `writing`: the user entered (`"value": true`) or left a text box.
 
     It receives `{"type": "announce", …}`, which notifies a user who does not see the form, and
     `{"type": "focus", "field": 0}`.
 
     Attributes:
         controls: Model ids of the current controls, in order; "" for a password field, whose text
-            is
-            in no widget's state.
+            is not in the state of a widget.
         screen: Class of the widget that must be visible; "" if the form has one screen.
         step: Number of the current step. Clicks on an earlier step are ignored.
-        timed: Whether there is a deadline, which waits while the user writes.
-        notify: Whether the page's title announces the prompt.
-        only_buttons: Whether Esc only moves the focus to the cell.
+        timed: True if there is a deadline, which waits while the user writes.
+        notify: True to announce the prompt in the page's title.
+        only_buttons: True if Esc only moves the focus to the cell.
     """
 
     _esm = (_FILES / "form.js").read_text(encoding="utf-8")
@@ -152,7 +150,7 @@ class FormEvents:
     Attributes:
         shown: A page shows the form, or its next step.
         changed: The user did something.
-        turned: Another step is current, which no page shows yet.
+        turned: The form went to another step, which no page shows yet.
         ended: The form ended. It may be called several times.
     """
 
@@ -166,7 +164,7 @@ class ShownForm(Protocol):
     """A form in the running cell, from `show` to `close`."""
 
     def show(self) -> None:
-        """Display it."""
+        """Display the form."""
         ...
 
     def announce(self) -> None:
@@ -191,10 +189,10 @@ class ShownForm(Protocol):
 
 
 class FormFrame:
-    """A form's place in the notebook, below what the cell has shown so far.
+    """The widgets around a form: the earlier output of the cell, and the form below it.
 
     Attributes:
-        widget: All of it.
+        widget: The root widget.
     """
 
     def __init__(
@@ -298,7 +296,7 @@ def html(code: str, name: str) -> widgets.HTML:
 
 
 def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
-    """Return the outputs of an output widget that shows `bundle` as a cell would."""
+    """Return a value for `widgets.Output.outputs` that displays the MIME bundle `bundle`."""
     if not any(bundle.values()):
         return ()
     return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
@@ -307,7 +305,7 @@ def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
 def button(
     label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
 ) -> widgets.Button:
-    """Return a button. With `does`, a click also sends the state of the controls."""
+    """Return a button. With `does`, a click also sends the message `does` of `FormBridge`."""
     made = widgets.Button(description=label, layout={"width": "auto"})
     made.on_click(lambda _: press())
     if does is not None:
@@ -338,7 +336,7 @@ class Form:
         self._prompt = prompt
         self._events = events
         self._control = _control(prompt)
-        self._confirmed = False  # whether the user confirmed an empty answer
+        self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
         self._writing = self._shown = False
         self._control.observe(self._changed)
@@ -582,7 +580,7 @@ def _text_box(part: ExactPart, language: str | None) -> widgets.HTML:
 
 
 def highlight_code(lines: Sequence[str], language: str) -> list[str]:
-    """Return each of `lines` of code as HTML; without colors if `language` is unknown."""
+    """Return each line of code as HTML, without colors if `language` is unknown."""
     lexer = _lexer(language)
     code = "\n".join(lines)
     tokens = [] if lexer is None else list(lexer.get_tokens(code))
