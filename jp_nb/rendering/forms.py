@@ -63,7 +63,10 @@ def without_form(prompt: AnyPrompt) -> str:
 
 
 def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
-    """Return the record that replaces `prompt` after its `end`. It never contains a secret."""
+    """Return the record that replaces `prompt` after its `end`, with options and fields.
+
+    It never contains a secret.
+    """
     if isinstance(prompt, FormPrompt):
         records = [
             _question_record(prompt_text.question(page), page, one)
@@ -91,7 +94,7 @@ def _head_lines(prompt: FormPrompt) -> list[str]:
 
 
 def _has_card(prompt: QuestionPrompt) -> bool:
-    # One line is too short for the answers to these questions.
+    # True if the record lists options, an own text or fields below the question.
     match prompt.question.answer_type:
         case SelectAnswer() as kind:
             bare = all(option.label is option.description is None for option in kind.options)
@@ -180,11 +183,12 @@ def page_header(page: QuestionPrompt) -> str | None:
 
 
 class SummaryLine(NamedTuple):
-    """A question and the answer that would be sent.
+    """A question and the answer that Submit sends now.
 
     Attributes:
-        answer: The answer as text; an error, or a note that there is none.
-        is_open: Whether no answer would be sent.
+        asked: The question in one line.
+        answer: The answer as text; without an answer, the error, or a note that there is none.
+        is_open: True if there is no answer to send.
         empty: Label of the button that confirms an empty answer; None if that is not valid.
     """
 
@@ -202,7 +206,7 @@ def heading(draft: FormDraft) -> str:
 
 
 def send_label(draft: FormDraft) -> str:
-    """Return the label of the button that sends what the summary shows."""
+    """Return the label of the button that sends the answers in the summary."""
     return SEND if draft.open_pages else SEND_ALL
 
 
@@ -238,9 +242,8 @@ _BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
 def change_table(changes: Iterable[ProposedChange]) -> str:
     """Return a table with a row for each of `changes`, complete and exact.
 
-    Short values are next to each other. A long value shows its differences, and both full values
-    when
-    the user unfolds them.
+    Short values are next to each other. A long value shows its differences. If equal parts are
+    folded, the user can unfold both full values.
     """
     found = [(change, difference(change)) for change in changes]
     body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)

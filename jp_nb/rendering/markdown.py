@@ -131,6 +131,7 @@ class _Sanitizer:
         return None if self._doubtful else end
 
     def _follow_inner_fence(self, line: str) -> bool:
+        # Returns True if the line belongs to a block in a list or a quotation.
         if not line.strip():
             return self._inner is not None
         begins = _INNER_FENCE.fullmatch(line)
@@ -208,7 +209,7 @@ def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _disable_diagrams(text: str) -> str:
-    # Front ends draw diagrams and load their links; nbconvert copies them to its page as HTML.
+    # Front ends draw Mermaid diagrams and load their links. nbconvert copies them as HTML.
     return _INFO.sub(_as_text_code, text)
 
 
@@ -274,8 +275,8 @@ class _Formulas:
         self._outside: list[int] = []
 
     def end(self, start: int) -> int | None:
-        # Either every formula of the line ends in it, or the line starts with one that continues
-        # at the same indentation. None in all other cases.
+        # Returns the last line of the formulas that start in this line. None unless they all end
+        # in it, or the line starts with one that ends in a later line of the same indentation.
         line = self._lines[start]
         if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
             return start
@@ -389,7 +390,7 @@ def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
 
 
 def _host(url: str) -> str:
-    # Empty if browsers may disagree about the host.
+    # Returns "" if browsers may disagree about the host.
     found = _HOST.match(url)
     return found[1].lower() if found else ""
 
@@ -402,8 +403,7 @@ def break_math(text: str) -> str:
 def code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * (longest + 1)
+    fence = "`" * (_longest_backticks(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
 
@@ -411,9 +411,12 @@ def code_span(text: str) -> str:
 def code_block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> str:
     """Return any `text` as a block of code in `language`."""
     text = plain(text, limit=limit).rstrip("\n")
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _longest_backticks(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
 
 
 _MARKS: Final = re.compile(r"(?:[ \t>]|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))*+")
@@ -480,7 +483,7 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
 
 
 class _BlockLines:
-    """Lines of a block whose `fence` follows the text `before`."""
+    """Finds the lines of a block whose `fence` follows the prefix `before`."""
 
     def __init__(self, before: str, fence: str) -> None:
         self._fence = fence
@@ -511,5 +514,4 @@ class _BlockLines:
 
 
 def _indentation(line: str) -> int:
-    expanded = line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4)
-    return len(expanded)
+    return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))

@@ -6,8 +6,8 @@ backslash or invisible character is shown as its JSON escape (`\`, `\t`, `\u200b
 end of a line is `\u0020`). In JSON, its own escapes are shown. Folds are in `⟨…⟩`, and a `⟨` of a
 value is `\u27e8`, so that no value looks like a fold.
 
-The work is linear in the size of the values, up to a logarithm: parts that occur once in both
-values are paired, in a bounded number of passes.
+The comparison pairs parts that occur once in both values, in at most `PASSES` passes. It takes
+O(n log n) time for values of size n.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -60,16 +60,18 @@ from jp_nb.tools.answer_types import AnswerType, SelectAnswer
 SHORT = 100
 """Up to this length, values are shown next to each other as JSON."""
 CONTEXT_LINES = 3
+"""Equal lines that are shown on either side of a difference."""
 CONTEXT_CHARS = 60
-"""Context on either side of a difference."""
+"""Equal characters that are shown on either side of a difference in a line."""
 PASSES = 12
+"""Limit of passes over both values. Parts that are still unpaired count as different."""
 
 Sign = Literal["-", "+", " ", "…"]
 _WORDS = re.compile(r"\w+|\W")
 
 
 class Piece(NamedTuple):
-    """A part of a line; `kind` tells if it differs from the other side, or is a fold."""
+    """A part of a line: equal on both sides, different, or a fold of equal characters."""
 
     text: str
     kind: Literal["same", "differs", "fold"] = "same"
@@ -131,8 +133,8 @@ _NOTHING = _Value(UNSET, (), escape_invisible)
 def difference(change: ProposedChange) -> Difference | None:
     """Return the differences of `change` line by line; None if its values are short.
 
-    A new item of a list is entirely new. If a value is unset, the inherited value counts as
-    proposed.
+    An added item of a list is compared with nothing. An unset value is compared with the inherited
+    value that replaces it.
     """
     after = change.then if change.proposed is None else change.proposed
     before = None if change.added else change.now
@@ -240,7 +242,7 @@ def _diff_words(
 
 
 def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
-    # If one side has no text, an empty piece marks the place, so that its context is not folded.
+    # If one side has no text, an empty piece marks the place. Its context is then not folded.
     if not gone and not new:
         return
     head = _count_equal(gone, new)
@@ -287,7 +289,7 @@ def _fold_piece(
         yield Piece(escaped(piece.text[-tail:]))
 
 
-# --- what is the same ----------------------------------------------------------------------------
+# --- equal parts ---------------------------------------------------------------------------------
 
 
 class SameRun(NamedTuple):
@@ -321,7 +323,8 @@ _Gap = tuple[int, int, int, int]
 def _split_gap(
     before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
 ) -> Iterator[_Gap]:
-    # Marks the equal start and end of `gap`; yields the gaps between parts that occur once.
+    # Marks the equal start, the equal end and the parts that occur once on both sides. Yields the
+    # gaps between the marks.
     low, high, there, beyond = gap
     while low < high and there < beyond and before[low] == after[there]:
         same[low] = there + 1
@@ -351,10 +354,10 @@ def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> lis
 
 
 def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    # Longest increasing subsequence.
-    ends: list[int] = []  # by length: the least second number that ends such a sequence
-    places: list[int] = []
-    before: list[int] = []
+    # Longest subsequence with increasing second numbers. The first numbers increase already.
+    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
+    places: list[int] = []  # by length: index of that pair
+    before: list[int] = []  # by pair: index of the previous pair in its subsequence
     for place, (_, there) in enumerate(pairs):
         length = bisect_left(ends, there)
         before.append(places[length - 1] if length else -1)
@@ -374,7 +377,7 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 SUBMIT = "Submit"
 CANCEL = "Cancel"
 SUGGESTED = "suggested"
-"""Mark of the tool's suggestion. It is never chosen for the user."""
+"""Mark of the tool's default on a button or in a list of keys."""
 COLUMNS = ("path", "now", "proposed")
 NOW_WHOLE = "The whole current value"
 PROPOSED_WHOLE = "The whole proposed value"
@@ -402,7 +405,7 @@ def unseen(*, stdin: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few answers: label on a form, key on stdin, and meaning of the key."""
+    """One answer to a boolean question: its button in a form, and its key on stdin."""
 
     label: str
     key: str
@@ -433,12 +436,12 @@ def suggested(prompt: QuestionPrompt) -> Choice | None:
 
 
 def header(prompt: Prompt) -> str | None:
-    """Return the header's text; None without a label."""
+    """Return the label of the prompt in one line; None without a label."""
     return one_name(prompt.label) if prompt.label else None
 
 
 def asked_by(prompt: Prompt) -> str | None:
-    """Return the name of the asking tool as text; None for a hidden tool or none."""
+    """Return `asked by tool …`; None if the tool is hidden or no tool asks."""
     tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
     return f"asked by tool {one_name(tool)}" if tool else None
 
@@ -449,7 +452,7 @@ def one_name(text: str) -> str:
 
 
 def context(prompt: Prompt) -> str | None:
-    """Return the lines above the question."""
+    """Return the background text to show above the question; None without one."""
     background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
     return plain(background).strip("\n") if background else None
 
@@ -462,7 +465,7 @@ class CaptionedLines(NamedTuple):
 
 
 def exhibits(prompt: Prompt) -> list[CaptionedLines]:
-    """Return the details of the decision, complete, because the user approves all of them."""
+    """Return the complete details of the decision, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
@@ -499,7 +502,7 @@ class Decided(NamedTuple):
 
 
 def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
-    """Return a bounded summary of `changes`."""
+    """Return a summary of each of the first `MAX_CHANGES` changes, and the number of others."""
     shown: list[Decided] = []
     room = MAX_DIFFERENCE_LINES
     for change in changes[:MAX_CHANGES]:
@@ -523,8 +526,11 @@ def _limit_lines(found: Difference, room: int) -> tuple[str, ...]:
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
-    """Return a distinct label for each of `options`. Labels that look alike get their code."""
-    labels: dict[str, None] = {}  # in order, and quick to look up
+    """Return a distinct label for each of `options`.
+
+    Labels that look alike include their JSON escapes.
+    """
+    labels: dict[str, None] = {}  # an ordered set
     twins: dict[str, int] = {}
     alike = Counter(map(lookalike_key, dict.fromkeys(options)))
     for option in options:
@@ -561,7 +567,7 @@ class PromptSummary(NamedTuple):
 
 
 def static_record(prompt: Prompt, end: PromptEnd) -> PromptSummary:
-    """Return the record that replaces `prompt` after its `end`. It never contains a secret."""
+    """Return the one-line record that replaces `prompt` after its `end`, without secrets."""
     asked, answer = titled(prompt), _format_end(prompt, end)
     return PromptSummary(
         f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
@@ -590,7 +596,7 @@ def _format_end(prompt: Prompt, end: PromptEnd) -> str:
 
 
 def by_in_words(name: str | None) -> str:
-    """Return ` (by Ada)`, the sender of an answer; "" without a name."""
+    """Return the sender of an answer as ` (by Ada)`; "" without a name."""
     return f" (by {format_user_name(name)})" if name is not None else ""
 
 
@@ -604,9 +610,9 @@ def format_answer(prompt: Prompt, end: Answered) -> str:
 
 
 def preselected(prompt: QuestionPrompt) -> JsonValue:
-    """Return the default if it is a valid answer, else None."""
+    """Return the default if it is a valid answer and not a secret, else None."""
     question = prompt.question
-    return question.default if question.fits_default else None  # never a hint for a secret
+    return question.default if question.fits_default else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,7 +621,7 @@ class EditableText:
 
     Attributes:
         shown: The default, with invisible characters spelled out.
-        hint: Explanation of the spelling; None if there are no such characters.
+        hint: Explanation of the spelled-out characters; None if there are none.
     """
 
     shown: str

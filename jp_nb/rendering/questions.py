@@ -154,7 +154,7 @@ def _limit_options(options: Sequence[CardOption]) -> Iterator[CardOption]:
 
 
 def _option_labels(options: JsonValue) -> dict[str, str]:
-    # The keys are JSON, because 1 equals true in Python.
+    # The keys are JSON, because 1 == True in Python.
     found: dict[str, str] = {}
     for option in options if isinstance(options, list) else ():
         shape = as_object(option)
@@ -289,7 +289,7 @@ def card_text(card: QuestionCard) -> list[str]:
 
 
 def card_markdown(card: QuestionCard) -> str:
-    """Return the lines below a question as Markdown; "" without any."""
+    """Return the lines below a question as Markdown; "" if there are none."""
     blocks = ["\n".join(f"- {no_markup(line)}" for line in _option_lines(card))]
     if card.own is not None:
         own = _own_lines(card.own)

@@ -84,7 +84,7 @@ class ComparedRecord:
 
 
 def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
-    """Return the lines of all differences; empty without any."""
+    """Return the lines of all differences; empty if the records are equal."""
     found: list[str] = []
     if lines := line_difference(before.beginning, after.beginning):
         found += _format_section("at the beginning", lines)
@@ -126,7 +126,7 @@ def _count_unmatched(before: Sequence[str], after: Sequence[str]) -> list[str]:
 def _pair_turns(
     before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[int | None, int | None]]:
-    # Turns with equal requests belong together, and as many turns between them.
+    # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
     at = there = 0
     for run in same_runs(before, after):
         gone, new = range(at, run.at), range(there, run.there)
@@ -163,7 +163,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
 
 
 def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    # Facts that only the entries of a turn have: author, reasoning, and models.
+    # `Turn` has no author, reasoning, asker or model, so they are read from the entries.
     models: dict[str, None] = {}
     for entry in entries:
         models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
@@ -260,7 +260,7 @@ def _text_lines(name: str, text: str) -> Iterator[str]:
 
 
 def _json_lines(name: str, value: JsonValue) -> Iterator[str]:
-    # Front ends may sort the keys when they save a notebook.
+    # Front ends may sort the keys when they save a notebook, so the keys are always sorted.
     first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
     yield f"{name}: {first}"
     yield from more

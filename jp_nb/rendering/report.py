@@ -33,7 +33,7 @@ def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
 
 def emphasize_note(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
     """Return `note` as emphasized Markdown. A command such as `%jp undo` becomes code."""
-    # A formula could include a command, so a note with mathematics has no code.
+    # Front ends may read a formula before code, so a note with TeX has no code.
     parts = [note] if "$" in note or "\\" in note else _COMMAND.split(note)
     marked = [f"`{part}`" if place % 2 else escape(part) for place, part in enumerate(parts)]
     return f"*{''.join(marked)}*"
@@ -53,7 +53,7 @@ def table(
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
 
-    # Markdown splits a table at its bars first, even inside code.
+    # Markdown splits a row at `|` first, even inside code.
     marked = [[escape_markdown(cell).replace("|", "\\|") for cell in row] for row in cells]
     markdown = [
         f"| {' | '.join(head)} |",

@@ -26,7 +26,7 @@ from jp_nb.agent.tokens import (
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.images import format_bytes
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.rendering.prompts import difference
+from jp_nb.rendering.prompts import Difference, difference
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.requests import (
     MESSAGE_COLUMNS,
@@ -95,10 +95,14 @@ def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report
         yield line_report(f"{label}: {' → '.join(sides)}")
         return
     yield line_report(f"{label}: {found.sizes}")
+    yield lines_report(_limit_lines(found, MAX_DIFF_LINES), "diff")
+
+
+def _limit_lines(found: Difference, limit: int) -> list[str]:
     lines = [str(line) for line in found.lines]
-    if more := lines[MAX_DIFF_LINES:]:
-        lines[MAX_DIFF_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
-    yield lines_report(lines, "diff")
+    if more := lines[limit:]:
+        lines[limit:] = [f"⟨… {len(more):,} more lines⟩"]
+    return lines
 
 
 def _json(value: JsonValue) -> str | None:
@@ -333,10 +337,7 @@ def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
         yield f"  {name}: {' → '.join(sides)}"
         return
     yield f"  {name}: {found.sizes}"
-    lines = [str(line) for line in found.lines]
-    if more := lines[MAX_MISMATCH_LINES:]:
-        lines[MAX_MISMATCH_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
-    yield from (f"    {line}" for line in lines)
+    yield from (f"    {line}" for line in _limit_lines(found, MAX_MISMATCH_LINES))
 
 
 def _hide_keys(value: JsonValue) -> JsonValue:

@@ -69,7 +69,7 @@ class TracedRequest:
         provider: Name of the provider.
         request: The model request.
         sent: The HTTP request for it.
-        remarks: Whether it was sent in this form, and any differences.
+        remarks: First, whether it was sent in this form; then its differences and other notes.
         answer: Metadata of the entries of the response.
     """
 
@@ -105,9 +105,9 @@ class TracedRequest:
 
     @cached_property
     def shown(self) -> ModelRequest:
-        """The request without keys. Its messages are in `messages`."""
+        """The request without the API key, except `thread`; `messages` has its texts."""
         request, hide = self.request, self.sent.hide
-        if hide is str:
+        if hide is str:  # the default, which hides nothing
             return request
         return replace(
             request,
@@ -220,11 +220,11 @@ MAX_ROWS: Final = 40
 MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
 FIRST: Final = 3
 LAST: Final = 12
-"""Numbers of first and last messages in the short report."""
+"""Numbers of the first and the last messages that the short report shows."""
 
 
 def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
-    """Show `traced`; `full`: with all messages and full texts."""
+    """Return a report of `traced`. With `full`, it has all messages and full texts."""
     parts = [
         line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
         table(("item", "value"), list(_facts(traced)), limit=2_000),
@@ -396,7 +396,7 @@ def _is_cut(traced: TracedRequest) -> bool:
     return (
         any(len(text) > MAX_TEXT or "\n" in text for text in texts)
         or len(traced.messages) > FIRST + LAST + 1
-        or bool(request.tools)
+        or bool(request.tools)  # the short report has no schemas
     )
 
 
@@ -425,7 +425,7 @@ def _heading(title: str, count: int, word: str, tokens: int) -> Report:
 
 
 def line_report(text: str, *, strong: bool = False) -> Report:
-    """Show `text` in one line."""
+    """Return a report of one line."""
     line = one_line(text, limit=1_000)
     shown = escape_markdown(line)
     return Report(f"**{shown}**" if strong else f"*{shown}*", line)
@@ -443,7 +443,7 @@ def inset(text: str) -> str:
 
 
 def lines_report(lines: Iterable[str], language: str) -> Report:
-    """Show `lines` as a block of code."""
+    """Return a report of `lines` as a block of code."""
     text = "\n".join(lines)
     return Report(code_block(text, language), inset(text))
 
@@ -493,7 +493,7 @@ def _curl_arguments(sent: SentRequest) -> Iterator[str]:
 
 
 def _key_header(key: KeyReference) -> str:
-    # The shell replaces the name of the variable with the key.
+    # In double quotes, the shell replaces the variable with the key.
     if not _VARIABLE.fullmatch(key.variable):
         raise UsageError(
             f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which holds "

@@ -30,10 +30,10 @@ from jp_nb.record.turns import InterruptedTurn
 from jp_nb.rendering.prompts import one_name
 
 QUIET = 1.0
-"""Seconds without text after which the line says again that the model is awaited."""
+"""Seconds without new text after which the status line names the model as awaited."""
 
 MAX_NAMED = 3
-"""Limit of named waits."""
+"""Limit of waits that the status line names. Further ones are counted."""
 
 _AFTER: Mapping[str, str] = {
     "menu": "a menu asks how to continue",
@@ -94,17 +94,18 @@ class Waiting:
             self._waits[event.key] = before if before and same else _Wait(event, now)
 
     def _clear_interrupt(self) -> None:
-        # The interrupt is over once the turn continues.
+        # The turn continues, so the notice is obsolete. The notice of `stop` and `abort` stays, and
+        # the notice of `menu` stays until the user's choice replaces it.
         if self._interrupt is not None and self._interrupt.then in _DECIDED:
             self._interrupt = None
 
     def line(self, now: float) -> str:
-        """Return the status line at `now`; "" if nothing is pending or text is arriving."""
+        """Return the status line at `now`; "" if nothing is awaited, or text is arriving."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
         waits = [wait for wait in self._waits.values() if not self._is_streaming(wait, now)]
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
-        sentences = [again_words(wait.what, now) for wait in waits if wait.what.until is not None]
+        sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
         behind = self.pending_decisions
         if not others and not sentences:
             others, behind = waits, 0
@@ -145,14 +146,14 @@ def tokens_line(sent: int | None, received: int | None) -> str:
 
 
 def interrupt_words(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
-    """Return the notice of an interrupt and its effect; `function` is the tool that it stops."""
+    """Return the notice of an interrupt, the tool `function` that it stops, and its effect."""
     after = [_AFTER[heard.then]] if heard.then is not None else []
     held = [f"stopping {function.name}"] if function is not None else []
     return ": ".join(filter(None, ["Interrupt received", "; ".join([*held, *after])]))
 
 
-def again_words(wait: Waits, now: float) -> str:
-    """Return the reason of a retry, and the seconds until then."""
+def retry_words(wait: Waits, now: float) -> str:
+    """Return the reason for a retry, and the seconds until the retry."""
     left = ceil((wait.until or now) - now)
     return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
 

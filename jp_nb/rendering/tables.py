@@ -189,7 +189,7 @@ def _sum_summaries(stream: ConversationStream) -> Usage:
 
 
 def _total_of_all(document: Document) -> Usage | None:
-    # None if the other conversations used no more tokens.
+    # None if the other conversations add no usage.
     seen: set[str] = set()
     own = _sum_unseen(document.conversation.raw, seen)
     here = len(seen)
@@ -200,7 +200,7 @@ def _total_of_all(document: Document) -> Usage | None:
 
 
 def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
-    # A branch copies entries unchanged, so they are counted once.
+    # A branch copies entries unchanged, so `seen` prevents that they are counted twice.
     total = Usage()
     for entry in map(as_object, raw):
         metadata = entry.get("metadata")
@@ -232,7 +232,7 @@ _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "size": lambda model: _format_size(model),
     "ends": lambda model: model.ends or model.state,
 }
-"""Columns for known facts of a model. Empty columns are omitted."""
+"""Columns of the table of models. A column is omitted if it is empty for all models."""
 
 
 def model_table(
@@ -386,6 +386,7 @@ def _format_settings(delta: Partial) -> Iterator[str]:
 
 
 MAX_CHARS = 60
+"""Limit of the text of a request in one line."""
 
 
 def format_exchange_count(count: int) -> str:
@@ -404,7 +405,7 @@ def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> st
 
 
 MAX_COMPACTIONS = 50
-"""Limit of rows, because an untrusted record may change the treatment at every turn."""
+"""Limit of rows, because every turn of an untrusted record may have another treatment."""
 
 
 def treatment_report(stream: ConversationStream) -> Report:

@@ -41,7 +41,7 @@ _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 
 
 def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> str:
-    """Return the call as Markdown. `live` adds the duration. `ends` is None while it runs."""
+    """Return the call as Markdown. `ends` is None while it runs; `live` adds the duration."""
     mark, tail = _format_state(ends, live=live)
     parts = [f"{mark} {code_span(_format_head(begins))}{_format_edited(begins)}{no_markup(tail)}"]
     parts += [block.markdown for block in _blocks_below(begins, ends)]
@@ -101,7 +101,7 @@ def _format_edited(begins: ToolBegins) -> str:
 
 
 def _format_head(begins: ToolBegins) -> str:
-    # Only the name if arguments are shown below, or hidden.
+    # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
     below = {each.name for each in begins.texts}
@@ -109,7 +109,7 @@ def _format_head(begins: ToolBegins) -> str:
         (spell_invisible(key), _format_line_count(value) if key in below else spaced_json(value))
         for key, value in _drop_empty(begins.arguments).items()
     ]
-    # Cut first: the line is drawn repeatedly, and an argument may have a megabyte.
+    # Cut before escaping: the line is rendered often, and an argument may have a megabyte.
     text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
     cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
     return truncate(f"{spell_invisible(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
@@ -153,7 +153,7 @@ def _argument_blocks(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow
     others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:
         yield _BlockBelow(bounded(format_visible_json(others)), "json")
-    for each in () if asked else begins.texts:
+    for each in () if asked else begins.texts:  # the prompt shows them while it asks
         _, lines = spell_lines(str(begins.arguments[each.name]))
         yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
 

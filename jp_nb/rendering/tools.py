@@ -45,10 +45,10 @@ from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
 from jp_nb.text import escape_invisible, one_line, plain
 from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.process import ProcessRun
-from jp_nb.tools.python import PythonTool
+from jp_nb.tools.python import PythonTool, suggest_improvements
 
 MAX_VALUE_CHARS = 2000
-"""Limit of one value of one tool."""
+"""Limit of one value in the report of one tool."""
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
 MakeOffer = Callable[[AppConfig], ToolSet]
@@ -62,7 +62,7 @@ _SWITCH_TEXTS: Mapping[str, str] = {
 def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
     """Return all configured tools with their state, source and settings.
 
-    With `toolset`, only the tools of that one.
+    With `toolset`, return only its tools.
     """
     offered, possible = offer(config), offer(with_all_tools_enabled(config))
     rows = []
@@ -132,16 +132,12 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     if found:
         parts += _parameters(found)
         parts.append(_description(found.definition.description))
-    return Report(
-        "\n\n".join(part.markdown for part in parts), "\n\n".join(part.text for part in parts)
-    )
+    return joined(parts, between="\n\n")
 
 
 def _advice(found: OfferedTool | None) -> tuple[str, ...]:
     if found is None or not isinstance(found.executor, PythonTool):
         return ()
-    from jp_nb.tools.python import suggest_improvements
-
     return suggest_improvements(found.executor)
 
 
@@ -282,12 +278,11 @@ NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway
 
 
 def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
-    """Return the result of a call for the model, and the input and output of processes.
+    """Return the input and output of the call's processes, and its result for the model.
 
     `timed` adds the duration, which differs in each run.
     """
-    parts = [*_processes(outcome), *_result(outcome, timed=timed)]
-    return joined(parts)
+    return joined([*_processes(outcome), *_result(outcome, timed=timed)])
 
 
 def sentence_report(text: str) -> Report:
@@ -297,7 +292,7 @@ def sentence_report(text: str) -> Report:
 
 
 def block(text: str, language: str = "text") -> Report:
-    """Return `text` unchanged, marked as foreign text."""
+    """Return text of a tool as a block of code. In plain text, it is indented."""
     shown = plain(text, limit=MAX_BLOCK_CHARS).rstrip("\n")
     lines = (f"    {line}".rstrip() for line in shown.split("\n"))
     return Report(code_block(shown, language), "\n".join(lines))
@@ -353,10 +348,12 @@ MAX_RESULT_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One result of a turn, recorded and now; None if it is missing.
+    """One result of a replayed turn. A missing result is None.
 
     Attributes:
-        name: The tool, or `configuration` for the changes of all calls of a batch.
+        name: Name of the tool; `configuration` for the changes of all calls of a batch.
+        then: The recorded result.
+        now: The result of the current tools.
         note: Reason why the results cannot be equal.
     """
 
@@ -379,7 +376,13 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         "The conversation is unchanged."
     )
     rows = [
-        (str(place), each.name, _short(each.then), _short(each.now), each.note or _verdict(each))
+        (
+            str(place),
+            each.name,
+            _short(each.then),
+            _short(each.now),
+            each.note or ("same" if each.same else "differs"),
+        )
         for place, each in enumerate(results, 1)
     ]
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
@@ -396,13 +399,9 @@ def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
         change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
         for shown in prompt_text.decided((change,)):
             text = [f"≠ {shown.line}", *(f"    {line}" for line in shown.difference)]
-            block = code_block("\n".join(shown.difference), "diff") if shown.difference else ""
-            marked = "\n\n".join(filter(None, (f"≠ {code_span(shown.line)}", block)))
+            diff = code_block("\n".join(shown.difference), "diff") if shown.difference else ""
+            marked = "\n\n".join(filter(None, (f"≠ {code_span(shown.line)}", diff)))
             yield Report(marked, "\n".join(text))
-
-
-def _verdict(result: Replayed) -> str:
-    return "same" if result.same else "differs"
 
 
 def _short(text: str | None) -> str:
@@ -417,9 +416,8 @@ MAX_ERROR_CHARS: Final = 200
 def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
     """Return Python code that repeats `call` with the arguments of its run.
 
-    A function of the notebook is called directly if its arguments are JSON values. Otherwise
-    `jp.call`
-    runs the tool and converts the arguments, for example to dates and models.
+    A function of the notebook is called directly if its arguments are JSON values. Otherwise the
+    code uses `jp.call`, which converts the arguments, for example to dates and models.
 
     Args:
         call: The recorded call.
@@ -429,17 +427,16 @@ def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str,
     source = _function_call_source(call, tool, namespace) if tool is not None else None
     lines = [source or _tool_call_source(call, namespace)]
     if call.is_error and call.content:
-        sentence_report = escape_invisible(
-            one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS)
-        )
-        lines.insert(0, f"# failed: {sentence_report}")
+        first = call.content.partition("\n")[0]
+        error = escape_invisible(one_line(first, limit=MAX_ERROR_CHARS))
+        lines.insert(0, f"# failed: {error}")
     return "\n".join(lines)
 
 
 def _function_call_source(
     call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]
 ) -> str | None:
-    # None if the namespace has no name for it, or an argument is no literal.
+    # None if the function has no name in the namespace, or an argument is not a literal.
     name = _find_name((tool, tool.function), tool.__name__, namespace)
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
@@ -453,14 +450,13 @@ def _function_call_source(
 
 def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
     given = [repr(call.name)]
-    if all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments):
-        clash = "tool" in call.arguments or "arguments" in call.arguments
-        if not clash:
-            given += [f"{key}={value!r}" for key, value in call.arguments.items()]
-            return (
-                f"{_import_line(namespace)}{_format_call(f'{_module_name(namespace)}.call', given)}"
-            )
-    given.append(repr(dict(call.arguments)))
+    # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
+    clash = "tool" in call.arguments or "arguments" in call.arguments
+    names_fit = all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments)
+    if names_fit and not clash:
+        given += [f"{key}={value!r}" for key, value in call.arguments.items()]
+    else:
+        given.append(repr(dict(call.arguments)))
     return f"{_import_line(namespace)}{_format_call(f'{_module_name(namespace)}.call', given)}"
 
 

@@ -141,7 +141,7 @@ class PieceStyle:
 def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
     """Return a piece as safe Markdown.
 
-    With `live`, a tool call has its duration, which a saved cell never has.
+    With `live`, a tool call has its duration, which is never saved.
     """
     match piece:
         case TextPiece():
@@ -179,7 +179,7 @@ def _sanitize(text: str, style: PieceStyle) -> str:
 
 
 def piece_plain(piece: Piece) -> str:
-    """Return a piece as text; "" for pieces that terminals do not show, such as reasoning."""
+    """Return a piece as text; "" for reasoning, which terminals do not show."""
     match piece:
         case TextPiece(kind="reasoning"):
             return ""
@@ -220,14 +220,14 @@ def _question_markdown(ends: QuestionEnds) -> str:
     asked = quoted("\n\n".join(filter(None, [asked, card_markdown(card)])))
     if not ends.question.context:
         return asked
-    # Sanitized as a quotation, because the quotation determines its code blocks.
+    # Sanitize the quotation, not its content, because `> ` may change which lines are code.
     context = plain(ends.question.context, limit=2000).split("\n")
     lines = (f"> {line}" if line else ">" for line in context)
     return "\n\n".join([safe_markdown("\n".join(lines)), asked])
 
 
 def _question_card(ends: QuestionEnds) -> QuestionCard:
-    # A question that was never shown has no options.
+    # A question that the user never saw is shown without its options.
     answered = ends.outcome == "answered"
     if not answered and ends.end not in UNANSWERED_LABELS:
         return QuestionCard()
@@ -235,7 +235,7 @@ def _question_card(ends: QuestionEnds) -> QuestionCard:
 
 
 def change_text(ends: ChangeEnds) -> str:
-    """Return the decision about configuration changes, with one line for each of several."""
+    """Return the decision about configuration changes. Several changes have a line each."""
     about, several = _summarize_changes(ends)
     lines = [
         f"⟳ {about.line} — {_format_decision(ends)}",
@@ -295,7 +295,7 @@ def _notice_text(text: str) -> str:
 
 
 def _notice_markdown(text: str) -> str:
-    # Markdown would drop the indentation.
+    # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
     for line in _notice_text(text).split("\n"):
         if said := one_line(line, limit=2000):
@@ -304,11 +304,11 @@ def _notice_markdown(text: str) -> str:
     return "  \n".join(lines)
 
 
-_NO_PERSON: Final = {
+_ORIGINS: Final = {
     **{channel: channel for channel in ("configured", "remembered", "recorded", "model")},
     ANSWERS: "answers file",
 }
-"""Text for channels without a direct answer of the user."""
+"""Origin of an answer that no user gave to this prompt, by channel."""
 _ENDS: Mapping[str, str] = {
     **UNANSWERED_LABELS,
     "unavailable": NO_USER,
@@ -326,7 +326,7 @@ def _format_outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
         return f"→ {SECRET_ANSWER}{by_in_words(ends.by)}"
     if ends.outcome == "answered":
-        origin = f" ({_NO_PERSON[ends.channel]})" if ends.channel in _NO_PERSON else ""
+        origin = f" ({_ORIGINS[ends.channel]})" if ends.channel in _ORIGINS else ""
         return f"→ {card.words}{origin}{marks_in_words(ends.marks)}{by_in_words(ends.by)}"
     if ends.end == "declined":
         return f"— {NOT_ANSWERED}{by_in_words(ends.by)}"
@@ -347,9 +347,8 @@ _DECISIONS = (QuestionEnds, ChangeEnds)
 class Transcript:
     """The pieces of one turn, in order, in one or several parts.
 
-    A part is the content of one output. A new part starts after other outputs, such as printed text
-    of
-    a tool.
+    A part is the content of one output. A new part starts after another output, such as text that a
+    tool prints.
 
     Args:
         show_reasoning: Whether reasoning is shown (folded).
@@ -367,11 +366,12 @@ class Transcript:
         self.pieces: list[Piece] = []
         self._show_tools = show_tools
         self._style = PieceStyle(show_reasoning, image_hosts)
-        self._response = 0
+        self._response = 0  # index of the first piece that `DiscardText` removes
         self._running: dict[str, ToolPiece] = {}
-        self._calls: dict[str, int] = {}
-        self._starts = [0]
-        self._markdown: dict[int, str] = {}  # of final pieces while the turn runs
+        self._calls: dict[str, int] = {}  # order of the calls, by id
+        self._starts = [0]  # index of the first piece of each part
+        # Rendered pieces that cannot change, by index.
+        self._markdown: dict[int, str] = {}
         self._texts: dict[int, str] = {}
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
@@ -424,17 +424,16 @@ class Transcript:
         self.pieces.append(piece)
 
     def _end_tool(self, event: ToolEnds) -> None:
-        self._response = len(self.pieces)
         piece = self._running.pop(event.call_id, None)
         if piece is not None:
             piece.ends = event
         elif self._show_tools and not event.hidden:
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
             self.pieces.append(ToolPiece(begins, event))
-            self._response = len(self.pieces)
+        self._response = len(self.pieces)
 
     def shows(self, event: ToolEnds) -> bool:
-        """Return True if the call that ended has a line."""
+        """Return True if the transcript shows the call that ended."""
         return self._show_tools and not event.hidden
 
     # --- parts -------------------------------------------------------------------------------
@@ -445,9 +444,12 @@ class Transcript:
         return len(self._starts)
 
     def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
-        """Start a part after the line of a call, if it is in the last part, or else at the end.
+        """Start a new part, and return True. If the last part would be empty, do nothing.
 
-        Return whether it started one. An empty part is not ended, unless `always` is set.
+        Args:
+            call_id: The new part starts after the line of this running call, if the last part
+                contains it. Otherwise it starts at the end.
+            always: Start a new part even if the last one is empty.
         """
         piece = self._running.get(call_id) if call_id is not None else None
         end = len(self.pieces)
@@ -476,8 +478,8 @@ class Transcript:
         return range(self._starts[part], end)
 
     def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
-        # Calls run concurrently and ask in any order. Sorted by call, adjacent decisions have the
-        # same order in each run.
+        # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
+        # that each run shows the same order.
         for decided, group in groupby(numbers, lambda n: isinstance(self.pieces[n], _DECISIONS)):
             together = list(group)
             yield from sorted(together, key=self._get_call_order) if decided else together
@@ -494,9 +496,9 @@ class Transcript:
         """Return the MIME bundle of a part: `text/markdown` and `text/plain`.
 
         Args:
-            part: Its number, from 0; the last one if it is negative.
-            live: The turn is still running: durations are shown, which a saved cell never has.
-            status: Last line while it runs.
+            part: Its number, from 0. A negative number counts from the last part.
+            live: Whether durations are shown, because the turn still runs. They are never saved.
+            status: Last line while the turn runs.
         """
         return {
             "text/markdown": self.markdown(part, live=live, status=status),
@@ -530,7 +532,7 @@ class Transcript:
     def _render_cached(
         self, number: int, known: dict[int, str], render: Callable[[Piece], str]
     ) -> str:
-        # A piece that cannot change is rendered once.
+        # Each piece that cannot change is rendered once.
         text = known.get(number)
         if text is None:
             text = render(self.pieces[number])
@@ -551,9 +553,9 @@ def _is_final(piece: Piece) -> bool:
 
 
 MAX_COMPACTIONS = 20
-"""Limit after one turn, because an untrusted record may contain any number."""
+"""Limit of compactions shown after one turn. An untrusted record may contain any number."""
 MAX_NAMED = 5
-"""Limit of named tools that proposed one change."""
+"""Limit of names in a list of the tools that proposed a change."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 _CHANNELS = {
     "form": "through the form",
@@ -565,7 +567,7 @@ _UNANSWERED = {
     "failed": "✗ failed: no answer",
     "interrupted": "⏹ interrupted before the answer",
 }
-_BROKEN_OFF = {
+_INCOMPLETE = {
     "failed": "✗ failed: the answer is incomplete",
     "interrupted": "⏹ interrupted",
     "stopped": "⏹ stopped by you",
@@ -640,7 +642,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
 
 
 def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
-    # By the turn after which the compaction was recorded.
+    # The keys are the turns after which the compactions were recorded.
     found: dict[int, list[Report]] = {}
     counts: Counter[int] = Counter()
     for placed in find_compactions(entries):
@@ -678,7 +680,7 @@ def _indent(text: str) -> str:
 
 
 def _unordered_parts(turn: Turn) -> Sequence[Part]:
-    # The order is unknown.
+    # For a turn whose parts have no recorded order.
     said: list[Part] = [
         Text(turn.request, by_person=True),
         *turn.tool_calls,
@@ -718,11 +720,11 @@ def _format_end(turn: Turn) -> str:
         taken = "; its settings were reverted" if turn.taken_back else ""
         how = _UNANSWERED.get(turn.status, "✗ no answer")
         return f"{how} (this turn is not sent to models{taken})"
-    return _BROKEN_OFF.get(turn.status, "")
+    return _INCOMPLETE.get(turn.status, "")
 
 
 def conversations_table(document: Document, *, with_active: bool = False) -> Report:
-    """Return the other conversations of `document` as a table; `with_active`: all of them."""
+    """Return the other conversations of `document` as a table, or all `with_active`."""
     rows = [
         (
             x.id,
@@ -798,7 +800,7 @@ def _format_change(change: ConfigChange) -> str:
     for word, taken in (("unset", False), ("reverted", True)):
         found = [path for path in change.unsets if (path in back) is taken]
         if found:
-            # Each path has at least one character, so further paths would be cut off.
+            # Each path has at least one character, so `one_line` would cut further paths.
             paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_format_proposers(change)}"
@@ -863,7 +865,7 @@ def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
 
 
 def _format_name(text: str) -> str:
-    # In quotes if it is not a valid tool name, because it could look like other words.
+    # An invalid name is quoted, because it could look like other words of the line.
     return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
 
 

@@ -28,7 +28,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.rendering.prompts import PromptSummary
-from jp_nb.rendering.status import again_words, interrupt_words
+from jp_nb.rendering.status import interrupt_words, retry_words
 from jp_nb.rendering.turn import TextPiece, ToolPiece, piece_plain
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
@@ -72,7 +72,7 @@ class Printer:
     def _apply_status(self, event: DisplayEvent) -> None:
         match event:
             case Waits(until=float()):
-                self._print_line(f"… {one_line(again_words(event, monotonic()))}")
+                self._print_line(f"… {one_line(retry_words(event, monotonic()))}")
             case FunctionBegins():
                 self._function = event
             case FunctionEnds():
