@@ -78,11 +78,11 @@ class Choices(AnyWidget):
 NOTHING_TYPED = "Nothing was typed."
 
 Message = Mapping[str, JsonValue]
-"""The state of one control on the page, which the page sends with a click.
+"""The state of one control, which the page sends with a click.
 
-`index`, `value`, or `picks` (indices, in the order of the clicks) and `custom` (a text, or null);
-`confirmed` is true if the user confirmed that the answer is empty. The state of the widget is used
-for missing keys.
+It has `index`, or `value`, or both `picks` (indices, in the order of the clicks) and `custom` (a
+text, or null). The state of the widget replaces missing keys. The form adds `confirmed`, which is
+True if the user confirmed that the answer is empty.
 """
 
 
@@ -111,12 +111,11 @@ class FormControl:
     """The control of one question.
 
     Attributes:
-        widget: Widget with the answer, restored when the page is reloaded; None for buttons and for
-            a
-            password field.
-        buttons: Buttons that answer at once, by label. None: the user submits the entered value.
+        widget: Widget with the answer, restored when the page is reloaded. None for buttons and for
+            a password field.
+        buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
         secret: Whether the page shows a password field.
-        read: Return the answer in a page's message, or the reason why there is none.
+        read: Return the answer in a message of the page, or the reason why there is none.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """
@@ -144,15 +143,16 @@ SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
 def select_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a single question."""
+    """Return the control of a single question with options."""
     kind = _select_kind(prompt)
     return _choice_list(prompt, kind) if _needs_choice_list(kind) else _plain_select(prompt, kind)
 
 
 def select_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question among others; for many options, a list with a filter.
+    """Return the control of a question with options on a form page.
 
-    An optional choice is also a list, because a radio button cannot be cleared.
+    Many options are a list with a filter. An optional choice is also a list, because the user
+    cannot clear a radio button.
     """
     kind = _select_kind(prompt)
     is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
@@ -282,12 +282,12 @@ ReadText = Callable[[str, Confirmed], Answered | NoValidAnswer]
 
 
 def text_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a single question, whose answer may be an empty text."""
+    """Return the control of a single question for a text. An empty text is sent at once."""
     return _text_control(prompt, lambda text, _: Answered(text, "form"))
 
 
 def text_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a field. An empty text must be confirmed."""
+    """Return the control of a text on a form page. The user must confirm an empty text."""
 
     def read_empty(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
         if not confirmed:
@@ -312,8 +312,11 @@ def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
             return NoValidAnswer(NOTHING_TYPED, blank=True)
         return read_empty(answer, confirmed)
 
-    one_line = kind.format is not None or not kind.lines
-    one_line = one_line and not prompt.is_code and "\n" not in draft.shown
+    one_line = (
+        (kind.format is not None or not kind.lines)
+        and not prompt.is_code
+        and "\n" not in draft.shown
+    )
     box = (
         _make_line_box(kind, draft.shown)
         if one_line
@@ -336,7 +339,7 @@ def _make_text_area(value: str, *, is_code: bool) -> widgets.Widget:
 
 
 def number_control(prompt: QuestionPrompt) -> FormControl:
-    """Return a box for a number."""
+    """Return the control of a question for a number, a text box."""
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
@@ -380,25 +383,26 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     preset = prompt_text.preselected(prompt)
     picker = widgets.DatePicker(
         value=date.fromisoformat(preset) if isinstance(preset, str) else None,
-        max=date.max,  # a page would take years of five digits
+        max=date.max,  # browsers accept years of five digits, which `date` does not
     )
 
     def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value", picker.value and picker.value.isoformat())
         if value is None or value == "":
             return NoValidAnswer(NOTHING_TYPED, blank=True)
-        return _validate_answer(kind, value[:10] if isinstance(value, str) else value)
+        day = value[:10] if isinstance(value, str) else value  # a page sends a time too
+        return _validate_answer(kind, day)
 
     return FormControl(picker, read=read, observe=observe_traits(picker, "value"))
 
 
-def question_controls(prompt: QuestionPrompt) -> FormControl:
+def question_control(prompt: QuestionPrompt) -> FormControl:
     """Return the control of a single question."""
     return FORM_CONTROLS[type(prompt.question.answer_type)](prompt)
 
 
 def field_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question on a form page. It never answers at once."""
+    """Return the control of a question on a form page, which never answers at once."""
     kind = type(prompt.question.answer_type)
     return FIELD_CONTROLS.get(kind, FORM_CONTROLS[kind])(prompt)
 
@@ -448,11 +452,11 @@ FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormContr
     NumberAnswer: number_control,
     IntegerAnswer: number_control,
 }
-"""Control by answer type. A `form` is a page of fields instead."""
+"""Control of a single question, by answer type. A `form` has a page of fields instead."""
 
 FIELD_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {
     BooleanAnswer: _boolean_field,
     SelectAnswer: select_field,
     TextAnswer: text_field,
 }
-"""Control by answer type, for fields that differ from single questions."""
+"""Control on a form page, for answer types whose control differs from a single question."""

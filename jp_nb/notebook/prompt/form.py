@@ -34,7 +34,7 @@ from jp_nb.notebook.prompt.controls import (
     Message,
     NoValidAnswer,
     action_buttons,
-    question_controls,
+    question_control,
 )
 from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.rendering import prompts as prompt_text
@@ -44,6 +44,8 @@ from jp_nb.rendering.prompts import PromptSummary
 
 _FILES = files(__package__)
 
+log = logging.getLogger(__name__)
+
 
 class FormBridge(AnyWidget):
     """The part of a form that runs in the page.
@@ -52,7 +54,7 @@ class FormBridge(AnyWidget):
     arrive before the update of the control that it submits. The state of a single control is in the
     message itself, such as `"index": 2`. The states of several controls are in a list, `"fields"`.
 
-    - `rendered`: this step of the form is visible.
+    - `rendered`: a page shows this step of the form.
     - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or its key, was pressed.
     - `unchosen`: a key tried to submit a value that the user did not touch.
     - `cancel`: Esc, unless `only_buttons` is set.
@@ -85,7 +87,7 @@ class FormBridge(AnyWidget):
         self.send({"type": "announce", "header": header or "", "tag": self.model_id})
 
     def focus(self, field: int) -> None:
-        """Put the focus into a control, if it is in the form already."""
+        """Move the focus to the control `field`, if the focus is already in the form."""
         self.send({"type": "focus", "field": field})
 
 
@@ -118,9 +120,9 @@ def close_widgets(root: widgets.Widget) -> None:
 
 
 class _LateMessages(logging.Filter):
-    """Drop log messages about comms of closed forms.
+    """Drops log messages about the comms of closed forms.
 
-    Otherwise each late message of a page leaves `No such comm: …` in the cell.
+    Otherwise, each late message of a page writes `No such comm: …` to the cell.
     """
 
     def __init__(self) -> None:
@@ -233,7 +235,7 @@ class FormFrame:
         self.discard()
 
     def discard(self) -> None:
-        """Close the current widgets."""
+        """Close the widgets."""
         close_widgets(self.widget)
 
 
@@ -262,13 +264,13 @@ def get_model_id(control: FormControl) -> str:
 
 
 def matches_report(control: FormControl, reported: Message) -> bool:
-    """Return True if the page already sent the current state of `control` with a click."""
+    """Return True if `reported`, sent with a click, has the current state of `control`."""
     named = [name for name in STATE if name in reported]
     return bool(named) and all(getattr(control.widget, x, None) == reported[x] for x in named)
 
 
 def split_reports(message: Message, count: int) -> Sequence[Message]:
-    """Return the reported state of each of `count` controls; empty for missing ones."""
+    """Return the reported state of each of `count` controls; `{}` if the page sent none."""
     if count == 1:
         return [message]
     fields = message.get("fields")
@@ -324,9 +326,6 @@ def action_row(prompt: Prompt, buttons: Iterable[widgets.Widget]) -> widgets.HBo
     return row
 
 
-log = logging.getLogger(__name__)
-
-
 class Form:
     """A form in a page for one question or one decision, from `show` to `close`."""
 
@@ -335,7 +334,9 @@ class Form:
     ) -> None:
         self._prompt = prompt
         self._events = events
-        self._control = _control(prompt)
+        self._control = (
+            action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_control(prompt)
+        )
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
         self._writing = self._shown = False
@@ -442,10 +443,6 @@ class Form:
         self._events.ended(NotAnswered("cancelled", "form"))
 
 
-def _control(prompt: Prompt) -> FormControl:
-    return action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_controls(prompt)
-
-
 def _decision_head(prompt: Prompt) -> Iterator[widgets.Widget]:
     if header := prompt_text.header(prompt):
         yield text(header, "header")
@@ -459,9 +456,9 @@ def _decision_head(prompt: Prompt) -> Iterator[widgets.Widget]:
 
 
 MAX_LINES: Final = 1000
-"""Lines of one part."""
+"""Limit of lines of one part."""
 MAX_CHARS: Final = 50_000
-"""Characters of one part."""
+"""Limit of characters of one part."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[⟨\\][^⟨⟩\\]{0,9}$")
 _STYLES: Final = (
     (Comment, "comment"),
@@ -474,7 +471,7 @@ _STYLES: Final = (
     (Name.Class, "name"),
 )
 _LEXERS: Final = {"python": ("ipython3", "python")}
-"""Names of lexers by language, best first. Cells may contain magics."""
+"""Names of lexers by language, best first. `ipython3` knows the magics of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,7 +569,7 @@ class _PagedText:
 
 def _text_box(part: ExactPart, language: str | None) -> widgets.HTML:
     lines = highlight_code(part.lines, language) if language else map(escape, part.lines)
-    # Force the logical order of all characters.
+    # `bdo` shows all characters in their logical order, also right-to-left text.
     return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
 
 
@@ -587,6 +584,7 @@ def highlight_code(lines: Sequence[str], language: str) -> list[str]:
     if "".join(token for _, token in tokens) != code:
         return [escape(line) for line in lines]
     shown = [""]
+    # A token may contain line breaks, but each line needs complete HTML.
     for kind, token in tokens:
         first, *others = token.split("\n")
         shown[-1] += _colored(kind, first)

@@ -48,11 +48,11 @@ from jp_nb.tools.question import REQUIRED, FormAnswer
 log = logging.getLogger(__name__)
 
 FOR_ALL = -1
-"""Number of a problem that concerns the whole page."""
+"""Key of a problem that concerns the whole page."""
 
 
 Changed = Callable[[bool], None]
-"""Called after a change: True if the user made it, False if an earlier click reported it."""
+"""Called after a change. The argument is False if an earlier click already reported it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,8 @@ class PageReading:
 
     Attributes:
         draft: The resulting state of the page.
-        problems: Errors and missing values by the number of the field; `FOR_ALL` for the whole
-            page.
-        confirmable: Fields that give an empty answer after the user confirms it.
+        problems: Message by number of the field; `FOR_ALL` for the whole page.
+        confirmable: Numbers of fields that give an empty answer after the user confirms it.
     """
 
     draft: PageDraft
@@ -72,7 +71,7 @@ class PageReading:
 
 
 class PageField:
-    """A control with its error message. `named`: one of several, shown with its name."""
+    """A control with its error message. If it is `named`, its question is shown above it."""
 
     def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Changed) -> None:
         self.prompt = prompt
@@ -84,7 +83,7 @@ class PageField:
         self._reported: Message = {}
         self._secret: Answered | None = None
         entry = make_entry(self.control)
-        assert entry is not None  # no button of a page acts at once
+        assert entry is not None  # `field_control` makes no buttons
         self._entry = entry
         above_it = _field_head(prompt) if named else ()
         self.widget = widgets.VBox([*above_it, entry, self.problem])
@@ -95,7 +94,7 @@ class PageField:
         self.control.observe(self._on_change)
 
     def read(self, reported: Message) -> Answered | NoValidAnswer:
-        """Return the value that the page reported. A secret that was sent before is kept."""
+        """Return the reported value. An empty password field keeps the secret sent before."""
         self._reported = reported
         found = self.control.read({**reported, "confirmed": self._confirmed})
         if not self.control.secret:
@@ -117,8 +116,8 @@ class PageField:
         """Return True if the user entered something."""
         return self.touched or self.control.read(reported) != self._untouched
 
-    def show_problems(self, words: str, *, confirm: bool = False) -> None:
-        """Show an error. With `confirm`, sending it again confirms the value."""
+    def show_problem(self, words: str, *, confirm: bool = False) -> None:
+        """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""
         self.problem.value = isolate_direction(words[:1].upper() + words[1:])
         self._confirmed = confirm
 
@@ -126,15 +125,12 @@ class PageField:
         self.touched = True
         is_new = not matches_report(self.control, self._reported)
         if is_new:  # the message was about the previous content
-            self.show_problems("")
+            self.show_problem("")
         self._changed(is_new)
 
 
 class FormPage:
-    """One page of a form. It keeps its content while other pages are visible.
-
-    `changed` is called after every change by the user.
-    """
+    """One page of a form. It keeps its content while other pages are visible."""
 
     def __init__(self, prompt: QuestionPrompt, changed: Changed) -> None:
         self._prompt = prompt
@@ -157,11 +153,11 @@ class FormPage:
         return [get_model_id(each.control) for each in self.fields]
 
     def is_busy(self) -> bool:
-        """Return True while a text box has text that was not sent."""
+        """Return True while a text box has changed text that was not sent."""
         return any(each.control.in_use() for each in self.fields)
 
     def is_touched(self, reported: Iterable[Message]) -> bool:
-        """Return True if the user entered something, now or before."""
+        """Return True if the user entered something, as the widgets or `reported` show."""
         return any(each.is_touched(one) for each, one in zip(self.fields, reported, strict=True))
 
     @property
@@ -179,10 +175,10 @@ class FormPage:
         return split_reports(message, len(self.fields))
 
     def show_problems(self, reading: PageReading) -> None:
-        """Show the errors of `reading` next to the fields. Sending again confirms empty values."""
+        """Show the errors of `reading`. The next click confirms empty values."""
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
-            each.show_problems(words, confirm=bool(words) and number in reading.confirmable)
+            each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
         if self._form is not None:
             self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
 
@@ -227,6 +223,7 @@ class FormPage:
             else:
                 problems[number] = REQUIRED
         if problems:
+            # Blank fields leave the question open. Invalid or partial input is an error.
             is_open = not wrong and not (values and self.is_touched(reported))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
             return PageReading(draft, problems, frozenset(confirmable))
@@ -251,7 +248,7 @@ class FormPage:
 def _find_problems(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:
     try:
         return form.problems(values)
-    except Exception as exc:  # code of the tool; the user must be able to leave the form
+    except Exception as exc:  # the check is the tool's code; the form must stay usable
         log.exception("The check of a form failed")
         return {"": form_text.UNCHECKED.format(type(exc).__name__)}
 
@@ -269,14 +266,14 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
 
 
 def summary_screen(draft: FormDraft) -> widgets.VBox:
-    """Return the list of the answers, with a button for each question."""
+    """Return the screen that lists the answers, with a button for each question."""
     rows = (_summary_row(number, line) for number, line in enumerate(form_text.summary(draft)))
     listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
     return _make_screen(text(form_text.heading(draft), "question"), listed)
 
 
 def _summary_row(number: int, line: SummaryLine) -> str:
-    # One HTML widget holds all rows, because many widgets are slow.
+    # The rows are HTML of one widget, because many widgets are slow.
     change = form_text.ANSWER if line.is_open else form_text.CHANGE
     buttons = [_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
@@ -297,12 +294,12 @@ def _inner_button(does: str, label: str, about: str) -> str:
 
 
 def discard_screen() -> widgets.VBox:
-    """Return the question whether to discard the input."""
+    """Return the screen that asks whether to discard the input."""
     return _make_screen(text(form_text.DISCARDED, "question"))
 
 
 class ReplyMenu:
-    """The ways to leave a form: a box for a reply above the buttons. It keeps its text."""
+    """The screen with the ways to leave a form. Its reply box keeps its text."""
 
     def __init__(self) -> None:
         self.area = widgets.Textarea(rows=3)
@@ -325,8 +322,6 @@ def _make_screen(*children: widgets.Widget) -> widgets.VBox:
     return made
 
 
-log = logging.getLogger(__name__)
-
 Act = Callable[[Message], None]
 
 LABELS: Final = {
@@ -339,7 +334,7 @@ LABELS: Final = {
     "stop": form_text.STOP,
     "resume": form_text.BACK,
 }
-"""Label of each button, by its action; the label of `send` depends on the answers."""
+"""Label of each button, by its action. The label of `send` depends on the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,8 +463,8 @@ class PagedForm:
         self._note.value = ""
         self._top.value = self._progress()
         self._body.children = (step.widget,)
-        self._actions.children = (*self._summary_row(step), *self._asked_by)
-        with self._bridge.hold_sync():  # one message, after the widgets that it names
+        self._actions.children = (*self._step_buttons(step), *self._asked_by)
+        with self._bridge.hold_sync():  # send one message, after those of the new widgets
             self._bridge.controls = list(step.model_ids)
             self._bridge.screen = _screen_class(step.widget)
             self._bridge.step = self._draft.step
@@ -478,7 +473,7 @@ class PagedForm:
         if self._draft.demanded:
             self._show_missing()
 
-    def _summary_row(self, step: _Step) -> list[widgets.Button]:
+    def _step_buttons(self, step: _Step) -> list[widgets.Button]:
         return [self._button(name, primary=name == step.primary) for name in step.does]
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
@@ -656,9 +651,9 @@ class PagedForm:
         self._draft.cancel(entered=entered)
 
     def _submit_untouched(self, message: Message) -> None:
-        # The page was not touched since it appeared.
+        # A key submitted the page, but the user changed nothing on it.
         primary = "submit" if self._draft.is_last else "next"
-        if self._draft.pages[self._draft.page].answer is not None:  # it was sent before
+        if self._draft.pages[self._draft.page].answer is not None:  # answered before
             self._list_actions()[primary](message)
         else:
             self._show_note(form_text.UNTOUCHED.format(LABELS[primary]))

@@ -19,7 +19,7 @@ from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.pump import missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
-"""Seconds. Front ends that name no cell (consoles) rarely show widgets: a short try will do."""
+"""Seconds that a front end without cell ids has to show a form. Consoles rarely show widgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PromptSettings:
         channel: `auto` tries the form, then stdin.
         rendered_timeout: Seconds that a page has to show the form.
         timeout: Seconds to answer, from when the form is visible; 0 is off.
-        notify: Whether the page's title says that a prompt waits.
+        notify: Whether the page marks its title and notifies the user while a prompt waits.
     """
 
     channel: Literal["auto", "widget", "stdin", "never"] = "auto"
@@ -45,9 +45,9 @@ class FormRoute:
 
     Attributes:
         patience: Seconds that a page has to show it.
-        stdin: Whether stdin may be used if no page does.
-        stays: Whether the form then stays and stdin is used only if the user asks for it: a page
-            is known to exist, and an input box would take the focus of a user who types there.
+        stdin: Whether stdin may be used if no page shows it in time.
+        stays: Whether the form stays then, and stdin is used only after an interrupt. It stays if a
+            page is known, because an input box would take the focus from a user who types there.
     """
 
     patience: float
@@ -67,16 +67,16 @@ Route = FormRoute | StdinRoute | Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Facts about the other side of the running cell.
+    """Facts about the kernel and the front end of the running cell.
 
     Attributes:
-        kernel: Whether there is a kernel, or else a terminal at most.
-        cell_runs: Whether the kernel is in a cell, not in some callback.
-        allow_stdin: Whether the front end said that it answers input requests.
-        cell_id: Whether it named the cell, as notebooks do.
+        kernel: Whether a kernel runs the code. Without one, only a terminal can ask the user.
+        cell_runs: Whether the kernel runs a cell, not a callback of a comm.
+        allow_stdin: Whether the front end answers input requests.
+        cell_id: Whether the front end sent the id of the cell, as notebooks do.
         terminal: Whether `sys.stdin` is a terminal.
-        no_forms: Why this kernel cannot hear clicks while a cell runs; None if it can.
-        page: Whether a page of this kernel is known: it said hello or showed a form before.
+        no_forms: Reason why the kernel cannot receive clicks while a cell runs; None if it can.
+        page: Whether a page of this kernel is known, because it sent `hello` or showed a form.
     """
 
     kernel: bool = False
@@ -89,7 +89,7 @@ class Presence:
 
     @classmethod
     def here(cls) -> Self:
-        """Return the presence for the running cell's request; on the cell's thread."""
+        """Detect the facts from the request of the running cell. Call it on the cell's thread."""
         kernel = running_kernel()
         if kernel is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
@@ -106,7 +106,7 @@ class Presence:
 
     @property
     def is_console(self) -> bool:
-        """True for a front end without cells, which updates no display."""
+        """True for a front end without cells, which cannot update displays."""
         return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
 
     def route(self, settings: PromptSettings) -> Route:
@@ -128,7 +128,7 @@ class Presence:
         patience = settings.rendered_timeout
         if not self.cell_id:
             patience = min(patience, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
-        # A console may be attached to the kernel of a page: it is asked itself.
+        # A console may share the kernel with a page. Its own prompts then continue on its stdin.
         stays = self.page and self.cell_id
         return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
 
@@ -166,17 +166,16 @@ def running_kernel() -> Any:
 
 
 class Expired(Exception):  # noqa: N818 - not an error
-    """The block was ended by its deadline."""
+    """The deadline ended its block."""
 
 
 class Deadline:
     """Context manager that ends its block with `Expired` after `seconds` (0: never) or `expire`.
 
-    Only an interrupt ends a read from stdin. So a deadline interrupts the main thread as the
-    kernel's
-    stop button does, and translates its own interrupt. Other threads receive no interrupt, so a
-    running block is not ended there. A deadline that expired earlier prevents its block from
-    starting.
+    Only an interrupt ends a read from stdin. So a deadline interrupts the main thread, as the
+    kernel's stop button does, and raises `Expired` instead of its own `KeyboardInterrupt`. In other
+    threads, it cannot end a running block. A deadline that expired earlier raises `Expired` before
+    its block starts.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -224,7 +223,7 @@ class Deadline:
             with self._guard:
                 self._armed = False
             if self._interrupted and kind is None:
-                sleep(1.0)  # our interrupt is pending and must not hit later code
+                sleep(1.0)  # wait for our own pending interrupt, or it would end later code
         except KeyboardInterrupt:
             if not self._interrupted:
                 raise

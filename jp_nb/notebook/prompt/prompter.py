@@ -69,7 +69,7 @@ class OpenPrompt:
 
     Attributes:
         keeps_record: Whether its static record replaces the form.
-        deadline: Ends a wait on stdin, which no job can reach.
+        deadline: Deadline of a read from stdin, which blocks the jobs of the loop.
     """
 
     def __init__(self, prompt: AnyPrompt, *, keeps_record: bool) -> None:
@@ -79,17 +79,17 @@ class OpenPrompt:
         self.deadline: Deadline | None = None
         self.withdrawn = False
         self.future: Future[AnyEnd] = Future()
-        # Running at once: cancelling the task that awaits it must not settle it.
+        # Mark as running, so that cancelling the task that awaits the future does not cancel it.
         self.future.set_running_or_notify_cancel()
 
     def is_expired(self) -> bool:
-        """Return True after its deadline, which arrives as an interrupt."""
+        """Return True if the deadline is over. The deadline arrives as an interrupt."""
         return self.deadline is not None and self.deadline.expired
 
     def begin_deadline(self, seconds: float) -> Deadline:
         """Start and return a deadline. It is already over if the prompt was withdrawn."""
         self.deadline = Deadline(seconds)
-        if self.withdrawn:  # `_withdraw` saw no deadline, or an older one
+        if self.withdrawn:  # `_withdraw` has expired no deadline, or an earlier one
             self.deadline.expire()
         return self.deadline
 
@@ -170,9 +170,9 @@ class PromptScreen:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
     def _keep_unseen_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
-        # No input box opens by itself: it would take the focus from a user who types in that
-        # page, and a line typed for a cell would answer the prompt.
-        if route.stdin:  # before the notice: a user may follow it the moment it is on screen
+        # No input box opens by itself. It would take the focus from a user who types in the page,
+        # and a line typed for a cell would answer the prompt.
+        if route.stdin:  # before the notice, which tells the user to interrupt the kernel
             self._loop.replace_next_interrupt(lambda: self._switch_to_stdin(waiting))
         self._unseen = SeparateOutput(of_turn=self._place is not None)
         self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
@@ -207,7 +207,7 @@ class PromptScreen:
         try:
             with self._loop.allow_interrupts(waiting.is_expired):
                 end = self._ask_on_stdin(waiting, console, channel)
-            if channel == "stdin":  # only the page that runs the cell is asked
+            if channel == "stdin":  # the input box is in the page that ran the cell
                 end = with_sender(end, who_sent("execute_request"))
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
@@ -260,7 +260,7 @@ class NotebookPrompter:
     # --- any thread --------------------------------------------------------------------------
 
     def unavailable(self) -> Unavailable | None:
-        """Return the reason why no user can be asked in the cell; None if one may be there."""
+        """Return the reason why no user can be asked in the cell; None if one may answer."""
         route = self._presence.route(self._settings)
         return route if isinstance(route, Unavailable) else None
 
@@ -300,11 +300,13 @@ class NotebookPrompter:
     # --- the cell's thread -------------------------------------------------------------------
 
     def cell_begins(self, settings: PromptSettings, place: FormOutput | None = None) -> None:
-        """Detect the front end of the running cell; `settings` are valid until the next cell.
+        """Detect the front end of the running cell. `settings` are valid until the next cell.
 
-        Forms are shown in `place`, which keeps no record of its own; None: each in its own output.
+        Args:
+            settings: The settings of its prompts.
+            place: Output for forms; None: each form has its own output.
         """
-        self._end_all("cancelled")  # only needed after a cell that ended early
+        self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
         self._settings = settings
         self._screen.use(settings, place)
         self._presence = Presence.here()
@@ -317,9 +319,8 @@ class NotebookPrompter:
     def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
         """Show `prompt` from code that runs in the cell, and wait.
 
-        `static_record` replaces the form unless `keeps_record` is false. Prompts that already wait
-        are
-        shown first. It is also safe in a worker thread while the cell serves the loop.
+        A static record replaces the form, unless `keeps_record` is False. Prompts that already wait
+        are shown first. A worker thread may call this method while the cell serves the loop.
 
         Raises:
             KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
@@ -387,15 +388,15 @@ class NotebookPrompter:
             if self._queue.remove(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
                 self._screen.clear(record_of(waiting.prompt, end) if kept else None)
-        finally:  # whatever an interrupt leaves undone, nobody waits forever
+        finally:  # an interrupt must not leave the asking code waiting forever
             waiting.future.set_result(end)
         self._queue.show_next()
         if self._queue.shown is None:
             self._screen.stop_listening()
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
-        self._queue.clear()  # or ending one would show the next
+        self._queue.clear()  # otherwise ending one prompt would show the next
         for waiting in list(self._open):
             self._end(waiting, NotAnswered(end, waiting.channel))
-        self._screen.clear(None)  # again: an interrupt may have cut the above short
+        self._screen.clear(None)  # in case an interrupt ended the call in `_end` early
         self._screen.stop_listening()

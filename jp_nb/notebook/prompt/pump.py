@@ -1,9 +1,9 @@
 """Receive clicks while the kernel is busy with the cell that waits for them.
 
 A click is a `comm_msg` on the kernel's shell channel, which queues behind the running cell. While
-a prompt waits, a tap on the shell stream takes out the comm messages, and the two requests of a
-reloaded page for its widgets. They are handled on the cell's thread. All other messages keep
-their usual way and order.
+a prompt waits, a tap on the shell stream takes out the comm messages and the two requests that a
+reloaded page sends to restore its widgets. The cell's thread handles them. All other messages are
+passed to the kernel in their order.
 
 Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. The module uses internals of
 ipykernel, so `missing_internals` checks for each of them first.
@@ -121,7 +121,9 @@ class CommPump:
             if getattr(kernel, "shell_channel_thread", None)
             else _SameThreadTap(kernel, loop)
         )
-        RunningCells.of(kernel)  # pages show the last status; servers stop kernels that idle
+        # Installs a publisher that keeps the status busy. After a click, the kernel would otherwise
+        # look idle, and servers may stop idle kernels.
+        RunningCells.of(kernel)
         self._opened = False
         self._frames: deque[Frames] = deque()
         # Request of the running cell, the parent of its outputs.
@@ -159,7 +161,7 @@ class CommPump:
 
     def _handle_first(self) -> None:
         if not self._frames:
-            return  # given back to the kernel
+            return  # `close` has passed the message to the kernel
         kernel, frames = self._kernel, self._frames.popleft()
         try:
             ident, rest = kernel.session.feed_identities(frames, copy=False)
@@ -170,7 +172,7 @@ class CommPump:
         _flush_prints()  # earlier prints belong to the cell
         try:
             kernel.set_parent(ident, message, "shell")
-            # Without busy and idle for it the page sends only the first change of a widget.
+            # A page sends the next change of a widget only after the idle status for the last one.
             kernel._publish_status("busy", "shell", parent=message)
             self._handle(ident, message)
         except Exception:
@@ -190,8 +192,8 @@ class CommPump:
         kernel, kind = self._kernel, message["header"]["msg_type"]
         if kind == "comm_msg":
             comm = kernel.comm_manager.get_comm(message["content"]["comm_id"])
-            # Not comm.handle_msg: it fires the hooks of a cell's end, which would flush open
-            # figures into nowhere.
+            # Not comm.handle_msg, which runs the hooks of a cell's end. They would flush open
+            # figures to an output that no cell shows.
             callback = getattr(comm, "_msg_callback", None)
             if callback is not None:
                 callback(message)
@@ -203,7 +205,7 @@ class CommPump:
 
 
 def _run_to_end(result: Any) -> None:
-    # The handler is a coroutine that never suspends.
+    # ipykernel's handlers of these requests are coroutines that never suspend.
     if not inspect.iscoroutine(result):
         return
     try:
@@ -233,7 +235,7 @@ class _ChannelThreadTap(_Tap):
         self._on_channel_thread(lambda: self._install(receive))
 
     def close(self, unread: deque[Frames]) -> None:
-        # add_callback: behind nothing, and before whatever the socket brings next.
+        # `add_callback` passes on the unread messages before the socket delivers the next one.
         self._on_channel_thread(lambda: self._restore(unread, self._thread.io_loop.add_callback))
 
     def send(self, reply: Callable[[Any], None]) -> None:
@@ -284,9 +286,8 @@ class _ShellListener:
         import zmq
 
         self._stream = stream
-        self._wait_socket, self._wake_socket = (
-            socket.socketpair()
-        )  # a pipe does not poll on Windows
+        # Sockets, because a pipe cannot be polled on Windows.
+        self._wait_socket, self._wake_socket = socket.socketpair()
         self._wait_socket.setblocking(False)
         self._wake_socket.setblocking(False)
         self._poller = zmq.Poller()

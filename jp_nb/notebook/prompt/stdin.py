@@ -44,7 +44,7 @@ MAX_COLUMNS: Final = 100
 CONTINUATION: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
-"""Input for the empty text. An empty line never means it."""
+"""Input for the empty text, which an empty line never means."""
 UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
 
@@ -88,7 +88,8 @@ class StdinDialogue:
         legend: Lines that explain the keys, written each time before the cursor.
         default: The answer of an empty line; None if it gives none.
         default_words: Text of that answer.
-        inner: Whether another dialogue led to this one, which then handles empty lines itself.
+        inner: Whether `parse` handles an empty line, even if the empty line is a key of the caller.
+            True if another dialogue led to this one.
     """
 
     above: list[str]
@@ -117,19 +118,18 @@ def converse(
     dialogue: StdinDialogue,
     *,
     keys: Collection[str] = (),
-    help: Iterable[str] | None = None,  # noqa: A002 - what the key is for
+    help: Iterable[str] | None = None,  # noqa: A002 - named for the key
 ) -> Answered | str:
     """Run `dialogue` and return the typed answer, or the typed one of `keys`.
 
-    `keys` may contain the empty line, which is then no answer. To type a key as text, put it in
-    double
-    quotes. Hidden input is never a key.
+    `keys` may contain the empty line, which is then no answer. To answer with the text of a key,
+    the user types it in double quotes. Hidden input is never a key.
 
     Args:
         console: The console.
         dialogue: The dialogue.
-        keys: Keys that do something else than to answer.
-        help: Help on these keys and on an empty line, shown by `?`; None: only the dialogue's own.
+        keys: Lines that are returned as they are, not parsed as an answer.
+        help: Help about the keys, which `?` shows after the help of the dialogue.
 
     Raises:
         EOFError: The input ended, or `ATTEMPTS` lines were no answer.
@@ -228,7 +228,7 @@ def bar_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _wrap_line(line: str) -> Iterator[str]:
-    # The terminal must not wrap a line, because the rest would look like a line of its own.
+    # Wrapped here, because the rest of a line that the terminal wraps would have no bar.
     part, columns = list[str](), 0
     for char in line:
         width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -241,7 +241,7 @@ def _wrap_line(line: str) -> Iterator[str]:
 
 
 END: Final = "."
-"""Line that ends a text. Code does not contain such a line."""
+"""Line that ends a text. Valid Python code rarely contains such a line."""
 
 
 def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -286,7 +286,7 @@ def _next_line_dialogue(
 
 RECOMMENDED: Final = "(recommended)"
 NONE: Final = 0
-"""Number for an answer without options."""
+"""Number that selects none of the options."""
 MAX_DIGITS: Final = 9
 
 
@@ -304,7 +304,7 @@ class _Choice:
     kind: SelectAnswer
     channel: StdinChannel
 
-    # --- what is shown -----------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------
 
     @cached_property
     def labels(self) -> list[str]:
@@ -330,7 +330,7 @@ class _Choice:
         return StdinDialogue(
             above=self._option_lines(),
             prompt=f"Number{'s' if self.kind.multi else ''}: ",
-            key_help={"?": self._help_lines()},
+            key_help={HELP: self._help_lines()},
             parse=self._parse,
             default=None if default is None else self._answer(default),
             default_words="" if default is None else self._describe_default(default),
@@ -383,7 +383,7 @@ class _Choice:
             lines.append(f"  {self.highest} lets you type your own answer{also}.")
         return lines
 
-    # --- what is typed -----------------------------------------------------------------------
+    # --- input -------------------------------------------------------------------------------
 
     def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
         word = line.strip()
@@ -441,7 +441,7 @@ class _Choice:
     def _answer(self, picks: Picks) -> Answered:
         return Answered(self.kind.answer(picks), self.channel)
 
-    # --- an own text -------------------------------------------------------------------------
+    # --- the user's own text -----------------------------------------------------------------
 
     def _own_default(self, before: str | None) -> Answered | None:
         if self.kind.options or not before or self.prompt.question.exclusive:
@@ -474,7 +474,7 @@ class _Choice:
         dialogue = StdinDialogue(
             above,
             "Your answer: ",
-            {"?": [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
+            {HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
             parse,
             inner=bool(self.kind.options),
             default=self._own_default(before),
@@ -555,14 +555,14 @@ def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialog
     if (details := _full_values(prompt)) and DETAILS not in sent_by_key:
         key_help[DETAILS] = details
         meanings[DETAILS] = "Show the full values, before and after"
-        if last_line is not None:
+        if last_line is not None:  # then upper-case keys are accepted too
             key_help[DETAILS.upper()] = details
     explained = format_legend(meanings)
     # `Apply delta? [y/n/?]` (R078-76) needs no legend.
     legend = [] if last_line is not None and sent_by_key.keys() == {"y", "n"} else explained
-    key_help["?"] = [*explained]
+    key_help[HELP] = [*explained]
     if prompt.help:
-        key_help["?"].append(f"  {one_line(prompt.help)}")
+        key_help[HELP].append(f"  {one_line(prompt.help)}")
 
     def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
@@ -573,7 +573,7 @@ def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialog
 
 
 def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    # The tool's default is marked, but an empty line is no answer.
+    # The tool's default is only marked. An empty line does not send it.
     offered = {choice.key: choice for choice in prompt_text.choices(prompt)}
     suggested = prompt_text.suggested(prompt)
     hint = f" ({suggested.key} {prompt_text.SUGGESTED})" if suggested is not None else ""
@@ -590,7 +590,7 @@ def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDia
             return refuse_key(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    key_help = {"?": explained}
+    key_help = {HELP: explained}
     return StdinDialogue([], f"{format_keys(offered)}{hint} ", key_help, parse, legend=explained)
 
 
@@ -630,7 +630,7 @@ def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialog
     return StdinDialogue(
         [*hint, *above],
         f"{_caption(kind) if _is_restricted(kind) else 'Text'}{suggested}: ",
-        {"?": explained},
+        {HELP: explained},
         parse,
         default=Answered(default, channel) if sent_by_enter else None,
         default_words=words,
@@ -674,7 +674,7 @@ def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDial
     return StdinDialogue(
         [],
         f"{_caption(kind)}{suggested}: ",
-        {"?": [f"  Type {prompt_text.describe_expected(kind)}."]},
+        {HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
         parse,
         default=None if default is None else Answered(default, channel),
         default_words=str(default),
@@ -744,10 +744,10 @@ def _read_line(prompt: str, *, secret: bool) -> str:
 
 
 def _drop_unfinished_line() -> None:
-    # Otherwise it would start the answer to the next question.
+    # Otherwise the text typed before the interrupt would start the next answer.
     try:
         import termios
-    except ImportError:  # Windows drops it itself
+    except ImportError:  # Windows discards the text
         return
     with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -48,7 +48,7 @@ KEEP: Final = ""
 BACK: Final = "<"
 LEAVE: Final = "!"
 CLEAR: Final = "-"
-"""Key that clears an answer, so that the question is open again."""
+"""Key that clears an answer. The question is then open again."""
 KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
 LEFT_OPEN: Final = "Not answered."
@@ -116,6 +116,7 @@ class _StdinForm:
         if not self._reviewing:
             self._draft.expire()
             return
+        # The summary has expired: send the answers, and let required open questions expire too.
         self._draft.submit()
         while self._draft.end is None:
             self._draft.expire()
@@ -209,9 +210,7 @@ class _StdinForm:
         legend = "  " + " · ".join((enter, *others, f"{LEAVE} leave", f"{HELP} help"))
         dialogue = replace(dialogue, legend=[*dialogue.legend, legend])
         keys = self._keys if current is None else (*self._keys, CLEAR)
-        typed = self._converse(
-            dialogue, keys, self._help_lines(page, current, default, may_stay_open)
-        )
+        typed = self._converse(dialogue, keys, self._help_lines(enter, current))
         if typed == CLEAR or (typed == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
         return default or KEEP if typed == KEEP else typed
@@ -263,17 +262,10 @@ class _StdinForm:
             return self._converse(dialogue, keys, help_lines)
         return str(typed.value)
 
-    def _help_lines(
-        self,
-        page: QuestionPrompt,
-        current: Answered | None,
-        default: Answered | None,
-        may_stay_open: bool,
-    ) -> list[str]:
-        enter = self._describe_enter(page, current, default, may_stay_open)
+    def _help_lines(self, enter: str, current: Answered | None) -> list[str]:
         back = "show all answers" if self._seen_all else "go back to the previous question"
         return [
-            f"  Enter {enter}.",
+            f"  {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
             *([f"  {CLEAR}  clear the answer"] if current is not None else []),
             f"  {LEAVE}  {self._exit_description}",
@@ -287,7 +279,7 @@ class _StdinForm:
     # --- a page of fields --------------------------------------------------------------------
 
     def _ask_fields(self, kind: FormAnswer) -> str:
-        # Fields with errors are asked again.
+        # Asks fields with errors again, until nothing changes.
         given = self._fields.setdefault(self._draft.page, {})
         if not given and (current := prompt_text.preselected(self._draft.asked)) is not None:
             given |= _split_answer(current, kind, self._channel)

@@ -17,7 +17,7 @@ from jp_nb.session.cell_loop import CellLoop, Timer
 
 
 class IdleClock:
-    """Calls back when the user has done nothing for a while. Used on the cell's thread.
+    """Calls back when the user has been idle for some time. Used on the cell's thread.
 
     The clock stops while the thread is busy, because clicks are not read then.
 
@@ -52,7 +52,7 @@ class IdleClock:
 
     def restart(self) -> None:
         """Restart the time if it runs."""
-        self._deadline = self._loop.idle_s + self._seconds  # no timer for each key that is pressed
+        self._deadline = self._loop.idle_s + self._seconds  # keeps the timer, which checks it again
 
     def stop(self) -> None:
         """Stop the time."""
@@ -125,7 +125,7 @@ class TimedForm:
         self._patience = self._loop.call_after_idle(patience, on_unseen)
 
     def stay(self) -> None:
-        """Keep waiting for a page. The time to answer starts anyway."""
+        """Keep the form while no page shows it. The time to answer starts anyway."""
         self._clock.start()
 
     def give_way(self) -> None:
@@ -142,7 +142,7 @@ class TimedForm:
         self._form.close(record)
 
     def _handle_end(self, end: Answered | FormPromptEnd) -> None:
-        # An expired form has no sender.
+        # `who_sent` is None after a deadline, because no message of a page is handled then.
         sent = with_sender(end, who_sent("comm_msg"))
         self._loop.post(lambda: self._on_end(sent))
 
@@ -159,7 +159,8 @@ class TimedForm:
         self._clock.start()
 
     def _handle_next_step(self) -> None:
-        # The time stops until a page shows the next step, unless the page was closed.
+        # The time starts again when a page shows the next step, or after `rendered_timeout`. The
+        # page may have been closed.
         self._clock.stop()
         self._stop_patience()
         self._patience = self._loop.call_after_idle(self._rendered_timeout, self._clock.start)

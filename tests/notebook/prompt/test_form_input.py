@@ -20,7 +20,7 @@ from jp_nb.notebook.prompt.controls import (
     FormControl,
     NoValidAnswer,
     field_control,
-    question_controls,
+    question_control,
 )
 from jp_nb.tools.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
 from jp_nb.tools.question import Question
@@ -75,14 +75,14 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
         (Question.secret("q", "Key?"), None, None),
     ]:
         with subtests.test(question=question):
-            found = [question_controls(QuestionPrompt(question)), field(question)]
+            found = [question_control(QuestionPrompt(question)), field(question)]
             names = [type(each.widget).__name__ if each.widget else None for each in found]
             assert names == [alone, beside]
 
 
 def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     question = Question.boolean("q", "Sure?")
-    alone = question_controls(QuestionPrompt(question))
+    alone = question_control(QuestionPrompt(question))
     assert list(alone.buttons or {}) == ["Yes", "No"]
     beside = field(question)
     assert beside.buttons is None
@@ -325,7 +325,7 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
 
 
 def test_empty_text_alone_is_an_answer_as_ever() -> None:
-    alone = question_controls(QuestionPrompt(text()))
+    alone = question_control(QuestionPrompt(text()))
     assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
 
 
