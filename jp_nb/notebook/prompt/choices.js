@@ -1,4 +1,4 @@
-// A list of radio buttons or checkboxes, each with a description, and a row for the user's own text.
+// A list of radio buttons or checkboxes with descriptions, and a row for the user's own text.
 // Labels and descriptions are untrusted, so they reach the page only as text nodes.
 
 const FILTER_FROM = 10; // options; a shorter list needs no filter
@@ -31,7 +31,7 @@ function labelOf(option, isRecommended) {
   return label;
 }
 
-// One row: the control, its texts, and the text that the filter searches.
+// One option: its row, its radio button or checkbox, and the text that the filter searches.
 function rowOf(option, { type, name, id, isRecommended }) {
   const input = element("input", { type, name });
   const label = labelOf(option, isRecommended);
@@ -153,7 +153,7 @@ function render({ model, el }) {
 
   function leaveOpen() {
     change({ picks: [], custom: null });
-    inSight()[0]?.focus(); // the button is gone
+    inSight()[0]?.focus(); // the focused button is hidden now
   }
 
   // Hide options that do not match the filter. Selected options stay visible.
@@ -171,11 +171,11 @@ function render({ model, el }) {
   }
 
   function say(place, text) {
-    if (place.textContent !== text) place.textContent = text; // a screen reader would read it again
+    if (place.textContent !== text) place.textContent = text; // else screen readers repeat it
   }
 
-  // Show the full description of the focused or selected option. Not while a mouse button is down,
-  // because the click target must not move.
+  // Show the full description of the focused option and of a single choice, but not while a mouse
+  // button is down, because the click target must not move.
   let held = false;
   function unfold() {
     if (held) return;
@@ -196,7 +196,7 @@ function render({ model, el }) {
   rows.forEach(({ input }, index) => input.addEventListener("change", () => pick(index)));
   own?.input.addEventListener("change", () => {
     chooseOwn(own.input.checked);
-    if (held && isOwn()) own.box.focus(); // a click; a key may move the focus further
+    if (held && isOwn()) own.box.focus(); // only after a click: arrow keys must keep moving
   });
   own?.box.addEventListener("input", write);
   own?.box.addEventListener("click", () => {
@@ -212,7 +212,7 @@ function render({ model, el }) {
   el.addEventListener("focusout", () => setTimeout(unfold));
   for (const event of ["pointerup", "pointercancel"]) document.addEventListener(event, release, true);
 
-  // The form passes each key first to the focused control.
+  // The form offers each key to the focused control first.
   el.addEventListener("jp-nb-key", (event) => {
     const { target, detail: key } = event;
     let taken = false;
@@ -244,6 +244,7 @@ function render({ model, el }) {
     return own && options.length ? [...found, own.input] : found;
   }
 
+  // Scroll to the last selected option when the list becomes visible.
   const watcher = new ResizeObserver(showPicked);
   let height = 0;
   function showPicked() {

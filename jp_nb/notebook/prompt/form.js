@@ -6,19 +6,19 @@ const KEEP_IN_VIEW_MS = 2000; // the outputs above the form are drawn later
 const GAP_PX = 8; // between the form and the edge of the view
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const WRITING = "textarea, input:not([type=radio], [type=checkbox])";
-const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
+const DETACHED_MS = 1000; // then report the form anyway: its cell may be out of view and detached
 const MARK = "● ";
 const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
 const FIELD = `${TEXT_BOX}, select`;
 const STATE = ["index", "value", "picks", "custom"];
-const KEYBOARDS = { integer: "numeric", number: "decimal" }; // of a phone, by kind of question
+const KEYBOARDS = { integer: "numeric", number: "decimal" }; // keyboard of a phone, by answer type
 const SENT_MS = 700; // an idle kernel has answered by then
 const SENT = "Sent. The kernel is busy and will read it when it is free.";
 const WAITS = "A notebook is waiting for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 let ids = 0;
-// The step that the user touched, kept here because a page may redraw a form.
+// The step that the user touched, by layout model. A page may draw a form again.
 const touchedSteps = (globalThis[Symbol.for("jp_nb.touched")] ??= new WeakMap());
 
 function markTitle() {
@@ -32,7 +32,7 @@ function unmarkedTitle() {
   return document.title.startsWith(MARK) ? document.title.slice(MARK.length) : document.title;
 }
 
-// The state of a control, by the names of its traits.
+// Return the state of a control, by the names of its traits.
 function shownBy(control, box) {
   const secret = box?.querySelector(".jp-nb-secret");
   if (secret) return { value: secret.value };
@@ -43,7 +43,8 @@ function shownBy(control, box) {
   return shown;
 }
 
-// Whether the user seems to type in another place. Shift+Enter moves to an empty cell below.
+// Whether the user seems to type elsewhere. An empty editor does not count, because Shift+Enter
+// moves the focus to a new cell.
 function focusIsTaken(root) {
   const active = document.activeElement;
   if (!active || active === document.body || root.contains(active)) return false;
@@ -61,8 +62,8 @@ function scrollerOf(element) {
   return null;
 }
 
-// Scroll to the form, with as much of its cell above it as fits: the user decides about the request,
-// the model's text and the call.
+// Scroll to the form, with as much of its cell above it as fits. The user needs the request, the
+// model's text and the call for the decision.
 function showWithCell(root) {
   root.scrollIntoView({ block: "nearest" }); // also in a scrolling output
   const cell = root.closest(".jp-Cell");
@@ -114,7 +115,7 @@ function ifUnseen(root, call) {
   watcher.observe(root);
 }
 
-// The action of a button, from its class `jp-nb-do-…`.
+// Return the action of a button, from its class `jp-nb-do-…`.
 function actionOf(button) {
   const name = [...(button?.classList ?? [])].find((each) => each.startsWith("jp-nb-do-"));
   return name?.slice("jp-nb-do-".length);
@@ -125,8 +126,8 @@ function idOf(element) {
   return element.id;
 }
 
-// Set the accessible name, description and error of a control from its field or the question. Our
-// own list of options already has its name.
+// Set the accessible name and description of a control from its field or the question, and return
+// its elements. The list of `choices.js` already has a name.
 function describe(box, root) {
   const field = box.closest(".jp-nb-field") ?? root;
   const name =
@@ -170,7 +171,7 @@ async function render({ model, el }) {
   let writing = false;
   let focusing = false;
   let started = performance.now();
-  const identity = model.get("layout") ?? model; // anywidget gives each view a `model` of its own
+  const identity = model.get("layout") ?? model; // anywidget gives each view another `model`
   const pressed = new Set(); // keys that went down while the form was visible
 
   // --- messages ----------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ async function render({ model, el }) {
     model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
   }
 
-  // Without a notice, a click during a busy kernel would look lost.
+  // Show a notice if the kernel is busy, because the click would look lost.
   function noteSent() {
     forgetSent();
     sentTimer = setTimeout(() => { sent.textContent = SENT; }, SENT_MS);
@@ -228,12 +229,12 @@ async function render({ model, el }) {
     if (!stray) noteSent();
     if (!stray && !action) return;
     event.preventDefault();
-    event.stopPropagation(); // the stock button's own message has no answer
+    event.stopPropagation(); // no message from the stock button, because `send` replaces it
     if (!stray) send(action);
   }
 
-  // Front ends search shortcuts from the focused element up to the mark. On the form alone, the mark
-  // would not stop shortcuts of the focused element itself.
+  // Front ends look for shortcuts from the focused element up to the first element with this
+  // attribute. So the focused element needs it, not the form.
   function onFocus({ target }) {
     target.setAttribute("data-lm-suppress-shortcuts", "true");
     if (!focusing && target.matches(TEXT_BOX)) noteWriting(true);
@@ -275,7 +276,7 @@ async function render({ model, el }) {
       event.preventDefault();
       return;
     }
-    if (key === " " && target.closest(".jp-nb-control")) touch(); // it selects the current option again
+    if (key === " " && target.closest(".jp-nb-control")) touch(); // it selects the current option
     // A control may handle a key itself, such as a filter that Escape clears.
     const offer = { bubbles: true, cancelable: true, detail: key };
     if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {
@@ -306,7 +307,7 @@ async function render({ model, el }) {
 
   function onKeyUp(event) {
     event.stopPropagation();
-    // Browsers press a button when the space bar comes up, wherever it went down.
+    // Browsers press the focused button when the space bar is released, wherever it went down.
     if (!pressed.delete(event.key) && event.key === " ") event.preventDefault();
   }
 
@@ -336,7 +337,7 @@ async function render({ model, el }) {
   function focusFirst() {
     if (focusIsTaken(root)) return;
     settled = performance.now() + SETTLE_MS;
-    // Only buttons that act at once, so no key can choose an answer.
+    // A form with only buttons gets the focus itself, so that no key presses a button.
     focusOn(firstIn(root.querySelector(".jp-nb-control")) ?? root);
   }
 
@@ -393,7 +394,7 @@ async function render({ model, el }) {
       model.get("controls").map((id) => (id ? model.widget_manager.get_model(id) : null)),
     );
     if (step !== model.get("step") || !isDrawn()) {
-      timer = setTimeout(look, 10); // it changed in the meantime
+      timer = setTimeout(look, 10); // the step or the page changed in the meantime
       return;
     }
     const first = up === null;

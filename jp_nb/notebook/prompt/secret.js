@@ -1,6 +1,6 @@
-// A password field. Its text is in no widget's state; the form sends it with a click.
+// A password field. No widget has its text. The form sends it with a click.
 
-// The typed text, kept here because a page may redraw the field, and each view has its own `model`.
+// The typed texts, by layout model. A page may draw a field again, with another `model` object.
 const texts = (globalThis[Symbol.for("jp_nb.secrets")] ??= new WeakMap());
 
 function render({ model, el }) {
