@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser(
         "check",
-        help="find API keys, damaged records and outdated cassettes before you share a notebook",
+        help="find API keys, damaged records, and outdated cassettes before you share a notebook",
     )
     check.add_argument(
         "files",

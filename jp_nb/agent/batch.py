@@ -458,7 +458,10 @@ def _truncate_result(text: str, tool: OfferedTool) -> str:
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
 BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
 NEVER_RAN = "This tool call did not run. The turn ended first."
-DISCARDED = "⟳ The approved configuration changes of these tool calls are discarded"
+DISCARDED = (
+    "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
+    "are not applied"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class BatchEvents:
                 try:
                     event()
                 except Exception:  # the other calls still get their responses
-                    log.exception("An event of a batch that was cut failed")
+                    log.exception("A late event of a canceled batch of tool calls failed")
         finally:
             self.is_canceling = False
             self._epoch += 1  # late events of these tasks are dropped

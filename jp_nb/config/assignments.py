@@ -167,7 +167,7 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
                 "strategy": "replace"}  # fmt: skip
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value
-    raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
+    raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
 
 
 def _find_list(keys: Sequence[str]) -> int | None:
@@ -245,7 +245,7 @@ def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str)
             return {**item, **value}
         case (None, _) if node.kind in ("list", "text", "map", "json"):
             return value
-    raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
+    raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
 
 
 def _json(text: str, path: str) -> JsonValue:

@@ -62,7 +62,7 @@ class Allowance(NamedTuple):
     whole: bool = False
 
 
-_PROMPT: Final = "Text for the model, which decides nothing in the user's place whatever it reads."
+_PROMPT: Final = "Text for the model. Whatever the model reads, it decides nothing for the user."
 _SAMPLING: Final = "Changes how the same model words its answer, within the limits of the user."
 _OFF_ONLY: Final = (
     "A conversation may continue without a tool that its author switched off. A folder may not: "
@@ -92,15 +92,15 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     "assistant.system_prompt_sections": Allowance(_PROMPT, _any, _any),
     "assistant.instructions": Allowance(_PROMPT, _any, _any),
     "assistant.tool_choice": Allowance(
-        "A conversation continues with the choice it was made with. A tool that is named would be "
-        "offered although it is off, and with `none` the model could not ask.",
+        "A conversation keeps its tool choice. A named tool is not allowed, because the model "
+        "would get it although it is off. A folder could set `none`, so that the model cannot ask.",
         _one_of("auto", "none", "required"),
     ),
     "assistant.model": Allowance(_GRANTED),  # free parameters, which may cost or reach anything
     "assistant.model.id": Allowance(
-        "A conversation continues with its model, which `%load_ext` names; address and key are the "
-        "user's to set. A folder would choose who is sent the user's data, at which price, and "
-        "who calls the user's tools.",
+        "A conversation keeps its model, and `%load_ext` shows it. Only the user sets address and "
+        "key. With a folder's model, another provider would get the user's data, bill the user, "
+        "and call the user's tools.",
         _needs_key,
         whole=True,
     ),

@@ -49,7 +49,7 @@ def parse_tool_choice(*uses: str | bool | None) -> str | None:
             return f"tool:{name}"
         case [str()]:
             raise UsageError("-u takes the name of a tool, or no name for any tool")
-    raise UsageError("-u, -u NAME and -U exclude each other: use one of them")
+    raise UsageError("-u, -u NAME, and -U exclude each other: use one of them")
 
 
 DEFAULT_MODEL = "scripted/welcome"

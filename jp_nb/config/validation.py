@@ -243,7 +243,7 @@ _EXPECTED = {
     "greater": "a number greater than {gt}",
     "greater_than_equal": "a number of at least {ge}",
     "less_than_equal": "a number of at most {le}",
-    "invalid-json-value": "text, numbers, true, false, lists or tables",
+    "invalid-json-value": "text, numbers, true, false, lists, or tables",
 }
 """Expected values by the type of a pydantic error, or the first part of the type."""
 

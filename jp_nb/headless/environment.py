@@ -61,7 +61,7 @@ def trust(options: argparse.Namespace) -> int:
 
 def _confirm() -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask in: `--yes` trusts the listed settings")
+        raise UsageError("no terminal is available for the question: `--yes` trusts the settings")
     try:
         answer = input("Trust these settings? They may run code and reach hosts. [y/N] ")
     except (EOFError, KeyboardInterrupt):

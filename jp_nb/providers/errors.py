@@ -340,9 +340,9 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "The conversation is longer than the model's context window. Compact "
                 "the earlier turns with `%jp compact`, then continue with `%jp "
                 "resume`. To compact automatically at N tokens, set "
-                "`conversation.compaction.auto.max_tokens=N`. Or ask a shorter "
-                "request, attach less, start a new conversation (`%jp new`), "
-                "continue from an earlier turn (`%jp fork TURN`), or choose a model "
+                "`conversation.compaction.auto.max_tokens=N`. You can also "
+                "shorten the request, attach less, start a new conversation (`%jp new`), or "
+                "continue from an earlier turn (`%jp fork TURN`). Or choose a model "
                 f"with a larger context window ({CHOOSE})"
                 + _LARGER_CONTEXT.get(endpoint.provider, "")
             )

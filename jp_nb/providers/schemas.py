@@ -509,7 +509,7 @@ def _find_anthropic_problem(part: Schema, root: Schema) -> str | None:
         return "the schema allows any value; add a `type`"
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
-        return "an `enum` can contain only texts, numbers, booleans and null"
+        return "an `enum` can contain only texts, numbers, booleans, and null"
     if has_mixed_types(split_types(expand_or_keep(part, root))):
         return "objects or arrays among several types; make each type a schema of an `anyOf`"
     if isinstance(part.get("items"), list):

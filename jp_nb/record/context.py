@@ -40,8 +40,9 @@ MAX_IMAGE_BYTES = 20_000_000
 """Maximum size of all images in a context. Anthropic accepts requests of 32 MB, with Base64 and
 text."""
 IMAGE_LIMIT_REACHED = (
-    f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all; the "
-    "user can start a new one with `%jp new`, or branch before the images with `%jp fork TURN`"
+    f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all. "
+    "The user can start a new one with `%jp new`, or fork it before the images with "
+    "`%jp fork TURN`"
 )
 
 

@@ -219,7 +219,7 @@ def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line
         head, left = len(same), 0
     yield from (Line(" ", (Piece(line),)) for line in same[:head])
     if left:
-        yield Line("…", (Piece(f"⟨… {left:,} lines as they are⟩", "fold"),))
+        yield Line("…", (Piece(f"⟨… {left:,} unchanged lines⟩", "fold"),))
         yield from (Line(" ", (Piece(line),)) for line in same[len(same) - tail :][:tail])
 
 
@@ -284,7 +284,7 @@ def _fold_piece(
         return
     if head:
         yield Piece(escaped(piece.text[:head]))
-    yield Piece(f"⟨… {left:,} characters as they are⟩", "fold")
+    yield Piece(f"⟨… {left:,} unchanged characters⟩", "fold")
     if tail:
         yield Piece(escaped(piece.text[-tail:]))
 

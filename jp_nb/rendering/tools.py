@@ -263,7 +263,7 @@ def _config_verbs(rule: ConfigRule) -> str:
     if matches_nothing(rule):
         return "matches no setting"
     changes = [
-        *(["write, even grants"] if rule.write == "insecure_allow" else []),
+        *(["write, including grants"] if rule.write == "insecure_allow" else []),
         *(["write"] if rule.write is True else []),
         *(["unset"] if rule.delete else []),
     ]

@@ -97,7 +97,7 @@ def import_rows(
     is_log = path.suffix == ".jsonl"
     if is_log and path.resolve().parent == log.folder.resolve():
         raise UsageError(
-            f"{path} is already part of this log. Accept the entries of others in it "
+            f"{path} is already part of the project log. Accept the entries of others in it "
             "with `%jp trust --workspace`"
         )
     if len(data) > MAX_BYTES:
@@ -195,7 +195,7 @@ class QuestionLog:
         if not self._trusted:
             return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
         if (log := self._open_log()) is not None:
-            return f"in this notebook's record and in the workspace's log {log.path}"
+            return f"in this notebook's record and in the project log {log.path}"
         off = self._active.settings.config.record.project_log == "off"
         reason = "record.project_log is off" if off else "the workspace has no folder `.jp`"
         return f"only in this notebook's record: {reason}"
@@ -224,7 +224,7 @@ class QuestionLog:
         except (JpNbError, OSError) as exc:
             self._add_notices(
                 "the answer is in this notebook's record, but not in the project "
-                f"log: {exc}. The next answer tries again"
+                f"log: {exc}. jp_nb tries again with the next answer"
             )
 
     def _write(self, log: QuestionLogFile) -> None:
@@ -312,7 +312,10 @@ class QuestionLog:
         contents = log.read()
         if contents.damaged:
             lines = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
-            self._add_notices(f"{lines} of the project log in {log.folder} ignored: not readable")
+            them = "it" if contents.damaged == 1 else "them"
+            self._add_notices(
+                f"{lines} of the project log in {log.folder} cannot be read: jp_nb ignores {them}"
+            )
         for problem in contents.unread:
             self._add_notices(f"a file of the project log is ignored: {problem}")
         return contents

@@ -34,7 +34,7 @@ from jp_nb.session.turns import TurnRunner
 NEXT: Final = "next"
 AS_NOW: Final = (
     "reconstructed request",
-    "text, model and messages are from that time; tools, hosts, keys and attached "
+    "text, model, and messages are from that time; tools, hosts, keys, and attached "
     "files are the current ones",
 )
 PREVIEW: Final = (

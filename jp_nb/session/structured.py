@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_EXCERPT: Final = 200
 _TAKES: Final = (
-    "a pydantic model, a dataclass, a TypedDict or another type that pydantic can describe, or a "
+    "a pydantic model, a dataclass, a TypedDict, another type that pydantic can describe, or a "
     "dict with a JSON schema"
 )
 _KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "allOf", "anyOf", "const", "enum",

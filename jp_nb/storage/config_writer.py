@@ -89,7 +89,7 @@ class ConfigFile:
                 change = Change(unsets=(directive.text,))
             case _:
                 raise UsageError(
-                    "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE and --unset PATH"
+                    "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE, and --unset PATH"
                 )
         after = apply(self._partial, change)
         paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])

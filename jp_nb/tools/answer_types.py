@@ -387,7 +387,7 @@ class Option(BaseModel):
     @classmethod
     def _check_scalar(cls, value: Any) -> Any:
         if not isinstance(value, str | int | float):
-            raise ValueError("expected a text, a number or a boolean")
+            raise ValueError("expected a text, a number, or a boolean")
         return value
 
     @model_serializer(mode="plain")

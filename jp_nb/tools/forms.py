@@ -290,7 +290,7 @@ def _member_options(
 def _option(source: ObjectSchema, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
-        source.fail(path, f"expected a text, a number or a boolean as an option: {_LEVELS}")
+        source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
     title, description = source.text(path, node, "title"), source.text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)

@@ -297,7 +297,7 @@ def list_variables(
         omitted = len(imported) - _MAX_IMPORTS
         more = f" and {omitted} more" if omitted > 0 else ""
         names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_MAX_IMPORTS])
-        sections.append(DataSection("imported modules, functions and classes", f"{names}{more}"))
+        sections.append(DataSection("imported modules, functions, and classes", f"{names}{more}"))
     return Success(frame_sections(about, sections))
 
 

@@ -258,8 +258,7 @@ MAX_RESULT_CHARS: Final = 50_000
 
 READ_REST_HINT: Final = (
     "If you need them, and a second call does no harm, call the tool again for a "
-    "smaller part: a narrower query, a range, a page, or a limit, as its arguments "
-    "allow."
+    "smaller part. Use the arguments that it has: a narrower query, a range, a page, or a limit."
 )
 
 

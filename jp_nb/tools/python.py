@@ -69,7 +69,7 @@ class PythonTool(ToolDefaults):
         if not TOOL_NAME.fullmatch(self.name):
             raise UsageError(
                 f"{self.name!r} is not a valid tool name: use at most 64 letters, "
-                "digits, `_` and `-`, and do not start with a digit or `-`. Set "
+                "digits, `_`, and `-`. The first one cannot be a digit or `-`. Set "
                 "another name with `@jp.tool(name=…)`"
             )
         self.is_async = inspect.iscoroutinefunction(function)

@@ -420,7 +420,8 @@ def _describe_first_items(
     title = _title(value, inside.length)
     if inside.items is None:
         what = limits.expression("")
-        return f"{title}: unordered, too many to show; sorted({what or '…'}, key=str)[:20] has some"
+        twenty = f"sorted({what or '…'}, key=str)[:20]"
+        return f"{title}: unordered, too many to show; {twenty} has 20 of them"
     room = limits.chars - len(title) - _NOTE_CHARS
     lines: list[str] = []
     shown = 0
@@ -572,7 +573,7 @@ def _select_from_sequence(value: Any, indices: range | list[int]) -> Any:
         except (TypeError, KeyError):  # a deque does not support slices
             return _select(value, indices)
     if isinstance(value, (str, bytes, bytearray)):
-        raise ValueError("a sample of single characters has no meaning: use head, tail or a slice")
+        raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
     if hasattr(type(value), "shape"):  # an array, a frame
         return value[indices]
     return _select(value, indices)

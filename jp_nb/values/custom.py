@@ -324,7 +324,7 @@ def _as_image(image: Any) -> Image:
         raise TypeError(f"expected an Image or its bytes, found {type_name(type(image))}")
     kind = detect_media_type(image)
     if kind is None:
-        raise TypeError("expected the bytes of a PNG, JPEG, GIF or WebP image")
+        raise TypeError("expected the bytes of a PNG, JPEG, GIF, or WebP image")
     return Image(kind, image)
 
 

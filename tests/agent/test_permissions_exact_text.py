@@ -324,7 +324,7 @@ async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) ->
         command: JsonValue = {"program": "echo", "args": [word]}
         [prompt], _ = await run_command(tmp_path, command, yes("run"))
         [line, *_] = prompt_text.exhibits(prompt)
-        said = "Command line (for the first run; answers to its questions go into the next run)"
+        said = "Command line (for the first run; the next run gets the answers to its questions)"
         assert line.caption == (said if first else "Command line")
 
 

@@ -48,7 +48,7 @@ def test_rule_grants_nothing_by_default() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("write", "allow", "expected true, false or insecure_allow, found 'allow'"),
+        ("write", "allow", "expected true, false, or insecure_allow, found 'allow'"),
         ("apply", "never", "expected one of ask, unattended, found 'never'"),
         ("read", "yes", "expected true or false, found 'yes'"),
         ("delete", 1, "expected true or false, found 1"),

@@ -131,7 +131,7 @@ WRONG_TYPES: list[tuple[str, Any, str, str]] = [
     ("conversation.tools", "x", "", "expected a table"),
     ("assistant.model.parameters.stop_words", "x", "", "expected a list, found 'x'"),
     ("assistant.model.parameters", {"x": {1, 2}}, ".x",
-     "expected text, numbers, true, false, lists or tables"),
+     "expected text, numbers, true, false, lists, or tables"),
     ("assistant.instructions", {"value": [{"title": 3}]}, ".0.title", "expected a text, found 3"),
 ]  # fmt: skip
 WRONG_VALUES: list[tuple[str, Any, str, str]] = [
@@ -142,7 +142,7 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
      "expected 0 (off) or at least 10 seconds, found 5"),
     ("assistant.model.id", "acme/x", "", "unknown provider 'acme', expected one of anthropic,"),
     ("assistant.model.id", "openai/a b", "",
-     "may contain only letters, digits and _ . : / ~ -"),
+     "may contain only letters, digits, and _ . : / ~ -"),
     ("assistant.model.id", "", "", "found nothing"),
     ("assistant.model.id", 5, "", "expected a model id `provider/name`, an alias, or a table"),
     ("assistant.model.id.provider", "acme", "", "unknown provider 'acme'"),
@@ -171,7 +171,7 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
      "expected off, full, true, false, or a number of lines"),
     ("conversation.labels", {"1a": "x"}, ".1a", "'1a' is not a label name"),
     ("conversation.labels", {"a": 5}, ".a",
-     "expected a text, or a table of value, apply_on and run, found 5"),
+     "expected a text, or a table of value, apply_on, and run, found 5"),
     ("conversation.attachments", ["x"], ".0", "expected a URL such as file://notes.md, found 'x'"),
     ("conversation.attachments", [{"type": "x"}], ".0", "expected a text for 'path'"),
     ("conversation.attachments", [{"type": "x", "path": "y", "args": 1}], ".0",

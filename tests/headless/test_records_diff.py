@@ -132,7 +132,7 @@ def test_difference_within_a_turn_is_shown_with_its_context(
         "    result:\n"
         "      rain\n"
         "      and wind\n"
-        "⟨… 10 lines as they are⟩\n"
+        "⟨… 10 unchanged lines⟩\n"
         "      }\n"
         "    }\n"
         "  assistant:\n"

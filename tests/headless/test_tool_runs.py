@@ -148,7 +148,7 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
     assert "[{'id': 0}, {'id': 1}]" in cell
     assert "rows (list): list of 100 items" in variables
     assert "api_key (str): (set, not shown)" in variables
-    assert "imported modules, functions and classes ---\nplt" in variables
+    assert "imported modules, functions, and classes ---\nplt" in variables
     assert "with 1 image" in figure
     assert "[{'id': 0}, {'id': 50}]" in sample
     assert "cell 1, source, line 1: rows = [" in found

@@ -793,7 +793,8 @@ def test_tools_are_listed_as_a_table(tooled: Notebook) -> None:
     assert found["fs_read"][:5] == ["off", "local", "-", "ask", "edit"]
     assert found["fs_read"][5].startswith(
         "config assistant.model: read, write (asks); config user: unset (does not ask); "
-        "config conversation.tools: write, even grants (asks); config style: nothing; files docs: "
+        "config conversation.tools: write, including grants (asks); config style: nothing; "
+        "files docs: "
     )
     assert found["locked"][:2] == ["off", "python"]
     assert "*" not in found
@@ -815,7 +816,7 @@ def test_report_of_one_tool(tooled: Notebook) -> None:
         [
             "grants",
             "config assistant.model: read, write (asks); config user: unset (does not ask); "
-            "config conversation.tools: write, even grants (asks); config style: nothing; "
+            "config conversation.tools: write, including grants (asks); config style: nothing; "
             "files docs: read, no write; host https://x.org: yes; variable HOME: read",
         ],
         ["question", "answered by", "configured answer", "label"],

@@ -112,9 +112,9 @@ IMPOSSIBLE: list[tuple[str, str]] = [
     ("-c conversation.tools.look.enable=off -u look", "does not match any enabled tools"),
     ("-c conversation.tools.gone.source=python -u gone",
      "tool choice 'gone' does not match any enabled tools: the source 'python' has no tool"),
-    ("-u look -U", "-u, -u NAME and -U exclude each other"),
-    ("-U -u", "-u, -u NAME and -U exclude each other"),
-    ("-u look -u listen", "-u, -u NAME and -U exclude each other"),
+    ("-u look -U", "-u, -u NAME, and -U exclude each other"),
+    ("-U -u", "-u, -u NAME, and -U exclude each other"),
+    ("-u look -u listen", "-u, -u NAME, and -U exclude each other"),
     ("-u ''", "-u takes the name of a tool"),
     ("--tool-use=", "-u takes the name of a tool"),
 ]  # fmt: skip

@@ -206,7 +206,7 @@ def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: 
         (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answer history ")]
         return line
 
-    assert "in the workspace's log .jp/context/qna.jsonl" in row(notebook)
+    assert "in the project log .jp/context/qna.jsonl" in row(notebook)
     notebook.jp("config record.project_log=off")
     assert "only in this notebook's record: record.project_log is off" in row(notebook)
     notebook.session.active.revoke()
@@ -303,7 +303,7 @@ def test_other_log_is_imported_and_the_log_itself_is_not(
     assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
         (2, "Delft"), (1, "SQLite"),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="is already part of this log"):
+    with pytest.raises(UsageError, match="is already part of the project log"):
         notebook.jp(f"qna import {notebook.log}")
     assert len(notebook.kept()) == 2
 

@@ -38,12 +38,12 @@ def test_changed_lines_are_shown_with_their_context() -> None:
     found = of("\n".join(PROMPT), "\n".join(changed))
     assert found.sizes == "text, 30 lines → text, 31 lines"
     assert shown(found) == [
-        "⟨… 11 lines as they are⟩",
+        "⟨… 11 unchanged lines⟩",
         *(f"  {line}" for line in PROMPT[11:14]),
         f"- {PROMPT[14]}",
         "+ Rule 14: never be sure.",
         *(f"  {line}" for line in PROMPT[15:18]),
-        "⟨… 9 lines as they are⟩",
+        "⟨… 9 unchanged lines⟩",
         *(f"  {line}" for line in PROMPT[27:]),
         "+ A last one.",
     ]
@@ -61,7 +61,7 @@ def test_changed_part_of_a_long_line_is_shown_with_its_context() -> None:
     gone, new = shown(found)
     assert "word499 word500 word501" in gone
     assert "word499 SECRETLY word501" in new
-    assert re.fullmatch(r"\+ ⟨… [\d,]+ characters as they are⟩.*⟨… [\d,]+ characters .*⟩", new)
+    assert re.fullmatch(r"\+ ⟨… [\d,]+ unchanged characters⟩.*⟨… [\d,]+ unchanged characters⟩", new)
     assert len(new) < 250
     gone, new = shown(of(" ".join(words), " ".join([*words[:500], "SECRETLY", *words[500:]])))
     assert "word498 word499 word500 word501" in gone
@@ -154,9 +154,9 @@ def number(fold: str) -> int:
 
 
 def test_value_cannot_imitate_a_fold_or_a_sign() -> None:
-    fold = "⟨… 30 lines as they are⟩"
+    fold = "⟨… 30 unchanged lines⟩"
     found = of("\n".join(PROMPT), "\n".join([fold, "- gone", *PROMPT, "trailing   "]))
-    assert shown(found)[:2] == [r"+ \u27e8… 30 lines as they are⟩", "+ - gone"]
+    assert shown(found)[:2] == [r"+ \u27e8… 30 unchanged lines⟩", "+ - gone"]
     assert shown(found)[-1] == r"+ trailing\u0020\u0020\u0020"
 
 

@@ -198,12 +198,12 @@ def test_difference_of_a_long_change_is_shown() -> None:
     texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
     long = ProposedChange("a.prompt", texts[0], texts[1])
     differs = [
-        "⟨… 11 lines as they are⟩",
+        "⟨… 11 unchanged lines⟩",
         *(f"  {line}" for line in lines[11:14]),
         f"- {lines[14]}",
         "+ Rule 14: never be sure.",
         *(f"  {line}" for line in lines[15:18]),
-        "⟨… 12 lines as they are⟩",
+        "⟨… 12 unchanged lines⟩",
     ]
     about = "a.prompt: text, 30 lines → text, 30 lines"
     assert folded(change(long)).bundle() == {

@@ -101,9 +101,9 @@ async def test_invalid_call_explains_the_arguments_and_reads_nothing(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
-        ({}, 'use "list", "get" or "query"'),
-        ({"action": "drop"}, 'use "list", "get" or "query"'),
-        ({"action": 5}, 'use "list", "get" or "query"'),
+        ({}, 'use "list", "get", or "query"'),
+        ({"action": "drop"}, 'use "list", "get", or "query"'),
+        ({"action": 5}, 'use "list", "get", or "query"'),
         ({"action": "get"}, 'The action "get" needs `id`'),
         ({"action": "get", "id": "2"}, 'The action "get" needs `id`'),
         ({"action": "get", "id": 0}, 'The action "get" needs `id`'),

@@ -100,11 +100,11 @@ async def test_invalid_call_is_an_error_that_tells_the_model_what_to_change(
         ({"question": "a\nb"}, LINES),
         ({"question": "a\rb"}, LINES),
         ({"question": "q", "answer_type": "number"},
-         'Unknown `answer_type` "number": use "boolean", "select" or "text".'),
+         'Unknown `answer_type` "number": use "boolean", "select", or "text".'),
         ({"question": "q", "answer_type": "secret"},
-         'Unknown `answer_type` "secret": use "boolean", "select" or "text".'),
+         'Unknown `answer_type` "secret": use "boolean", "select", or "text".'),
         ({"question": "q", "answer_type": ["text"]},
-         'Unknown `answer_type` "["text"]": use "boolean", "select" or "text".'),
+         'Unknown `answer_type` "["text"]": use "boolean", "select", or "text".'),
         ({"question": "q", "answer_type": "select"}, OPTIONS),
         ({"question": "q", "answer_type": "select", "options": []}, OPTIONS),
         ({"question": "q", "answer_type": "select", "options": ["a", 1]}, OPTIONS),
@@ -198,7 +198,7 @@ def test_description_explains_the_use_and_forbids_secrets() -> None:
     text = configured({}).conversation.tools["ask_user"].description or ""
     assert "only when the conversation lacks" in text
     assert "When in doubt, answer the original request instead." in text
-    assert "Never use it to collect secrets such as passwords, API keys or passphrases" in text
+    assert "Never use it to collect secrets such as passwords, API keys, or passphrases" in text
 
 
 @pytest.mark.req("R083-3", "R083-4", "R083-42", "R083-43", "R083-44", "R083-45")

@@ -65,7 +65,7 @@ def test_text_of_a_describer_is_truncated_to_the_budget() -> None:
 def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
         (3, "TypeError: it returned int: expected a text, a Description, or a text and a list"),
-        (("text", [b"no image"]), "TypeError: expected the bytes of a PNG, JPEG, GIF or WebP"),
+        (("text", [b"no image"]), "TypeError: expected the bytes of a PNG, JPEG, GIF, or WebP"),
         (("text", ["path.png"]), "TypeError: expected an Image or its bytes, found str"),
     ]
     for returned, why in rows:

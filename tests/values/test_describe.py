@@ -146,7 +146,7 @@ def test_omitted_parts_are_named_with_an_expression_for_them(subtests: pytest.Su
         ("rows", "[0] {'id': 0, 'name': 'n0'"),
         ("large dict", "list(value) has all keys"),
         ("many in a set", "'s0', 's1', 's10', 's100'"),
-        ("too many in a set", "sorted(value, key=str)[:20] has some"),
+        ("too many in a set", "sorted(value, key=str)[:20] has 20 of them"),
         ("pandas frame", "f: float64, 7 nulls"),
         ("pandas frame", "… 990 more rows; value[5:25] has the next"),
         ("pandas frame", "999  999  1.0          text 999"),

@@ -499,14 +499,14 @@ def format_attachment_url(value: Any) -> str:
         return value
     if not isinstance(value, dict):
         raise ValueError(
-            "expected a URL such as file://notes.md, or a table of type, path and params, "
+            "expected a URL such as file://notes.md, or a table of type, path, and params, "
             + describe_found(value)
         )
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
     unknown = [str(key) for key in table if key not in _FIELDS]
     if unknown or len(table) != len(value):
         wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
-        raise ValueError(f"{wrong}, expected type, path and params")
+        raise ValueError(f"{wrong}, expected type, path, and params")
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:
             raise ValueError(f"expected a text for {key!r}, {describe_found(table.get(key))}")
@@ -554,7 +554,7 @@ def _check_label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
             f"{shorten_for_error(value)!r} is not a label name, expected a letter, followed "
-            "by letters, digits, _ or -"
+            "by letters, digits, _, or -"
         )
     return value
 
@@ -608,7 +608,7 @@ class Label(ShortTable):
         if isinstance(value, str):
             return {"value": value}
         raise ValueError(
-            f"expected a text, or a table of value, apply_on and run, {describe_found(value)}"
+            f"expected a text, or a table of value, apply_on, and run, {describe_found(value)}"
         )
 
 

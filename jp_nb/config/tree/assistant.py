@@ -48,7 +48,7 @@ class Section(ShortTable):
         if isinstance(value, str):
             return {"content": value}
         raise ValueError(
-            "expected a text, or a table of content, tag, title and position, "
+            "expected a text, or a table of content, tag, title, and position, "
             + describe_found(value)
         )
 
@@ -85,7 +85,7 @@ def _check_example(value: Any) -> Any:
     if isinstance(value, (str, dict, Contrast)):
         return value
     raise ValueError(
-        f"expected a text, or a table of good, bad and reason, {describe_found(value)}"
+        f"expected a text, or a table of good, bad, and reason, {describe_found(value)}"
     )
 
 

@@ -245,7 +245,7 @@ def _check_name(name: str) -> str:
     if MODEL_NAME.fullmatch(name):
         return name
     raise ValueError(
-        f"model name {shorten_for_error(name)!r} may contain only letters, digits and _ . : / ~ -"
+        f"model name {shorten_for_error(name)!r} may contain only letters, digits, and _ . : / ~ -"
     )
 
 

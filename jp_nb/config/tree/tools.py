@@ -96,7 +96,7 @@ class VariableRule(ConfigTable):
 def _check_write(value: Any) -> Any:
     if isinstance(value, bool) or value == "insecure_allow":
         return value
-    raise ValueError(f"expected true, false or insecure_allow, {describe_found(value)}")
+    raise ValueError(f"expected true, false, or insecure_allow, {describe_found(value)}")
 
 
 Apply = Literal["ask", "unattended"]
@@ -176,7 +176,7 @@ class Command(ShortTable):
         """Return the table of a command line: `a b` is the program `a` with the argument `b`."""
         if not isinstance(value, str):
             raise ValueError(
-                "expected a command line, or a table of program, args and shell, "
+                "expected a command line, or a table of program, args, and shell, "
                 + describe_found(value)
             )
         import shlex

@@ -163,7 +163,10 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     except NewerVersionError as exc:
         return PageRefusal(str(exc))
     except StorageError as exc:
-        reason = f"the record in this notebook is damaged ({exc}); `%jp new` keeps it aside"
+        reason = (
+            f"the record in this notebook is damaged ({exc}); `%jp new` keeps it, and starts a new "
+            "conversation"
+        )
         return PageRefusal(reason, document.conversation.id, stored)
     return None
 

@@ -624,17 +624,17 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
 DESCRIPTION: Final = """\
 Ask the user one or several questions in one form, and get the answers back.
 
-Use it for a choice between options that need an explanation, for a choice of several options, or \
-for several answers that you need before you continue. Put all of these questions into one call. \
-For a single short question use `ask_user` instead, if it is available. Ask rather than assume a \
-default that matters. Do not ask for information that you can derive from the conversation, and do \
-not ask the user to confirm an obvious next step.
+Use it if options need an explanation, if the user can choose several options, or if you need \
+several answers before you continue. Put all of these questions into one call. For a single short \
+question use `ask_user` instead, if it is available. Ask rather than assume a default that \
+matters. Do not ask for information that you can derive from the conversation, and do not ask the \
+user to confirm an obvious next step.
 
 Give a choice 2 to 5 options with short labels. Explain each option in its `description`, and \
 recommend at most one. The form adds "Other" for a custom answer, so do not list it. The user can \
 leave questions open, or reply to you instead. The result then states this.
 
-Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
+Never use it to collect secrets such as passwords, API keys, or passphrases: answers are sent back \
 to you and are stored in the conversation."""
 
 _OPTION: Final[dict[str, JsonValue]] = {

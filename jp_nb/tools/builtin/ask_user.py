@@ -44,7 +44,7 @@ information that you can derive from the conversation, or to confirm an obvious 
 options that need an explanation, for a choice of several options, or for several questions at \
 once, use `ask` instead, if it is available.
 
-Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
+Never use it to collect secrets such as passwords, API keys, or passphrases: answers are sent back \
 to you and are stored in the conversation.
 
 `answer_type` is "boolean" (yes or no), "select" (one of `options`) or "text" (the default)."""
@@ -146,7 +146,7 @@ def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     kind, options = given.get("answer_type", "text"), given.get("options")
     if not isinstance(kind, str) or kind not in KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
-        return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select" or "text".')
+        return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select", or "text".')
     if kind == "select":
         texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
         if not options or not texts:
@@ -163,10 +163,10 @@ MAX_CHARS: Final = 40_000
 
 READ_DESCRIPTION: Final = """\
 Read earlier questions to the user and the user's answers. They come from this conversation or, \
-if the workspace keeps a question log, from all of its notebooks. Use it before you ask something \
+if the workspace keeps a project log, from all of its notebooks. Use it before you ask something \
 that the user may already have decided.
 
-`action` is "list" (the newest answers), "get" (the answer with `id`) or "query" (the answers \
+`action` is "list" (the newest answers), "get" (the answer with `id`), or "query" (the answers \
 whose question or answer contains `text`)."""
 
 READ_PARAMETERS: Final[dict[str, JsonValue]] = {
@@ -213,7 +213,7 @@ class AskUserRead(ToolDefaults):
 def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
     action, number = given.get("action"), given.get("id")
     if action not in ACTIONS:
-        return 'Unknown or missing `action`: use "list", "get" or "query".'
+        return 'Unknown or missing `action`: use "list", "get", or "query".'
     if action == "get" and (type(number) is not int or number < 1):
         return 'The action "get" needs `id`, the whole number of an answer, from 1.'
     if action == "query" and not (isinstance(text := given.get("text"), str) and text.strip()):

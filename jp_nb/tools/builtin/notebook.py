@@ -84,7 +84,7 @@ async def _cell(
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
-        raise ToolError('`part` must be "all", "source" or "outputs".')
+        raise ToolError('`part` must be "all", "source", or "outputs".')
     first_line = _read_int(given, "first_line", 1, at_least=1)
     if first_line > 1 and part == "all":
         raise ToolError('`first_line` needs `part`: "source" or "outputs".')
@@ -143,7 +143,7 @@ async def _variable(
         if part in given
     ]
     if len(parts) > 1:
-        raise ToolError("Give only one of `head`, `tail` and `sample`.")
+        raise ToolError("Give only one of `head`, `tail`, and `sample`.")
     part = parts[0] if parts else None
     names = notebook.namespace
     return await cell.call(lambda: read_variable(names, name, part, NotebookSecrets(names), side))
@@ -209,8 +209,8 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
     "notebook_variable": NotebookTool(
         _variable,
         "Read the value of a variable of the notebook, or a part of it. Use "
-        "attributes, keys, indices and slices to read a part of containers, frames, "
-        "arrays, records and stored attributes. Nothing is called or computed. "
+        "attributes, keys, indices, and slices to read a part of containers, frames, "
+        "arrays, records, and stored attributes. Nothing is called or computed. "
         "Secrets are not shown.",
         {
             "name": {
