@@ -7,7 +7,7 @@ JpNbError
 │   ├── ProtocolError   the server sent data that its API does not document
 │   └── UnrecordedError the cassette that replaces the model does not contain the request
 ├── AnswerError         a structured answer is missing or does not match its schema
-├── StorageError        the stored record cannot be read
+├── StorageError        a record cannot be read, changed, imported, or exported
 ├── PromptUnavailable   a decision needs the user, and no user is available
 ├── PromptCancelled     the user did not answer a question
 └── ReplayError         tools returned other results than the recorded turn
@@ -170,10 +170,11 @@ class AnswerError(JpNbError):
 
 
 class StorageError(JpNbError):
-    """Raised if a stored record cannot be read.
+    """Raised if a record cannot be read, changed, imported, or exported.
 
     Attributes:
-        place: Position of the invalid value, such as `events[3].id`; "" for the whole record.
+        place: Position of the invalid value, such as `events[3].id`, or a file; "" for the
+            whole record.
     """
 
     def __init__(self, message: str, *, place: str = "") -> None:

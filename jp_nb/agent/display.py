@@ -36,7 +36,7 @@ class EndOfText:
 
 @dataclass(frozen=True, slots=True)
 class ToolBegins:
-    """A tool call is about to run, waits for permission, or changed its display.
+    """A tool call is about to run, waits for permission, or is displayed differently from now on.
 
     Attributes:
         parameters: Display of the arguments: `line` in the line of the call, `json` below it, or
@@ -171,7 +171,7 @@ MODEL_WAITS = "model"
 
 @dataclass(frozen=True, slots=True)
 class TokensSoFar:
-    """Tokens of the turn after its last response; None if the provider does not report them."""
+    """Tokens of the turn up to its last response; None if the provider does not report them."""
 
     sent: int | None
     received: int | None

@@ -47,7 +47,7 @@ class FoundTools:
 
     Attributes:
         tools: Each tool and its source, by name.
-        missing: Reason for each tool that no source has, by name.
+        missing: Reason for each tool that was not found, by name.
         clashes: Description of each name that two sources have.
         problems: One text for each source that failed, with its name.
     """
@@ -74,7 +74,7 @@ class ToolSources:
         self._lock = asyncio.Lock()
 
     async def find(self, config: AppConfig, wanted: Mapping[str, ToolConfig]) -> FoundTools:
-        """Ask all sources concurrently for their share of the `wanted` tools.
+        """Ask the sources of the `wanted` tools for them concurrently.
 
         A source that fails does not affect the tools of others.
         """
@@ -171,12 +171,13 @@ class OfferedTool:
 
     Attributes:
         origin: Kind of source for the user: `Python`, `built-in`.
-        covers: The calls that a permission for the turn covers.
+        covers: Calls that a permission for the turn covers: all calls of the `tool`, or those with
+            the same `arguments`.
         format: `unattended` if `formatter` may run before the user permits the call.
         formatter: Formats arguments for the user, with a configured command.
         parameters: Display of arguments without a formatter; None: in the line of the call.
-        inline_results: Number of displayed lines of a result; None: none.
-        inline_errors: Number of displayed lines of an error; None: none.
+        inline_results: Number of displayed lines of a result, or `off` or `full`; None: `off`.
+        inline_errors: The same for an error; None: as `inline_results`.
         result_max_chars: Maximum length of a result for the model; 0: no limit.
         access: Configured access rules, for the tool; None without any.
         grants: Access to the configuration; None without any.
@@ -281,7 +282,9 @@ async def offer_tools(
     unavailable_reason: str | None = None,
     answered: Callable[[str], bool] = lambda _: False,
 ) -> ToolSet:
-    """Return the tools that `config` enables or forces, except for a tool that is locked off.
+    """Return the tools that `config` enables, and the tool that it names as `tool_choice`.
+
+    A named tool with a state that is locked off is not returned.
 
     Args:
         config: The effective configuration, including registered tools.

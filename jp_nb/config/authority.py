@@ -1,4 +1,4 @@
-"""Table of settings that need the user's consent.
+"""Table of settings that do not need the user's consent.
 
 A source that sets a value without the user's consent could decide in the user's place. Each value
 that is not in the table therefore needs consent. Each entry of the table has the reason why its
@@ -257,7 +257,8 @@ def _split_allowed(
 def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
     """Return True if the user has to approve a tool's change at `keys`, whatever the rules are.
 
-    A new table replaces all values in it. A `value` of None unsets the setting.
+    A `value` that is a table counts as a replacement of the whole table. A `value` of None unsets
+    the setting.
     """
     always = always_needs_user(keys)
     if always is None:
@@ -269,7 +270,7 @@ def always_needs_user(keys: Sequence[str]) -> bool | None:
     """Return True if every change at `keys` or below needs the user.
 
     Such a change runs code, contacts a host, reads a file outside of the workspace, or extends
-    access. Returns None if it depends on the value.
+    access. Return False if no change needs the user, and None if it depends on the value.
     """
     if _is_always_harmless(node_at(keys), keys):
         return False

@@ -43,7 +43,7 @@ class Change:
     Attributes:
         delta: Settings to merge.
         unsets: Paths to unset first. They stay unset, even if a lower layer sets them.
-        uncovers: Those of `unsets` that show the value of the lower layers again.
+        uncovers: Those of `unsets` at which the value of the lower layers applies again.
     """
 
     delta: Partial = field(default_factory=dict)
@@ -210,7 +210,7 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
 
 
 def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
-    """Return `partial` without merge strategies, as the lowest layer."""
+    """Return the settings of `partial` as the lowest layer, without merge strategies."""
     return _strip(ROOT, partial)
 
 
@@ -280,10 +280,10 @@ def iter_changed_leaves(
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """Yield the keys and value of each setting that a merge of `partial` may change.
 
-    - A key of a map is one leaf, and so is free JSON.
-    - A list that adds to a set has one leaf for each item: `field["item"]`.
-    - A list that is replaced or keeps repeated items is one leaf as a whole. The same is true of a
-      map that is replaced, and of its entries.
+    - Free JSON is one leaf, and so is each entry of a map with the strategy `merge`.
+    - A list has one leaf for each item, `field["item"]`, if its items have an identity.
+    - Any other list is one leaf as a whole. So is a list or map that is replaced, or that has
+      annotations for later values.
 
     Source: `docs/turns.md`.
     """
@@ -572,7 +572,7 @@ def _clear(
 def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
     """Return the smallest change with `apply(before, change) == after`.
 
-    Both must have no merge strategies (`strip_strategies`).
+    Neither may contain merge strategies: remove them with `strip_strategies`.
     """
     unsets: list[str] = []
     delta = _diff(ROOT, dict(before), dict(after), (), unsets)

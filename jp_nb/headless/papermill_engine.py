@@ -1,7 +1,7 @@
 """papermill engine that stores the record: `papermill --engine jp in.ipynb out.ipynb`.
 
-The kernel gets the path of the notebook. The record is moved to `metadata.jp`, also if a cell
-fails or the kernel dies.
+The kernel gets the path of the notebook. After the run, the record is moved from the state of the
+widgets to `metadata.jp`, also if a cell fails or the kernel dies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
         input_path: str | None = None,
         **options: Any,
     ) -> Any:
-        """Execute as `NBClientEngine` does."""
+        """Execute as `NBClientEngine` does, and keep the record."""
         environment = dict(os.environ)
         if input_path and Path(input_path).is_file():
             environment[environment_module.PATH] = str(Path(input_path).resolve())

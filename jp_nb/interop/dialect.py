@@ -1,7 +1,8 @@
-"""Convert between events of JP and of `jp_nb`.
+"""Convert conversations of `jp_nb` to the form that JP can load.
 
 JP refuses a whole conversation for one inquiry without an answer, or for one unknown key of a
-tool. Keys that it ignores disappear when it saves. An export removes all of these, and lists them.
+tool. Keys that it ignores disappear when it saves. The conversion removes all of these, and
+lists them.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """

@@ -7,7 +7,7 @@ is stored unchanged, and `verbatim` lists its JSON pointer. The `spelling` of an
 - `flat`: true if the entry of a delta held the settings directly, not under `delta`;
 - `fields`: keys of JP's entry named `verbatim` or `spelling`;
 - `gap`: the text before the entry;
-- `element`: true if the list item is not an object; `text` is then the whole item.
+- `element`: true if the list item is not an object; the original `text` is then the whole item.
 
 Source: `docs/record.md`, `docs/decisions.md` D7, D28.
 """
@@ -44,7 +44,7 @@ _OURS = ("verbatim", "spelling")
 
 
 def read_entry(source: JsonText, *, first: bool) -> JsonObject:
-    """Return the entry as it is stored in a notebook."""
+    """Return the entry of JP in `source` in the form that is stored in a notebook."""
     how: JsonObject = {}
     entry: JsonObject = {}
     if isinstance(source.value, dict):
@@ -243,7 +243,10 @@ def _with_key_order(
 
 
 def entry_text(entry: JsonObject, index: int) -> str:
-    """Return the text of entry `index`: the original text if it is still right, else JP's form."""
+    """Return the text of entry `index` for JP's file.
+
+    It is the original text if the entry has not changed since, else JP's usual text.
+    """
     how = entry_spelling(entry)
     text = how.get("text")
     if isinstance(text, str) and _is_current_text(text, entry, index):

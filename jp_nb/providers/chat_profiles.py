@@ -28,15 +28,15 @@ class Profile:
     Attributes:
         name: Name of the provider in the configuration.
         path: Path of the endpoint, after the base URL.
-        local: The local server with further facts about its models.
+        local: The local server that further requests ask about its models; None for a remote one.
         max_tokens: Name of the field for the maximum length of the answer.
         reasoning_field: Field of assistant messages that accepts the server's own reasoning. None:
             reasoning is sent as text.
         reasoning_lasts: Reasoning is also sent in later turns.
         reasoning: Creates the fields of the body that set the reasoning effort.
-        stream_options: Usage is reported only on request.
-        tool_choices: Accepted values of `tool_choice`: `named` tools, only `words` such as
-            `required`, or `nothing`.
+        stream_options: The server reports usage only if `stream_options` asks for it.
+        tool_choices: Accepted values of `tool_choice`: `named`, a word such as `required` or the
+            name of a tool; `words`, only a word; `nothing`, the server ignores it.
         answer: Adapts the schema of a structured answer. None: JSON mode, with the schema in the
             system message.
         think_tags: The text may contain reasoning between `<think>` tags.
@@ -46,8 +46,8 @@ class Profile:
         documents: Role of the message with attached texts: a `user` message before the context, or
             the end of the `system` message.
         media_types: Types of other attachments, which are sent in that user message.
-        require_parameters: The server is a router. It is restricted to servers with all parameters
-            of the request.
+        require_parameters: The server is a router. A request restricts it to servers that support
+            all parameters of the request.
         cached_by_mark: Prefixes of the models whose prompt cache needs a marker.
     """
 

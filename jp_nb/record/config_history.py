@@ -1,4 +1,4 @@
-"""Fold configuration events to the effective configuration, with the source of each value.
+"""Fold configuration changes into the effective configuration, with the source of each value.
 
 The layers below the conversation are folded first. The base configuration is merged over them, and
 each delta is applied in order. A path that a delta unsets stays unset, whatever files and variables
@@ -38,7 +38,7 @@ class Step:
         number: Number of the delta in the conversation; -1 for the base configuration.
         delta: The entry; None for the base configuration.
         change: The part of the entry that applies.
-        below: The layers below the conversation. A reset removes most of them.
+        below: The layers below the conversation. After a reset, these are only `defaults`.
         defaults: The tools' defaults, which apply where a path is unset.
         before: The merged settings before the change.
         after: The merged settings after the change.
@@ -432,9 +432,7 @@ class Projection:
         if delta.op == "reset":
             below = last.below
             if untrusted:
-                self.ignored[RESET_KEY] = (
-                    True  # what the user's own files say is not theirs to drop
-                )
+                self.ignored[RESET_KEY] = True  # it would discard the settings in the user's files
             else:
                 below = last.defaults
             return replace(_step(last, number, delta, Change(), below), below=below)

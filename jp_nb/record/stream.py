@@ -1,4 +1,4 @@
-"""`ConversationStream`: append-only list of events with derived turns.
+"""`ConversationStream`: append-only list of the entries of a conversation, with derived turns.
 
 The `config_delta` that results from the calls of a cycle has the proposals in its `metadata`:
 
@@ -120,7 +120,7 @@ class RevertedChanges:
         found: set[int] = set()
         for number in range(self._seen, len(deltas)):
             mark = read_no_answer(deltas[number])
-            if mark is not None:  # it ends at the previous mark, so the work is linear
+            if mark is not None:  # not past the previous mark, so the work is linear
                 found.update(range(max(self._after_mark, number - mark.takes_back), number))
                 self._after_mark = number + 1
         self._seen = len(deltas)
@@ -211,7 +211,12 @@ def _read(item: JsonValue) -> ProposedBy | None:
 
 
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
-    """Return the index after the changes at the end of a turn, whose last event is before `end`."""
+    """Return the index after the changes at the end of a turn.
+
+    Args:
+        entries: All entries.
+        end: The index after the last event of the turn.
+    """
     while end < len(entries) and belongs_to_turn_end(entries[end]):
         end += 1
     return end
@@ -583,7 +588,7 @@ class ConversationStream(EntriesByTurn):
     def event_id(self, index: int) -> str:
         """Return the id of entry `index`, which is unique and constant in this stream.
 
-        An entry without an own stored id gets one here. The stored object is unchanged.
+        An entry without a stored id of its own gets one here. The stored object is unchanged.
         """
         return self._ids.of(index)
 
@@ -625,8 +630,8 @@ class ConversationStream(EntriesByTurn):
     def repair(self, *, resumes: bool = False) -> bool:
         """Make the record valid for a request. Return True if it was changed.
 
-        Every tool call gets a response, unless the last turn `resumes`. It is never called while
-        tools run. Entries before the current turn are checked once, so the cost does not grow with
+        Every tool call gets a response, unless the last turn `resumes`. Do not call it while tools
+        run. Entries before the current turn are checked once, so the cost does not grow with
         the conversation.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Show a request to a model, and its curl command.
+"""Reports of requests to a model, and their curl commands.
 
 Tokens are estimated: four bytes of text are one token, and the size of an image gives its tokens.
 The count that the model reported is shown beside the estimate, if the record has it.
@@ -241,7 +241,7 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
 
 
 def tokens_in_words(traced: TracedRequest) -> str:
-    """Return the number of tokens of `traced` and of each of its parts."""
+    """Return a line with the estimated tokens of each part of `traced`, and the reported count."""
     total = sum(traced.estimated_tokens.values())
     parts = ", ".join(
         f"{part} {count:,}" for part, count in traced.estimated_tokens.items() if count
@@ -455,7 +455,7 @@ _HEADER_CHARS: Final = 2_000
 
 
 def body_text(traced: TracedRequest) -> str:
-    """Return the exact body as JSON in one line, with invisible characters escaped."""
+    """Return the body as JSON in one line, with secrets masked and invisible characters escaped."""
     return escape_invisible(compact_json(traced.body))
 
 

@@ -133,7 +133,7 @@ def _resize(value: Any, side: int) -> bytes:
 
 
 def describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
-    """Return a `jp_nb.images.Image` unchanged."""
+    """Return the type and size of a `jp_nb.images.Image`, and the image unchanged."""
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
     named = f"{title}, {_quoted(value.name)}" if value.name else title
     return Description(named, (value,) if limits.images > 0 and not limits.brief else ())

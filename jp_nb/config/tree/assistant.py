@@ -28,7 +28,7 @@ from jp_nb.config.tree.models import Model, ModelChoice, Request, RequestOverrid
 
 
 class Section(ShortTable):
-    """A section of the system prompt. A plain text is its content.
+    """A section of the system prompt. It can be written as a text, which is its content.
 
     Attributes:
         content: The text.
@@ -44,7 +44,7 @@ class Section(ShortTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """Return the table of a text, which is the content."""
+        """Return the table for the text `value`."""
         if isinstance(value, str):
             return {"content": value}
         raise ValueError(
@@ -159,7 +159,7 @@ ToolChoice = Annotated[str, AfterValidator(_check_choice)]
 
 
 class Assistant(ConfigTable):
-    """The assistant: its prompt, its model, and its limits.
+    """The assistant: its prompt, its model, and its requests.
 
     Attributes:
         name: Name of the assistant. No prompt contains it.
@@ -205,7 +205,7 @@ class AssistantOverrides(ConfigTable):
 
 
 class QuestionAssistant(AssistantOverrides):
-    """The model that answers a question of a tool. Unset settings are inherited.
+    """Settings of the model that answers a question of a tool. Unset ones are inherited.
 
     Attributes:
         system_prompt: First text of the system prompt.

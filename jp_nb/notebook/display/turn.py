@@ -86,10 +86,10 @@ class UpdateClock:
         self._ticker: Timer | None = None
 
     def schedule(self, delay: float, *, early: bool = False) -> None:
-        """Schedule an update within `delay` seconds. Thread-safe.
+        """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
 
-        With `early`, it may come one interval early: a tool may soon occupy the cell's thread, and
-        its line must be visible before.
+        With `early`, the limit allows it one interval earlier: a tool may soon occupy the cell's
+        thread, and its line must be visible before.
         """
         due = monotonic() + delay
         if early and self._is_early:
@@ -377,7 +377,7 @@ class TurnOutputs:
     # --- when it is done ---------------------------------------------------------------------
 
     def show_final(self) -> None:
-        """Publish the first parts, as far as they are final. Used in headless runs."""
+        """Publish the parts before the first one that is not final. Used in headless runs."""
         for number, part in enumerate(self._parts):
             part.release(final=True)
             if not self._transcript.is_final(number):
@@ -428,7 +428,7 @@ class _Cut:
 
 
 class TurnDisplay:
-    """Outputs of one turn in a notebook; implements `Display`. Calling it takes an event.
+    """Outputs of one turn in a notebook. Implements `Display`: it is called with each event.
 
     A tool with its own output starts a new part after it: below the tool's line if it ran on the
     cell thread, else below its batch. Images of results are shown with the batch, unless the tool

@@ -273,7 +273,7 @@ def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answere
 
 
 MAX_ROWS: Final = 16
-"""Height of a text box."""
+"""Maximum height of a text box, in lines."""
 SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
 Confirmed = bool
