@@ -1,5 +1,7 @@
 """Assemble the entries of a response from streamed events, and retry failed requests.
 
+A continued response may repeat the end of its first part. `OverlapTrimmer` removes the repetition.
+
 Source: `docs/providers.md`, `docs/turns.md`.
 """
 
@@ -154,7 +156,7 @@ class OverlapTrimmer:
         self._open = True
 
     def feed(self, text: str) -> str:
-        """Return the new part of the text so far; "" while the text may still be a repetition."""
+        """Add the next `text`; return the new text, or "" while it may still be a repetition."""
         if not self._open:
             return text
         self._held += text
@@ -163,7 +165,7 @@ class OverlapTrimmer:
         return "" if may_repeat_more else self.rest()
 
     def rest(self) -> str:
-        """Return the new part of the text that was held back, and hold back nothing from now on."""
+        """Return the new part of the withheld text. Later text is returned unchanged."""
         self._open, held, self._held = False, self._held, ""
         for size in range(min(len(held), len(self._before)), self.MIN_OVERLAP_CHARS - 1, -1):
             if self._before.endswith(held[:size]) and not held[:size].isspace():
@@ -193,10 +195,13 @@ _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
 
 
 class WaitCallback(Protocol):
-    """Receives the model that a request waits for, and the end of a pause if it is known."""
+    """Callback that shows the model of a running request, or the pause before the next attempt."""
 
     def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """Show that `model` is working, or is asked again at `until` for the reason `again`."""
+        """Show that `model` is working, or that the next attempt starts at `until`.
+
+        `until` is a time of `time.monotonic`. `again` is the reason of the next attempt.
+        """
 
 
 async def with_retries(
@@ -211,16 +216,18 @@ async def with_retries(
     """Call `attempt` until it succeeds or the limits are reached, and return its result.
 
     Args:
-        attempt: Sends the request once. After a `Retry` it is called again at once.
+        attempt: Sends the request once. After a `Retry` it is called again at once, up to
+            `MAX_REPAIRS` times.
         model: Name of the model, for the user.
-        limits: Maximum number of attempts, and the length of the pauses.
+        limits: Maximum number of retries, and the length of the pauses.
         waits: Called before each attempt and each pause.
         sleep: Waits the given number of seconds.
-        made_progress: True if the failed attempt brought a part of the response. The count
-            restarts.
+        made_progress: Returns True if the failed attempt received a part of the response. The
+            count of failures then starts again, up to `MAX_PROGRESS_FACTOR` times the limit.
 
     Raises:
-        ProviderError: The last one. It names the number of attempts.
+        ProviderError: The error of the last attempt, with the number of attempts. Or the provider
+            returned more than `MAX_REPAIRS` times `Retry`.
     """
     failures = tries = repairs = 0
     max_retries = limits.max_retries

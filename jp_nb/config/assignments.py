@@ -53,7 +53,7 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
 
     Args:
         text: One of the forms above.
-        current: The effective partial configuration, for `+=` and for items of lists.
+        current: The settings so far, which `+=`, items of lists, and short forms depend on.
         layer: Name of the source in errors.
 
     Raises:
@@ -77,10 +77,10 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
 
 
 def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Partial:
-    """Return an object with settings in stored form.
+    """Validate an object with settings, and return it in stored form.
 
     Raises:
-        ConfigError: With all problems.
+        ConfigError: The object contains invalid settings, or settings that only a file can have.
     """
     _check_no_file_settings(list(value), layer)
     return validate_layer(value, layer=layer)
@@ -256,7 +256,11 @@ def _json(text: str, path: str) -> JsonValue:
 
 
 def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
-    """Return `text` as a value of the type of `node`. The value is not validated."""
+    """Return `text` as a value of the type of `node`. The value is not validated.
+
+    Raises:
+        ConfigError: The setting is a map, which has no text form.
+    """
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
         return [parse_value(node.item, piece, path) for piece in pieces if piece]

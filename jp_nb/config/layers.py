@@ -49,7 +49,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """One entry of a file's `extends`: a path or a pattern, relative to that file."""
+    """One entry of a file's `extends`.
+
+    Attributes:
+        path: Path or pattern of the included files, relative to the file.
+        strategy: Place of the included files in the order of layers: before or after the file.
+    """
 
     path: str
     strategy: Literal["before", "after"] = "before"
@@ -80,7 +85,7 @@ def parse_layer(text: str, name: str, file: str) -> Layer:
 
 
 def list_includes(layer: Layer) -> list[Include]:
-    """Return the files that the file of `layer` includes."""
+    """Return the entries of `extends` in `layer`."""
     entries = get_path(layer.partial, "extends")
     return [
         Include(entry) if isinstance(entry, str) else Include(**entry)
@@ -106,9 +111,9 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
 def read_environment(environ: Mapping[str, str]) -> Layer:
     r"""Return the layer of the variables `JP_CFG_…`, such as `JP_CFG_ASSISTANT__MODEL__ID`.
 
-    `__` separates the keys of a path; keys of maps are in lower case. A value is read by the type
-    of its setting. After `:` it is JSON, after `+` it is added, after both it is added JSON. `\:`
-    and `\+` start a text with such a character.
+    `__` separates the keys of a path; keys of maps are in lower case. A value is parsed by the type
+    of its setting. The prefix `:` marks a value as JSON, and `+` adds the value to the setting.
+    Both can be combined. `\:` and `\+` begin a text that starts with `:` or `+`.
 
     Raises:
         ConfigError: With all errors in the variables.
@@ -180,5 +185,5 @@ def merge_layers(layers: Iterable[Layer]) -> Partial:
 
 
 def format_value(value: object) -> str:
-    """Return compact JSON, as `%jp config` shows it."""
+    """Return `value` as one line of JSON, as `%jp config` shows it."""
     return json.dumps(value, ensure_ascii=False, default=str)

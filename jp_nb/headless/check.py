@@ -53,7 +53,7 @@ MIN_BASE64: Final = 200
 
 
 class KeySearch:
-    """Finds API keys, and values of environment variables with the name of a secret."""
+    """Finds API keys, and values of environment variables such as `SERVICE_TOKEN`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._secrets: dict[str, SecretAnswers] = {}
@@ -67,7 +67,7 @@ class KeySearch:
                 secrets.add(value)
 
     def find(self, text: str) -> Iterator[str]:
-        """Yield a description of each key in `text`, without the key itself."""
+        """Yield a description of each secret in `text`, with at most the beginning of a key."""
         if len(text) < MIN_BASE64 or not _BASE64.fullmatch(text):
             visible = plain(text, limit=len(text)) if "\x1b" in text else text
             for key in dict.fromkeys(find_api_keys(visible)):
@@ -137,7 +137,10 @@ def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
 
 
 def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
-    """Yield each text in a JSON value, names included, with its location, which contains no key."""
+    """Yield the location and the text of each string in a JSON value, object keys included.
+
+    Secrets in locations are hidden.
+    """
     waiting = [("", value)]
     while waiting:
         place, value = waiting.pop()
@@ -398,7 +401,7 @@ MAX_LISTED: Final = 20
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print a line for each finding, and return 1 if there is one."""
+    """Print the findings, at most `MAX_LISTED` for each file, and return 1 if there is one."""
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
     has_findings = False

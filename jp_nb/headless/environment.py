@@ -124,7 +124,10 @@ QUICKSTART = "01-quickstart.ipynb"
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Open the quickstart in JupyterLab; without a display, execute and print it."""
+    """Open a copy of the quickstart in JupyterLab.
+
+    With `--headless`, or if JupyterLab cannot be opened, execute and print it instead.
+    """
     folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
     notebook = folder / QUICKSTART
     notebook.write_bytes(read_quickstart())

@@ -1,6 +1,6 @@
 """Read and write notebook files, and make their text safe for a terminal.
 
-Keys are hidden before a text is cut, because the beginning of a key is not recognized.
+Secrets are hidden before a text is cut, because a partial API key is not recognized.
 
 Source: `docs/ci.md`.
 """
@@ -92,7 +92,10 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def terminal_text(text: str) -> str:
-    """Return `text` without control sequences. Newlines and tabs stay."""
+    """Return `text` without control sequences, and with the last state of progress bars.
+
+    Newlines and tabs stay.
+    """
     # `text.plain` would show each control character, and each state of a progress bar.
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line. Keep the last state, as on a screen.
@@ -145,12 +148,12 @@ MAX_TEXT: Final = 20_000
 
 
 def format_text(text: str) -> str:
-    """Return `text` without keys and control characters, cut to `MAX_TEXT` characters."""
+    """Return `text` without secrets and control characters, cut to `MAX_TEXT` characters."""
     return plain(_hide_secrets(text), limit=MAX_TEXT)
 
 
 def format_line(text: str, *, limit: int = MAX_LINE) -> str:
-    """Return `text` in one line without keys, cut to `limit` characters."""
+    """Return `text` in one line without secrets, cut to `limit` characters."""
     return one_line(_hide_secrets(text), limit=limit)
 
 

@@ -58,7 +58,10 @@ class FailureText:
 
     @property
     def reprcrash(self) -> FailureLine:
-        """The first line. pytest reads it under this name, else it repeats `text` in CI."""
+        """The first line, for pytest's summary.
+
+        In CI, pytest would otherwise repeat the whole `text` there.
+        """
         return FailureLine(self.text.partition("\n")[0])
 
 

@@ -1,11 +1,15 @@
-"""JSON text as JP writes it, and the spelling that reproduces another text byte for byte. No I/O.
+"""JSON text as JP writes it, and the spelling that reproduces another text byte for byte.
+
+JP is the command-line program whose files `interop` reads and writes. This module has no I/O.
 
 A notebook stores values, not texts: it sorts keys, and a page turns `1.0` into `1`. The *spelling*
 of a text is stored with its value and holds the differences from JP's form:
 
     {"order": [[1, 0], 0, …],       for each object with two or more keys, outermost first: the
-                                    indexes of its keys in JP's order; 0 for JP's order
-     "numbers": {"/a/b": "1e-7"}}   numbers in another notation, by JSON pointer
+                                    index in JP's order of each key of the text; 0 if the order
+                                    is JP's
+     "numbers": {"/a/b": "1e-7"}}   notation of numbers that JP writes differently, or that a
+                                    page changes, by JSON pointer
 
 If these do not reproduce the text (escapes, white space, duplicate keys), the spelling is the text
 itself: {"text": "…"}.
@@ -40,7 +44,8 @@ class JsonText:
     """A value and its text.
 
     Attributes:
-        numbers: The notation of each number that JP writes differently, by JSON pointer.
+        numbers: The notation of each number that JP writes differently, or that a page changes,
+            by JSON pointer.
         gap: The text before an item of a list: white space, and a bracket or a comma.
     """
 
@@ -205,9 +210,14 @@ def _value_at(value: JsonValue, key: str) -> JsonValue:
 
 
 def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
-    """Return the spelling with which `apply_spelling` reproduces the text of `source`.
+    """Return the spelling that reproduces the text of `source`.
 
-    `usual` is the value of `source` with its keys in JP's order.
+    It is `{"text": …}` if `apply_spelling` cannot reproduce the text.
+
+    Args:
+        source: The value and its text.
+        usual: The value with its keys in JP's order.
+        pad: Indentation of the lines after the first.
     """
     found: JsonObject = {}
     if usual == source.value:
@@ -221,7 +231,10 @@ def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObje
 
 
 def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
-    """Return the text of `usual` with the spelling `how`; parts that do not fit are ignored."""
+    """Return the text of `usual` with the order and the numbers of the spelling `how`.
+
+    Parts that do not fit are ignored. The caller handles the spelling `{"text": …}`.
+    """
     how = how if isinstance(how, dict) else {}
     order = how.get("order")
     value = _ordered(usual, iter(order if isinstance(order, list) else ()))
@@ -321,7 +334,7 @@ def _scalar(value: JsonValue) -> str:
 
 
 def number_text(number: int | float) -> str:
-    """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`."""
+    """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
     text = repr(number)
     mantissa, exponent, power = text.partition("e")
     if not exponent:

@@ -1,7 +1,7 @@
-"""Complete `%jp` lines, and register the completer with IPython.
+"""Complete `%jp` lines and `%%jp` cells with IPython.
 
 `complete` reads the line, the table of subcommands and the schema of the configuration. It asks
-`Facts` for what only a session knows. Nothing is evaluated, sent or run. `matches` is the function
+`Facts` for the names in a session. Nothing is evaluated, sent or run. `matches` is the function
 that IPython calls; it returns no matches if the session raises an error.
 
 Source: `docs/guide.md`, and the Matcher API of IPython,
@@ -501,7 +501,7 @@ def _try(read: Callable[[], _T], default: _T) -> _T:
 
 
 class SessionFacts:
-    """Names of a session, for one completion; implements `Facts`. Errors are omitted."""
+    """Names of a session, for one completion; implements `Facts`. Unreadable names are omitted."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -528,7 +528,7 @@ class SessionFacts:
         return sorted(name for name in self._config.conversation.tools if name != STAR)
 
     def toolsets(self) -> Mapping[str, int]:
-        """Return the number of tools in each toolset that has not the name of a tool."""
+        """Return the number of tools in each toolset whose name is not also a tool."""
         conversation = self._config.conversation
         names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
         return {name: len(conversation.list_toolset_tools(name)) for name in names}

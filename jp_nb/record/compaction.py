@@ -39,7 +39,7 @@ from jp_nb.record.turns import find_interrupted_turn
 
 REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"
-"""Key in the metadata of a compaction."""
+"""Keys in the metadata of a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions in `entries`, oldest first, without entries that revert one."""
     found: list[PlacedCompaction] = []
     unreverted: dict[tuple[int, int], list[int]] = {}
-    turn, seen = -1, 0  # number of compactions before the last event
+    turn, seen = -1, 0  # `seen` is the number of compactions before the last event
     for position, entry in enumerate(entries):
         if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
             turn, seen = turn + 1, len(found)
@@ -153,9 +153,9 @@ def replacements(
 ) -> dict[int, tuple[Entry, ...]]:
     """Return the replacements of entries by their index. Other entries are sent unchanged.
 
-    Entries in `hidden` and the turn `whole` are ignored. In each turn the newest compaction
-    applies, separately for summary, reasoning, and tool calls. Of compactions of the same time, the
-    later one in the record applies.
+    Entries in `hidden` are skipped, and the turn `whole` is sent unchanged. In each turn the newest
+    compaction applies, separately for summary, reasoning, and tool calls. Of compactions of the
+    same time, the later one in the record applies.
     """
     treatments = turn_treatments(stream)
     if not treatments:
@@ -318,15 +318,19 @@ class CompactionBounds:
         self._end = last - 1 if in_turn else last
 
     def between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
-        """Return the turns between those that are kept at both ends, or None."""
+        """Return the turns to compact, or None if there are none.
+
+        `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
+        """
         return self._range(self._after_kept(first), self._before_kept(last))
 
     def between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
     ) -> TurnRange | None:
-        """Return the turns from `first` to `last`. None means the bound of `kept`.
+        """Return the turns from `first` to `last`, or None if there are none.
 
-        A number is that of a turn. A duration is relative to now.
+        A bound of None means that of `kept`, or the end of the conversation. A duration is relative
+        to now.
         """
         begin = kept.first if kept is not None else 0
         end = kept.last if kept is not None else self._end

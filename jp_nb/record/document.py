@@ -3,8 +3,9 @@
     {"version": 1, "conversation": {"id", "title"?, "made", "parent"?, "origin"?},
      "base_config": {…}, "events": [{…}, …], "signature"?: "…", "others"?: [{…}, …]}
 
-Each of `others` is an earlier conversation in the same shape, without `version` and `others`. The
-object may be from someone else, so its shape is checked when it is read.
+Each of `others` is an inactive conversation in the same shape, without `version` and `others`. The
+object may be from someone else, so its shape is checked when it is read. In this module, the
+argument `entry` is the `jp` object or one of `others`.
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33, `docs/record.md`.
 """
@@ -35,7 +36,7 @@ RecordShape = Literal["readable", "damaged", "newer"]
 
 
 def shape_of(value: JsonValue) -> RecordShape:
-    """Return the shape of a stored `jp` object. Its entries are not read."""
+    """Return the state of a stored `jp` object. Its entries are not checked."""
     if not isinstance(value, dict):
         return "damaged"
     if value.get("version", VERSION) != VERSION:
@@ -54,18 +55,18 @@ def has_segments(value: JsonValue) -> bool:
 
 
 def head_of(entry: JsonValue) -> JsonObject:
-    """Return the metadata of the conversation at the top of `entry`, or `{}`."""
+    """Return the `conversation` object of `entry`, or `{}`."""
     return as_object(as_object(entry).get("conversation"))
 
 
 def conversation_id(entry: JsonValue) -> str:
-    """Return the id of the conversation at the top of `entry`, or ""."""
+    """Return the id of the conversation in `entry`, or ""."""
     found = head_of(entry).get("id")
     return found if isinstance(found, str) else ""
 
 
 def events_of(entry: JsonValue) -> list[JsonValue]:
-    """Return the events of the conversation at the top of `entry`, or `[]`."""
+    """Return the events of the conversation in `entry`, or `[]`."""
     found = as_object(entry).get("events")
     return found if isinstance(found, list) else []
 
@@ -77,7 +78,7 @@ def others_of(document: JsonValue) -> list[JsonValue]:
 
 
 def split_damaged(damaged: JsonValue) -> list[JsonValue]:
-    """Return a damaged object without its other conversations, and these, which may be intact."""
+    """Return the damaged object without `others`, then each of `others`, which may be intact."""
     if not isinstance(damaged, dict) or not others_of(damaged):
         return [damaged]
     return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
@@ -156,8 +157,9 @@ class Document:
         conversation is read-only.
 
         Raises:
-            StorageError: The value is not a `jp` object, has a malformed entry, or has a newer
-                `version`. The message has the path. The value is unchanged.
+            NewerVersionError: The value has a newer `version`, or is stored in segments.
+            StorageError: The value is not a `jp` object, has a malformed entry, or lacks a segment.
+                The message has the path. The value is unchanged.
         """
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
@@ -208,7 +210,7 @@ class Document:
         return stored
 
     def archive_active(self) -> None:
-        """Move the active conversation to the others, unless it is empty."""
+        """Add the active conversation to the others, unless it is empty. Clear the signature."""
         if self.conversation.raw:
             self.others.insert(0, as_other(self.to_json()))
         self.extra.pop("signature", None)
@@ -219,7 +221,7 @@ class Document:
 
 
 class NewerVersionError(StorageError):
-    """A newer release wrote the record, so it is read-only."""
+    """The record is in a newer or segmented form, so it is read-only."""
 
 
 def _expect(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:

@@ -2,14 +2,14 @@
 
 The signed text is lines of canonical JSON: the purpose, the id of the conversation, its base
 configuration, and each stored entry. The hash is incremental, so each entry is read once. Every
-state of a conversation has its own signature, and an earlier saved state keeps its signature.
+state of a conversation has its own signature, and a file with an earlier state remains valid.
 
 Pages and file formats rewrite JSON without changing its meaning. The canonical form is independent
 of such changes: numbers are IEEE doubles, keys are sorted, and values that no file can contain are
 replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code point.
 
 A record is trusted if it began in this process, or has a signature of the whole record by the
-user's key. A trusted record with one changed message is untrusted. `Projection` omits settings of
+user's key. A change of one message makes a signed record untrusted. `Projection` omits settings of
 an untrusted record that only the user may set.
 
 Source: `docs/record.md`.
@@ -109,7 +109,7 @@ class Signer:
         return f"{SCHEME}:{self._mac.hexdigest()}"
 
     def verify(self, signature: JsonValue) -> bool:
-        """Return True if `signature` is valid. Damaged values are not."""
+        """Return True if `signature` is the current signature. A malformed value is not."""
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def _add_line(self, value: Any) -> None:

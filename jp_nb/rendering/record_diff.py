@@ -1,7 +1,8 @@
 """Compare two records turn by turn: requests, calls, decisions, configuration and responses.
 
-Ids and times are not compared, because they differ in each run. Everything else is complete and
-exact, as in `prompts.py`. The work is linear in the size of the records.
+Ids and times are not compared, because they differ in each run. Secrets are masked, and differing
+inactive conversations are only counted. Everything else is shown completely and exactly. The work
+is linear in the size of the records.
 
 Source: `docs/guide.md`, `docs/decisions.md` D121.
 """
@@ -84,7 +85,7 @@ class ComparedRecord:
 
 
 def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
-    """Return the lines of all differences; empty if the records are equal."""
+    """Return the differences as lines; empty if the records are equal."""
     found: list[str] = []
     if lines := line_difference(before.beginning, after.beginning):
         found += _format_section("at the beginning", lines)

@@ -39,7 +39,7 @@ MAX_UNHANDLED_INTERRUPTS = 3
 
 
 class AgentThread:
-    """A thread with an event loop. Every method is safe from any other thread."""
+    """A thread with an event loop, started on first use. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,7 +128,7 @@ class AgentThread:
             raise
 
     def call(self, function: Callable[[], object]) -> None:
-        """Run `function` on the loop soon."""
+        """Schedule `function` on the loop; do nothing if the thread is not running."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(function)
 
@@ -213,7 +213,7 @@ class AgentRunner:
 
     @contextmanager
     def display(self, output: TurnOutput) -> Iterator[None]:
-        """Show the events of a block in `output`, without interrupts between its lines."""
+        """Show the events of the `with` block in `output`. Interrupts can end only `cell.serve`."""
         with self.cell.defer_interrupts():
             try:
                 self.cell.set_interrupt_handler(lambda: output(InterruptReceived()))
@@ -227,8 +227,12 @@ class AgentRunner:
     def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
         """Run `job` of `work`, and serve the queue of the cell's thread meanwhile.
 
-        Returns its result. None: it was cancelled, or an interrupt arrived as it ended, which stops
-        the work that would follow.
+        Return its result. Return None if it was cancelled, or if an interrupt arrived as it ended:
+        the caller then starts no further work.
+
+        Raises:
+            KeyboardInterrupt: `MAX_UNHANDLED_INTERRUPTS` interrupts were not handled, for
+                example because a tool blocks the loop.
         """
         self._active.running = future = self.agent.run(job)
         future.add_done_callback(lambda _: self.cell.wake())

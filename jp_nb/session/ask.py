@@ -1,6 +1,6 @@
 """`jp_nb.ask` for the user's code, and the answers file of a session.
 
-A runner gives the path of a file in `JP_NB_DECISIONS`. Each of its lines is one of
+A headless runner sets `JP_NB_DECISIONS` to the path of a log. The session appends lines such as
 
     {"used": ["questions", "publish", "audience"]}      the key of a used answer
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
@@ -69,10 +69,10 @@ ShowPrompt = Callable[[QuestionPrompt | FormPrompt], Answered | FormEnd | NotAns
 
 
 def read_questions(what: object, *, title: str | None = None) -> list[Question]:
-    """Return the questions of `jp.ask(what)`; `title` is the header of a form made of a type.
+    """Return the questions of `jp.ask(what)`; `title` is the header of a form made from a type.
 
     Raises:
-        UsageError: `what` has no questions.
+        UsageError: `what` has no questions, too many, or two with the same id.
     """
     if isinstance(what, Question):
         return [what]
@@ -359,7 +359,7 @@ class SessionAnswers:
         return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
     def note_open(self, decision: OpenDecision) -> None:
-        """Report an open decision to the runner, if there is one."""
+        """Append an open decision to the log of the headless runner, if it set one."""
         entry: dict[str, JsonValue] = {
             "open": decision.kind,
             "tool": decision.tool,

@@ -85,7 +85,7 @@ class CodeRun:
 
 
 class NotebookAccess(Protocol):
-    """The notebook around a turn."""
+    """Access to the notebook in which a turn runs."""
 
     @property
     def namespace(self) -> Mapping[str, Any]:

@@ -56,7 +56,11 @@ def _format_view(cells: NotebookCells) -> str:
 
 
 def list_cells(cells: NotebookCells, first: int, hide: NotebookSecrets) -> Success:
-    """Return a line for each of up to `CELLS_AT_ONCE` cells, starting with the number `first`."""
+    """Return a line for each of up to `CELLS_AT_ONCE` cells, starting with the number `first`.
+
+    Raises:
+        ToolError: There is no cell with this number.
+    """
     total = len(cells.cells)
     shown = cells.cells[first : first + CELLS_AT_ONCE]
     if not shown:
@@ -116,7 +120,11 @@ def _format_missing_cell(wanted: str, total: int) -> str:
 def read_cell(
     cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: NotebookSecrets
 ) -> Success:
-    """Return source, outputs, or both of `cell`. `first_line` counts from 1."""
+    """Return source, outputs, or both of `cell`. `first_line` counts from 1.
+
+    Raises:
+        ToolError: There is no such line.
+    """
     name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
     about = f"Cell {cell.number} of {len(cells.cells)}: {', '.join(_cell_facts(cell))}{name}. "
     about += _format_view(cells)
@@ -276,7 +284,13 @@ NO_PATH: Final = (
 def list_variables(
     namespace: Mapping[str, Any], match: str, first: int, hide: NotebookSecrets
 ) -> Success:
-    """Return a line for each variable with `match` in its name, starting with number `first`."""
+    """Return a line for each of up to `VARIABLES_AT_ONCE` variables, starting with number `first`.
+
+    Only names that contain `match` are counted and listed. Imported names are listed separately.
+
+    Raises:
+        ToolError: There is no variable with this number.
+    """
     own = [
         (name, value)
         for name, value in list(namespace.items())

@@ -73,7 +73,7 @@ class ClassTable(Generic[Entry]):
             self._by_name.setdefault(entry.name, []).append(entry)
 
     def find(self, value: object) -> Entry | None:
-        """Return the entry of the nearest base class of `value`, or None."""
+        """Return the entry of the first class in the MRO of `value` that has one, or None."""
         for cls in types_of(value):
             name: str = type.__dict__["__name__"].__get__(cls)
             for entry in self._by_name.get(_NAMES_IN_TYPES.get(name, name), ()):
@@ -118,7 +118,7 @@ def method_of(value: object, name: str) -> Any:
 
 
 def has_own_repr(value: object) -> bool:
-    """Return True if the `__repr__` of `value` is written by hand, and not generated."""
+    """Return True if the `__repr__` of `value` is neither built in nor generated."""
     method = method_of(value, "__repr__")
     if type(method) is not FunctionType:
         return type(method) not in (WrapperDescriptorType, MethodDescriptorType)

@@ -134,12 +134,12 @@ def _write(text: str) -> None:
 
 
 class PrintedTurn:
-    """Display of a turn in a console; implements `Display`. Calling it takes an event.
+    """Display of a turn in a console; implements `Display`. Call it with each event.
 
     Args:
         printer: Prints events.
         cell: Loop of the cell's thread.
-        interval: Shortest time between two updates, in seconds.
+        interval: Minimum time between two updates of streamed text, in seconds.
     """
 
     def __init__(self, printer: Printer, cell: CellLoop, *, interval: float = 0.1) -> None:

@@ -86,10 +86,10 @@ class StdinDialogue:
         parse: Return the answer in a line, or a dialogue that replaces this one.
         secret: Whether the typed text is hidden.
         legend: Lines that explain the keys, written each time before the cursor.
-        default: The answer of an empty line; None if it gives none.
+        default: The answer that an empty line sends, if any.
         default_words: Text of that answer.
-        inner: Whether `parse` handles an empty line, even if the empty line is a key of the caller.
-            True if another dialogue led to this one.
+        inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
+            it is one of the `keys` of `converse`.
     """
 
     above: list[str]
@@ -120,10 +120,10 @@ def converse(
     keys: Collection[str] = (),
     help: Iterable[str] | None = None,  # noqa: A002 - named for the key
 ) -> Answered | str:
-    """Run `dialogue` and return the typed answer, or the typed one of `keys`.
+    """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
 
-    `keys` may contain the empty line, which is then no answer. To answer with the text of a key,
-    the user types it in double quotes. Hidden input is never a key.
+    An empty line in `keys` is a key, too. To answer with the text of a key, the user types it in
+    double quotes. Hidden input is never a key.
 
     Args:
         console: The console.
@@ -291,7 +291,7 @@ MAX_DIGITS: Final = 9
 
 
 def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    """Return the dialogue of a question with options; without options, that of its own text."""
+    """Return the dialogue that selects options; without options, the one for a typed text."""
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     choice = _Choice(prompt, kind, channel)
