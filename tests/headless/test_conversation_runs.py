@@ -314,7 +314,7 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
         again.notebook.cells[LAST]
     )
     output = format_outputs(again.notebook.cells[FIRST_TURN])
-    assert "hosts, keys and attached files are the current ones" in output
+    assert "hosts, keys, and attached files are the current ones" in output
     assert "result of weather        sun in Delft" in output
     assert "x-api-key: (the variable KERNEL_KEY)" in output
     assert "shared prefix for a prompt cache:" in format_outputs(again.notebook.cells[COMPARED])
