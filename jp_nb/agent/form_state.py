@@ -207,7 +207,9 @@ class FormDraft:
             self.step += 1
 
     def expire(self, picked: Answered | None = None) -> None:
-        """End the time for the current page, and go to the next one. On the summary, end the form.
+        """End the time for the current page, and go to the next one.
+
+        On the last page and on the summary, end the form.
 
         Args:
             picked: Unsent selection of the user on the page.

@@ -50,7 +50,7 @@ class ReportedDecision:
     Attributes:
         key: Key in an answers file.
         times: Number of times that the run needed it.
-        question: The question, if the decision is an answer.
+        question: The question to answer; None for a permission or an approval.
     """
 
     key: Key
@@ -148,7 +148,7 @@ def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[s
 
 
 def find_misspelled_answers(decisions: RunLog, answers: AnswersFile) -> dict[Key, Key]:
-    """Return the keys of unused answers that are close to an open decision, with its key."""
+    """Return the similar open decision, if any, of each unused answer, both as keys."""
     undecided = {_format_key_path(each.key): each.key for each in decisions.undecided}
     found: dict[Key, Key] = {}
     for unused in answers.answers:

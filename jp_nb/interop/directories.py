@@ -66,7 +66,8 @@ class FolderContent(NamedTuple):
 
     Attributes:
         files: Content by name. A file of JP that is too large is truncated.
-        skipped: Names of skipped entries: folders, links, hidden files, and files over the limits.
+        skipped: Names of skipped entries: folders, links, hidden files, files that are not UTF-8
+            text, and files over the limits.
     """
 
     files: dict[str, bytes]

@@ -187,7 +187,7 @@ def _document_block(attachment: Attachment, source: Message) -> Message:
 
 
 def default_max_tokens(model: str) -> int:
-    """Return the maximum length of an answer without a setting. The API requires a number."""
+    """Return the token limit of an answer if none is configured. The API requires one."""
     return 32_000 if _LARGE_OUTPUT_MODELS.match(model) else 8_192
 
 

@@ -85,7 +85,10 @@ class FolderTrust:
         self._known: tuple[Stamp, dict[str, list[str]]] | None = None
 
     def covers(self, folder: Path, digest: str) -> bool:
-        """Return True if the user consented to the content with `digest` in `folder`."""
+        """Return True if the user consented to the content with `digest` in `folder`.
+
+        Also True if `JP_NB_TRUST_FOLDERS` lists the folder or a parent.
+        """
         if is_trusted_by_environment(folder):
             return True
         try:

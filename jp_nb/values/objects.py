@@ -172,7 +172,7 @@ def describe_iterator(value: Any, limits: DescriptionLimits) -> str:
 
 
 def describe_generator(value: Any, limits: DescriptionLimits) -> str:
-    """Return name and state of a generator or a coroutine, without running it."""
+    """Return name and state of a coroutine or a (possibly async) generator, without running it."""
     state: str
     if inspect.iscoroutine(value):
         state, word = inspect.getcoroutinestate(value), "coroutine"
