@@ -200,7 +200,7 @@ def query(
     directives += [Directive("no_cfg", x) for x in _as_list(no_cfg)]
     directives += [Directive("attach", x) for x in _as_list(attach)]
     with session.report_errors():
-        return session.run_turn(
+        return session.turns.run(
             text,
             model=model,
             directives=directives,

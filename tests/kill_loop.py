@@ -38,6 +38,7 @@ from jp_nb.record.journal import open_calls
 from jp_nb.record.turns import find_interrupted_turn
 from jp_nb.session.current import set_current
 from jp_nb.session.host import OpenedConversation
+from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session
 from jp_nb.storage.journal import JournalFile
 from jp_nb.tools.question import Question
@@ -195,9 +196,9 @@ def run_session(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
     set_current(session)
     _write(pipe, {"ready": True})
     if stored is None:
-        session.run_turn("First.", model="scripted/talk")
+        session.turns.run("First.", model="scripted/talk")
     if kill.asks_second:
-        session.run_turn("Second.")
+        session.turns.run("Second.")
     _write(pipe, {"passed": points.passed})
 
 
@@ -239,7 +240,7 @@ def _resume(session: Session, marks: list[str], folder: Path) -> None:
     calls = sum(call.may_have_run for call in known)
     host.person.prompter._ends[calls:] = [yes("loudly")] * 2
     host.person.prompter.asked.clear()
-    turn = session.resume()
+    turn = TurnResumption(session).run()
     assert turn is not None
     assert turn.text.endswith(("one", "done")[turn.number]), turn.text
     again = Counter(marks_in(folder)) - Counter(marks)

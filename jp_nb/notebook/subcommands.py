@@ -248,7 +248,7 @@ _TABLE: Final = (
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
     Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
-               "of an earlier kernel", "commands:resume", "[ID]",
+               "of an earlier kernel", "commands.conversation:resume", "[ID]",
                "the id of a conversation in a journal"),
     Subcommand(
         "code", "insert a code block of the last answer as a new cell, without running it",

@@ -1,5 +1,8 @@
 """The active conversation: its storage backend, settings, trust, and journal.
 
+Functions import the modules that `%load_ext` does not need: those that load the schema of the
+configuration, or a provider.
+
 Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D34.
 """
 
@@ -12,25 +15,26 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import JsonValue
+
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, ReproducibleClock
 from jp_nb.record.conversations import notices as notices_of
+from jp_nb.record.journal import CallProgress, finished_entries, open_calls
+from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
+from jp_nb.session.journal import ConversationJournal
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.journal import has_journals
+from jp_nb.storage.trust import KeyFile, PendingConsent
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from jp_nb.record.journal import CallProgress
-    from jp_nb.record.signing import Trust
     from jp_nb.session.cassettes import Cassettes
-    from jp_nb.session.journal import ConversationJournal
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
-    from jp_nb.storage.trust import PendingConsent
 
 INHERITED = ("providers",)
 """Settings of the user that a new conversation inherits from the one before, so that its requests
@@ -95,8 +99,6 @@ class ActiveConversation:
     @cached_property
     def journal(self) -> ConversationJournal:
         """The journal of entries that the notebook may not have yet."""
-        from jp_nb.session.journal import ConversationJournal
-
         return ConversationJournal(
             self.document,
             notebook=lambda: self._storage.path,
@@ -109,9 +111,6 @@ class ActiveConversation:
     @cached_property
     def trust(self) -> Trust:
         """The signature of the active conversation."""
-        from jp_nb.record.signing import Trust
-        from jp_nb.storage.trust import KeyFile
-
         signs = not isinstance(self.clock, ReproducibleClock)
         return Trust(self.document, KeyFile(), is_local=self._is_trusted, can_sign=signs)
 
@@ -281,8 +280,6 @@ class ActiveConversation:
             self.notices.append(str(exc))
 
     def _recover_journals(self) -> None:
-        from jp_nb.storage.journal import has_journals
-
         if not has_journals():
             return
         is_reproducible = isinstance(self.clock, ReproducibleClock)
@@ -301,8 +298,6 @@ class ActiveConversation:
         calls = self.document.conversation.open_tool_calls()
         if not calls or not self.call_progress:
             return []
-        from jp_nb.record.journal import finished_entries, open_calls
-
         stream = self.document.conversation
         try:
             entries = finished_entries(stream, self.call_progress)

@@ -7,7 +7,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D124.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,10 +25,12 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.stream import NoAnswer, make_no_answer
-from jp_nb.record.turns import InterruptedTurn, find_interrupted_turn
+from jp_nb.record.turns import InterruptedTurn, Turn, find_interrupted_turn
 from jp_nb.rendering.prompts import one_name
+from jp_nb.rendering.status import finished_words, skipped_words
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
-from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.session import Session
+from jp_nb.text import one_line
 
 ABANDONED: Final = (
     "This tool call was interrupted and may have run, fully or partly. The user chose not to run "
@@ -45,38 +47,84 @@ _UNFINISHED: Final = ("failed", "interrupted", "stopped")
 class TurnResumption:
     """Continues the last turn of the active conversation: `%jp resume`."""
 
-    def __init__(
-        self, active: ActiveConversation, turn_statuses: Mapping[tuple[str, int], str]
-    ) -> None:
-        self._active = active
-        self._turn_statuses = turn_statuses
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._active = session.active
+        self._turns = session.turns
 
-    def find_turn(self) -> InterruptedTurn | None:
-        """Return the turn that can be resumed, if there is one."""
+    def run(self, conversation: str = "") -> Turn | None:
+        """Continue the last turn, which was interrupted, and show that in the cell.
+
+        The user decides about each tool call that may have run already. If the last turn is
+        complete, `conversation` or the newest one of the journal becomes active. Then nothing is
+        sent, and None is returned. Raises the errors of `TurnRunner.run`.
+
+        Raises:
+            UsageError: There is no such conversation, nothing to resume, or an undefined tool.
+            PromptUnavailable: No user is available to decide about a call. Nothing has changed.
+            PromptCancelled: The user decides later. Nothing has changed.
+        """
+        self._turns.require_ready()
+        restore = self._session.conversations.restore_from_journal
+        if conversation:
+            if not restore(conversation):
+                raise UsageError(
+                    f"the journal has no conversation {one_line(conversation, limit=60)} that is "
+                    "missing from the notebooks. `%jp resume` restores the newest one; "
+                    "`%jp switch` opens a conversation of this notebook"
+                )
+            return None
+        turn = self._find_turn()
+        if turn is None:
+            if restore():
+                return None
+            if not self._active.document.conversation.turn_count:
+                raise UsageError("there is nothing to resume: this conversation has no turn yet")
+            raise UsageError(
+                "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+            )
+        if turn.open_calls:
+            _refuse_missing_tools(turn, self._session.bench.tools())
+        again, skipped = self._ask_user(turn)
+        notices = self._active.notices
+        if turn.finished:
+            notices.append(finished_words([call.name for call in turn.finished]))
+        if skipped:
+            notices.append(skipped_words([call.request.name for call in skipped]))
+        if turn.untrusted_changes:
+            notices.append(
+                "options of this turn are not applied again, because the history of this notebook "
+                "is not trusted: `%jp trust`"
+            )
+        choice = self._turns.own_tool_choice(turn.request) if turn.is_unanswered else None
+        with self._reapply_options(turn):
+            prepared = self._turns.prepare(
+                None,
+                (),
+                text=turn.request.content,
+                model=None,
+                schema=turn.request.response_schema,
+                tool_choice=choice,
+            )
+        return self._turns.resume(
+            turn,
+            again,
+            self._responses(skipped),
+            resolved=prepared.resolved,
+            recorded=self._answers(again),
+        )
+
+    def _find_turn(self) -> InterruptedTurn | None:
         stream = self._active.document.conversation
-        status = self._turn_statuses.get((stream.id, stream.turn_count - 1))
+        statuses = self._session.conversations.turn_statuses
+        status = statuses.get((stream.id, stream.turn_count - 1))
         foreign = self._active.settings.projection.untrusted_count
         progress = self._active.call_progress
         return find_interrupted_turn(
             stream, ended_early=status in _UNFINISHED, untrusted_count=foreign, progress=progress
         )
 
-    @staticmethod
-    def refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
-        """Check that the tool of each open call can run here.
-
-        Raises:
-            UsageError: A tool cannot run. The message says what to do.
-        """
-        for name in dict.fromkeys(call.request.name for call in found.open_calls):
-            if reason := _missing_reason(name, tools):
-                raise UsageError(
-                    f"{reason}, then `%jp resume`. Without this call: ask something new instead"
-                )
-
-    def ask_user(
-        self, found: InterruptedTurn, ask: Callable[[ActionPrompt], PromptEnd]
-    ) -> tuple[list[OpenCall], list[OpenCall]]:
+    def _ask_user(self, found: InterruptedTurn) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
 
         The user decides about calls that may have run, and about all calls of an untrusted record.
@@ -91,37 +139,19 @@ class TurnResumption:
         skipped: list[OpenCall] = []
         for number, call in enumerate(undecided, start=1):
             prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
-            if not self._is_run(ask(prompt)):
+            if not _is_run(self._turns.ask_action(prompt)):
                 skipped.append(call)
         return [call for call in found.open_calls if call not in skipped], skipped
 
-    def responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
+    def _responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
         """Return the responses of skipped calls."""
         text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
         return [
             ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
         ]
 
-    @staticmethod
-    def _is_run(end: PromptEnd) -> bool:
-        match end:
-            case Answered(value="run"):
-                return True
-            case Answered(value="skip"):
-                return False
-            case Unavailable(reason=reason):
-                raise PromptUnavailable(
-                    "a tool call of this turn was interrupted, and only a user can decide whether "
-                    f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
-                    "a live session, or ask something new: the call is skipped then",
-                    reason=reason,
-                )
-            case NotAnswered(end="timed_out"):
-                raise PromptCancelled("no answer in time: the turn is unchanged")
-        raise PromptCancelled("the turn is unchanged")
-
     @contextmanager
-    def reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
+    def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
         """Apply the options of a failed turn again, unless the block fails."""
         stream, changes = self._active.document.conversation, found.taken_back
         stream.append(*(change.stamped("") for change in changes))
@@ -132,7 +162,7 @@ class TurnResumption:
                 stream.append(make_no_answer(NoAnswer("failed", len(changes))))
             raise
 
-    def answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+    def _answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
         """Return the recorded answers to questions of `calls`, by inquiry.
 
         Answers of an untrusted record are not used, as someone else may have added them.
@@ -142,6 +172,32 @@ class TurnResumption:
         answers = recorded_answers(self._active.document.conversation.current_turn())
         prefixes = tuple(f"{call.request.id}." for call in calls)
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
+
+
+def _is_run(end: PromptEnd) -> bool:
+    match end:
+        case Answered(value="run"):
+            return True
+        case Answered(value="skip"):
+            return False
+        case Unavailable(reason=reason):
+            raise PromptUnavailable(
+                "a tool call of this turn was interrupted, and only a user can decide whether "
+                f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
+                "a live session, or ask something new: the call is skipped then",
+                reason=reason,
+            )
+        case NotAnswered(end="timed_out"):
+            raise PromptCancelled("no answer in time: the turn is unchanged")
+    raise PromptCancelled("the turn is unchanged")
+
+
+def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
+    for name in dict.fromkeys(call.request.name for call in found.open_calls):
+        if reason := _missing_reason(name, tools):
+            raise UsageError(
+                f"{reason}, then `%jp resume`. Without this call: ask something new instead"
+            )
 
 
 def _missing_reason(name: str, tools: BenchTools) -> str | None:

@@ -1,4 +1,4 @@
-"""Prepare and run turns from the cell's thread.
+"""Run turns from the cell's thread: `%%jp`, `%jp why`, and `%jp retry`.
 
 `%load_ext` does not load this module.
 
@@ -39,17 +39,33 @@ from jp_nb.images import Image
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.events import ChatRequest, ToolCallResponse
+from jp_nb.record.events import IMAGES, ChatRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
-from jp_nb.record.marks import recorded_host
+from jp_nb.record.marks import (
+    EXPLAINS_ERROR,
+    HOST,
+    TOOL_CHOICE,
+    last_turn_to_repeat,
+    recorded_host,
+    recorded_tool_choice,
+    to_tool_choice,
+)
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
 from jp_nb.rendering.forms import record_of
 from jp_nb.rendering.tables import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.ask import CodeQuestions, format_questions
 from jp_nb.session.conversation import INHERITED, ActiveConversation
-from jp_nb.session.conversations import CellReruns, FirstRequests, NextConversation
+from jp_nb.session.conversations import (
+    CellReruns,
+    ConversationList,
+    FirstRequests,
+    NextConversation,
+    branch_before,
+)
 from jp_nb.session.host import CellRun, Host
+from jp_nb.session.last_error import error_request
 from jp_nb.session.notebook_values import interpolate, resolve_variables
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
@@ -77,7 +93,7 @@ class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread.
 
     Args:
-        turn_statuses: Receives the status of each turn, by conversation and number.
+        conversations: Receives the status of each turn.
         on_end: Called with each turn that began, after its end.
 
     Attributes:
@@ -88,13 +104,13 @@ class TurnRunner:
         self,
         host: Host,
         active: ActiveConversation,
-        turn_statuses: dict[tuple[str, int], str],
+        conversations: ConversationList,
         *,
         on_end: Callable[[Turn], None],
     ) -> None:
         self._host = host
         self._active = active
-        self._turn_statuses = turn_statuses
+        self._conversations = conversations
         self._on_end = on_end
         self.runner = AgentRunner(host, active)
         self._agent, self._front_end = self.runner.agent, self.runner.front_end
@@ -108,10 +124,137 @@ class TurnRunner:
         self.compaction_settings = CompactionSettings(
             self._provider_names, self.resolver.summarizer, now=active.clock
         )
-        self.first_requests = FirstRequests(active)
-        self.reruns = CellReruns(active)
+        self._first_requests = FirstRequests(active)
+        self._reruns = CellReruns(active)
 
-    def read_request(self, text: str, *, interpolated: bool) -> Description:
+    # --- operations of the user --------------------------------------------------------------
+
+    def run(
+        self,
+        text: str,
+        *,
+        model: str | None = None,
+        directives: Sequence[Directive] = (),
+        new: bool = False,
+        schema: object = None,
+        tool_choice: ToolChoice | None = None,
+        strict: bool = False,
+        interpolate: bool = True,
+        compact: bool = False,
+    ) -> Turn:
+        """Run one turn and show it in the cell.
+
+        Args:
+            text: The request.
+            model: The model for this and later turns.
+            directives: Changes of the configuration for this and later turns.
+            new: Begin a new conversation.
+            schema: The schema of a structured answer; see `structured.read_schema`.
+            tool_choice: Replaces the configured one for the first request of the turn.
+            strict: An open decision ends the turn.
+            interpolate: Replace each `{{name}}` in `text` by the value.
+            compact: Compact the conversation before the turn, by the configured rules.
+
+        Raises:
+            UsageError: `text`, `schema` or `tool_choice` is not valid, the model does not support
+                the schema, or a turn runs. Nothing was recorded.
+            ConfigError: An option or the configuration is not valid. Nothing was recorded.
+            PromptCancelled: The cell ran before, and the user canceled. Nothing was recorded.
+            ProviderError: The model could not be reached. The record has the partial response.
+            AnswerError: The structured answer is missing or does not fit. The record has it.
+            PromptUnavailable: `strict`, and a decision was left open.
+            KeyboardInterrupt: The turn was interrupted, or the user stopped it in a prompt. The
+                record has the partial response.
+        """
+        self.require_ready()
+        request = self._read_request(text, interpolated=interpolate)
+        cell = self._host.cell_run()
+        json_schema = None
+        if schema is not None:
+            from jp_nb.session.structured import read_schema  # most turns have no schema
+
+            json_schema = read_schema(schema, self._host.namespace)
+        return self._run(
+            ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
+            self._next_conversation(request.text, cell, new=new),
+            cell,
+            images=request.images,
+            model=model,
+            directives=directives,
+            tool_choice=tool_choice,
+            strict=strict,
+            compact=compact,
+        )
+
+    def explain(self, question: str = "") -> Turn:
+        """Let the model explain the last exception of a cell, and show that in the cell.
+
+        The request has the failing cell, the traceback, and the values of its names. The user sees
+        all of it. `question` replaces the default question. Raises the errors of `run`.
+
+        Raises:
+            UsageError: No cell failed.
+        """
+        self.require_ready()
+        max_chars = self._active.settings.config.interpolation.max_chars
+        error, names = self._host.last_error(), self._host.namespace
+        request = error_request(error, question, room=max_chars, namespace=names)
+        content = self.runner.secrets.hide(request)
+        cell = self._host.cell_run()
+        return self._run(
+            ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
+            self._next_conversation(content, cell, same_text=True),
+            cell,
+            shows_request=True,
+        )
+
+    def retry(self, *, model: str | None = None) -> Turn:
+        """Send the last request again, in a branch without its turn, and show it in the cell.
+
+        An explanation of an error is skipped. Later settings of the user apply, changes by the
+        tools of the turn do not. Raises the errors of `run`.
+
+        Raises:
+            UsageError: There is no last turn.
+        """
+        self.require_ready()
+        stream = self._active.document.conversation
+        turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
+        request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
+        set_again = (IMAGES, TOOL_CHOICE, HOST)
+        metadata = {key: x for key, x in request.metadata.items() if key not in set_again}
+        return self._run(
+            ChatRequest(content=request.content, schema=request.response_schema, metadata=metadata),
+            branch_before(
+                self._active,
+                turn.number,
+                skipped=range(turn.number + 1, stream.turn_count),
+                why=f"turn {turn.number} is asked again",
+            ),
+            self._host.cell_run(),
+            model=model,
+            tool_choice=self.own_tool_choice(request),
+            images=stream.images.images_of(request).images,
+            shows_request=True,
+        )
+
+    def require_ready(self) -> None:
+        """Raise `UsageError` if a turn runs; apply configuration files that are valid by now."""
+        self._active.refuse_while_running()
+        self._active.reload_files()
+
+    def own_tool_choice(self, request: ChatRequest) -> ToolChoice | None:
+        """Return the tool choice of a recorded `request`; None if it is the configured one."""
+        choice, stream = recorded_tool_choice(request), self._active.document.conversation
+        if choice is None:
+            return None
+        place = next(place for place, entry in enumerate(stream.entries) if entry is request)
+        then = self._active.settings.projection.until(stream.until(place)).config()
+        return None if choice == to_tool_choice(then.assistant.tool_choice) else choice
+
+    # --- before a turn -----------------------------------------------------------------------
+
+    def _read_request(self, text: str, *, interpolated: bool) -> Description:
         """Return the request in `text`; if `interpolated`, with values in place of `{{name}}`.
 
         Raises:
@@ -126,7 +269,7 @@ class TurnRunner:
         request = interpolate(text, self._host.namespace, budget)
         return Description(request.text.strip("\n"), request.images)
 
-    def next_conversation(
+    def _next_conversation(
         self, content: str, cell: CellRun, *, new: bool = False, same_text: bool = False
     ) -> NextConversation | None:
         """Return the conversation in which `cell` sends `content`; None: the active one.
@@ -140,25 +283,13 @@ class TurnRunner:
         if new:
             conversation = self._active.create_conversation()
             return NextConversation(conversation, inherits=(*INHERITED, MODEL))
-        restarted = self.first_requests.restart_conversation(content, cell, same_text=same_text)
+        restarted = self._first_requests.restart_conversation(content, cell, same_text=same_text)
         if restarted is not None:
             return restarted
-        repeated = self.reruns.find_repeated(content, cell, same_text=same_text)
+        repeated = self._reruns.find_repeated(content, cell, same_text=same_text)
         if repeated is None:
             return None
-        return self.reruns.choose_conversation(repeated, self.ask_action)
-
-    def read_schema(self, schema: object) -> dict[str, JsonValue] | None:
-        """Return `schema` as a JSON schema; None if it is None.
-
-        Raises:
-            UsageError: `schema` is not a type, a schema, or the name of one.
-        """
-        if schema is None:
-            return None
-        from jp_nb.session.structured import read_schema  # most turns have no schema
-
-        return read_schema(schema, self._host.namespace)
+        return self._reruns.choose_conversation(repeated, self.ask_action)
 
     def prepare(
         self,
@@ -239,46 +370,64 @@ class TurnRunner:
         self._describe_attached_values(config)
         return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
 
-    def run(
+    def _run(
         self,
         request: ChatRequest,
+        other: NextConversation | None,
+        cell: CellRun,
         *,
-        resolved: Resolved,
-        strict: bool,
-        changes: int = 0,
+        model: str | None = None,
+        directives: Sequence[Directive] = (),
+        tool_choice: ToolChoice | None = None,
+        strict: bool = False,
         images: Sequence[Image] = (),
         shows_request: bool = False,
         compact: bool = False,
     ) -> Turn:
-        """Run `request` as a turn of the active conversation and show it in the cell.
-
-        Args:
-            request: The request.
-            resolved: The configuration of its first cycle.
-            strict: An open decision ends the turn.
-            changes: Number of trailing configuration changes that were made for this turn.
-            images: Images of the request, within the limits of the record.
-            shows_request: Show the request, as the cell does not contain it.
-            compact: Compact the conversation before the turn.
-
-        Raises:
-            AnswerError: The answer does not fit the schema of `request`.
-        """
-        stream = self.repair_conversation()
-        turn = self._loop(
-            resolved,
-            self._request_context(stream),
-            strict=strict,
-            changes=changes,
-            compact_first=compact,
-        )
-        return self._finish(
-            turn,
-            turn.run(request, images),
-            number=stream.turn_count,
+        """Run `request` as a turn, in `other` if there is one, after all checks."""
+        active = self._active
+        prepared = self.prepare(
+            other,
+            directives,
+            text=request.content,
+            model=model,
             schema=request.response_schema,
-            shown=request.content if shows_request else "",
+            tool_choice=tool_choice,
         )
+        resolved, draft, previous = prepared.resolved, prepared.draft, active.settings.projection
+        if other is not None:
+            active.activate(
+                other.stream,
+                trusted=other.trusted,
+                is_local=other.is_new,
+                settings=prepared.settings,
+            )
+            active.notices += filter(None, [other.notice])
+        self._first_requests.remember(cell)
+        draft.record()
+        active.notices += [*draft.notices, *active.files.take_notices()]
+        if other is not None and other.is_new:
+            self._conversations.announce_left_settings(previous, asks=True)
+        number, options = active.document.conversation.turn_count, len(draft.deltas)
+        try:
+            stream = self.repair_conversation()
+            turn = self._loop(
+                resolved,
+                self._request_context(stream),
+                strict=strict,
+                changes=options,
+                compact_first=compact,
+            )
+            author = resolved.basis.config.user.name
+            return self._finish(
+                turn,
+                turn.run(request.model_copy(update={"author": author}), images),
+                number=stream.turn_count,
+                schema=request.response_schema,
+                shown=request.content if shows_request else "",
+            )
+        finally:
+            self._reruns.remember(cell, turn=number, options=options)
 
     def resume(
         self,
@@ -410,7 +559,7 @@ class TurnRunner:
         result = turn.stream.last_turn()
         if result is None or result.number < number:
             return None
-        self._turn_statuses[turn.stream.id, number] = status
+        self._conversations.turn_statuses[turn.stream.id, number] = status
         return read_turn(number, result.entries, status=status, images=turn.stream.images)
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
@@ -441,8 +590,6 @@ class TurnRunner:
             PromptUnavailable: No user is available.
             PromptCancelled: The user gave no answer.
         """
-        from jp_nb.session.ask import CodeQuestions, format_questions  # most turns ask none
-
         run = CURRENT_RUN.get()
         if run is not None and run.is_over:
             raise PromptUnavailable(

@@ -62,7 +62,7 @@ def turns(url: str) -> None:
     def ours(base: str) -> None:
         options = ("assistant.instructions:=[]", f"providers.llm.openai.base_url={base}")
         directives = [Directive("cfg", option) for option in options]
-        turn = session.run_turn("Go.", new=True, model="openai/m", directives=directives)
+        turn = session.turns.run("Go.", new=True, model="openai/m", directives=directives)
         assert turn.text, turn
 
     try:

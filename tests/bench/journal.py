@@ -27,7 +27,7 @@ SCENARIOS = (
 def turn(session: Session, base: str, journal: str) -> None:
     options = (f"providers.llm.openai.base_url={base}", f"record.journal={journal}")
     directives = [Directive("cfg", option) for option in options]
-    assert session.run_turn("Go.", new=True, model="openai/m", directives=directives).text
+    assert session.turns.run("Go.", new=True, model="openai/m", directives=directives).text
 
 
 def main() -> None:

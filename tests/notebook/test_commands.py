@@ -445,7 +445,7 @@ def reopened(notebook: AskedNotebook, record: Any) -> AskedNotebook:
 def test_changed_history_of_a_signed_notebook_is_untrusted(folder: Path, signed: str) -> None:
     mine = AskedNotebook(folder)
     mine.jp(f"{BASE_URL}=http://mine")
-    mine.session.run_turn("First.")
+    mine.session.turns.run("First.")
     record = mine.stored
     if signed == "by this release":
         why = "someone else changed the record"
@@ -469,7 +469,7 @@ def test_signed_notebook_is_trusted_in_the_next_kernel_and_untrusted_once_it_is_
     folder: Path,
 ) -> None:
     first = AskedNotebook(folder)
-    first.session.run_turn("First.")
+    first.session.turns.run("First.")
     first.jp(f"{BASE_URL}=http://mine")
     mine = reopened(first, first.stored)
     assert "ignored" not in "".join(mine.take_notices())
@@ -484,7 +484,7 @@ def test_signed_notebook_is_trusted_in_the_next_kernel_and_untrusted_once_it_is_
     assert "https://api.openai.com" in changed.jp(BASE_URL)
     # An append does not sign what was there before.
     changed.jp("config user.name=me")
-    changed.session.run_turn("Second.")
+    changed.session.turns.run("Second.")
     appended = reopened(changed, changed.stored)
     assert "ignored" in "".join(appended.take_notices())
     appended.jp("trust --yes")

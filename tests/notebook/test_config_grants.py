@@ -97,7 +97,7 @@ def test_file_with_a_wrong_rule_is_named(
     said = f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
     assert any(said in notice for notice in session.notices)
     with pytest.raises(ConfigError) as caught:
-        session.run_turn("Go.")
+        session.turns.run("Go.")
     assert str(caught.value) == said
 
 

@@ -151,7 +151,7 @@ def test_text_from_python_is_not_interpolated_by_default(
         cfg = f"providers.llm.openai.base_url={server.url}"
         jp_nb.query("{{os.environ}} {{name}} \\{{", model="openai/m", cfg=cfg)
         jp_nb.query("{{name}}", interpolate=True)
-        session.run_turn("{{name}}")
+        session.turns.run("{{name}}")
     said = [request.body["messages"][-1]["content"] for request in server.requests]
     assert said == ["{{os.environ}} {{name}} \\{{", "Delft", "Delft"]
 
@@ -213,7 +213,7 @@ def test_configured_choice_of_an_unknown_tool_is_an_error_with_its_path(session:
         "assistant.tool_choice: tool choice 'lok' does not match any enabled tools"
     )
     with pytest.raises(ConfigError):
-        session.run_turn("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
+        session.turns.run("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
     assert len(session.document.conversation) == 0
 
 

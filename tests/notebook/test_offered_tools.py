@@ -78,7 +78,7 @@ class Talk:
 
         with LoopbackServer(reply) as server:
             url = f"providers.llm.openai.base_url={server.url}"
-            self.session.run_turn(
+            self.session.turns.run(
                 "Go.",
                 model="openai/m",
                 directives=[Directive("cfg", url), *directives],

@@ -84,9 +84,9 @@ def main() -> None:
     folder = Path.cwd()
     define_tool(folder, os.environ.get("DIES", ""))
     session = Session(FakeHost(home=FakeHome(folder / NOTEBOOK)))
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     (folder / "saved.json").write_text(json.dumps(session.document.to_json()))
-    session.run_turn("Second.")
+    session.turns.run("Second.")
 
 
 if __name__ == "__main__":

@@ -280,7 +280,7 @@ def test_ask_inside_a_tool_asks_in_the_turn(session_of: Ask) -> None:
 
     session = session_of(form_answers({"city": "Delft", "days": 2, "size": "s"}))
     try:
-        turn = session.run_turn("Plan.", model="scripted/tools")
+        turn = session.turns.run("Plan.", model="scripted/tools")
     finally:
         jp_nb.remove_tool("plan")
     assert [call.content for call in turn.tool_calls] == ["2"]

@@ -55,7 +55,7 @@ class Cells:
     def ask(self, cell: str, text: str, **options: Any) -> str:
         self._runs += 1
         self.host.cell = CellRun(cell, f"run-{self._runs}")
-        return self.session.run_turn(text, **options).text
+        return self.session.turns.run(text, **options).text
 
     def set(self, *assignments: str) -> None:
         self.session.configure(*(Directive("cfg", each) for each in assignments))
@@ -119,7 +119,7 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
         "new --keep-config": lambda: cells.session.conversations.new(keep_config=True),
         "fork": lambda: cells.session.conversations.fork(0),
         "undo": lambda: cells.session.conversations.undo(),
-        "retry": lambda: cells.session.retry(),
+        "retry": lambda: cells.session.turns.retry(),
         "-n": lambda: cells.ask("other", "New.", new=True),
         "import": lambda: imported(cells),
     }

@@ -40,7 +40,7 @@ class Cells:
 
     def ask(self, cell: str | None, text: str, *directives: str) -> None:
         self.enter(cell)
-        self.session.run_turn(text, directives=[Directive("cfg", x) for x in directives])
+        self.session.turns.run(text, directives=[Directive("cfg", x) for x in directives])
 
     @property
     def requests(self) -> list[str]:
@@ -128,7 +128,7 @@ def test_one_run_with_several_requests_is_replaced_as_a_whole(
     for _ in range(2):
         cells.enter("loop")
         for text in "xyz":
-            cells.session.run_turn(text)
+            cells.session.turns.run(text)
         assert cells.requests == ["A", "x", "y", "z"]
     assert len(cells.asked) == 1
 
@@ -227,7 +227,7 @@ def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     cells = three_turns()
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.enter("retry")
-    turn = cells.session.retry()
+    turn = cells.session.turns.retry()
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
     assert cells.host.namespace["_jp"] is turn
     assert keeps_all(cells, before)
@@ -242,9 +242,9 @@ def test_retry_uses_settings_of_the_turn_and_later_ones(folder: Path) -> None:
     cells.ask("a", "A")
     cells.ask("b", "B", "user.name=Ada")
     cells.session.configure(Directive("cfg", "assistant.model.id=scripted/other"))
-    assert cells.session.retry().text == "other"
+    assert cells.session.turns.retry().text == "other"
     assert cells.session.config.user.name == "Ada"
-    assert cells.session.retry(model="scripted/talk").text == "1"
+    assert cells.session.turns.retry(model="scripted/talk").text == "1"
     assert cells.session.settings.model == "scripted/talk"
 
 
@@ -253,17 +253,17 @@ def test_retry_keeps_schema_and_cell(folder: Path) -> None:
     cells = Cells()
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     cells.enter("a")
-    cells.session.run_turn("Go.", schema=schema, model="scripted/data")
+    cells.session.turns.run("Go.", schema=schema, model="scripted/data")
     cells.enter("retry")
-    assert cells.session.retry().data == {"n": 1}
+    assert cells.session.turns.retry().data == {"n": 1}
     assert last_request(cells)["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
 
 
 def test_retry_forces_the_same_tool(folder: Path) -> None:
     cells = Cells()
     cells.enter("a")
-    cells.session.run_turn("Go.", tool_choice="tool:describe_tools")
-    cells.session.retry()
+    cells.session.turns.run("Go.", tool_choice="tool:describe_tools")
+    cells.session.turns.retry()
     assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
 
 
@@ -273,7 +273,7 @@ def test_retry_uses_the_current_configured_tool_choice(folder: Path) -> None:
     cells.ask("a", "A")
     assert last_request(cells)["metadata"]["tool_choice"] == "none"
     cells.session.configure(Directive("cfg", "assistant.tool_choice=auto"))
-    cells.session.retry()
+    cells.session.turns.retry()
     assert "tool_choice" not in last_request(cells)["metadata"]
 
 
@@ -282,7 +282,7 @@ def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
     stream = cells.session.document.conversation
     stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
     cells.enter("retry")
-    assert cells.session.retry().text == "0"
+    assert cells.session.turns.retry().text == "0"
     assert "tool_choice" not in last_request(cells).get("metadata", {})
 
 
@@ -291,7 +291,7 @@ def test_retry_shows_the_same_images(folder: Path) -> None:
     cells.ask("a", "A")
     stream, image = cells.session.document.conversation, Image("image/png", png())
     stream.start_turn(ChatRequest(content="B", metadata={"cell_id": "b"}), [image])
-    cells.session.retry()
+    cells.session.turns.retry()
     assert cells.session.document.conversation is not stream
     assert last_request(cells)["metadata"] == {"cell_id": "b", "images": [image.digest]}
     assert cells.session.document.conversation.images.find(image.digest) == image
@@ -307,8 +307,8 @@ def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
     cells = Cells()
     cells.ask("a", "A")
     with pytest.raises(ProviderError):
-        cells.session.run_turn("B", model="scripted/broken")
-    assert cells.session.retry().text == "1"
+        cells.session.turns.run("B", model="scripted/broken")
+    assert cells.session.turns.retry().text == "1"
     assert cells.requests == ["A", "B"]
 
 
@@ -319,10 +319,10 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     cells = three_turns()
     old = cells.session.document.conversation.id
     with pytest.raises(ConfigError):
-        cells.session.retry(model="nonsense")
+        cells.session.turns.retry(model="nonsense")
     assert cells.session.document.conversation.id == old
     with pytest.raises(ProviderError):
-        cells.session.retry(model="scripted/broken")
+        cells.session.turns.retry(model="scripted/broken")
     assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     cells.session.conversations.switch(old)
     assert cells.requests == ["A", "B", "C"]
@@ -330,7 +330,7 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
 
 def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
     with pytest.raises(UsageError, match="there is no turn to ask again"):
-        Cells().session.retry()
+        Cells().session.turns.retry()
 
 
 def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
@@ -342,12 +342,12 @@ def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
     theirs.ask("d", "D")
     document: Any = theirs.session.document.to_json()
     cells = Cells(home=FakeHome(stored={**document, "signature": None}))
-    cells.session.retry()
+    cells.session.turns.retry()
     before = cells.session.config.providers.llm.openai.base_url
     assert before != "http://theirs.example"
     cells.session.configure(Directive("cfg", f"{path}=http://mine.example"))
-    cells.session.retry()
-    cells.session.retry()
+    cells.session.turns.retry()
+    cells.session.turns.retry()
     assert not cells.session.active.trust.trusted
     assert cells.session.config.providers.llm.openai.base_url == "http://mine.example"
 
@@ -380,6 +380,6 @@ def test_reruns_and_retries_delete_nothing(folder: Path, steps: list[tuple[str, 
             found: Any = others[-1]
             cells.session.conversations.switch(found["conversation"]["id"])
         elif cells.session.document.conversation.turn_count:
-            cells.session.retry() if step == "retry" else cells.session.conversations.undo()
+            cells.session.turns.retry() if step == "retry" else cells.session.conversations.undo()
         assert keeps_all(cells, before)
     cells.session.close()

@@ -159,13 +159,13 @@ def test_damaged_line_ends_the_journal(killed_folder: Path) -> None:
 def test_full_disk_is_reported_once_and_the_turn_continues(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     [path] = journal_files(clean_folder)
     whole = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, hard))
     try:
-        assert session.run_turn("Second.").text == "two"
+        assert session.turns.run("Second.").text == "two"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     told = [notice for notice in session.notices if "cannot be written (File too large)" in notice]
@@ -184,7 +184,7 @@ def test_failed_rewrite_keeps_the_old_journal(
     [path] = journal_files(killed_folder)
     whole, beside = path.read_bytes(), path.with_suffix(".new")
     beside.mkdir()  # the rewritten file cannot be placed there
-    session.run_turn("Third.")
+    session.turns.run("Third.")
     assert path.read_bytes() == whole
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
@@ -207,8 +207,8 @@ def test_unusable_journal_folder_is_reported_once(clean_folder: Path, how: str) 
     else:
         place.symlink_to(clean_folder / "nowhere" / "at all")
     session = open_session(clean_folder, None)
-    assert session.run_turn("First.", model="scripted/talk").text == "one"
-    assert session.run_turn("Second.").text == "two"
+    assert session.turns.run("First.", model="scripted/talk").text == "one"
+    assert session.turns.run("Second.").text == "two"
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     session.close()
@@ -221,9 +221,9 @@ def test_disabled_journal_is_removed(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
     off = Directive("cfg", "record.journal=false")
-    session.run_turn("First.", model="scripted/talk", directives=[off])
+    session.turns.run("First.", model="scripted/talk", directives=[off])
     assert journal_files(clean_folder) == []
-    session.run_turn("Second.", directives=[Directive("cfg", "record.journal=true")])
+    session.turns.run("Second.", directives=[Directive("cfg", "record.journal=true")])
     [path] = journal_files(clean_folder)
     assert [line["entry"]["type"] for line in read_lines(path) if "entry" in line][
         -1
@@ -369,9 +369,9 @@ def leave_unsaved_turn(folder: Path) -> Any:
     (folder / "talk.toml").write_text(TALK)
     (folder / NOTEBOOK).touch()
     session = open_session(folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     stored = json.loads(json.dumps(session.document.to_json()))
-    session.run_turn("Second.")
+    session.turns.run("Second.")
     session.close()
     return stored
 
@@ -429,13 +429,13 @@ def test_replaced_notebook_file_keeps_its_journal(
 def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     [path] = journal_files(clean_folder)
     first = session.document.conversation.id
     session.conversations.new()
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     session.conversations.switch(first)
-    session.run_turn("Second.")
+    session.turns.run("Second.")
     entries = [line["entry"] for line in read_lines(path) if "entry" in line]
     assert entries == session.document.conversation.raw
     assert len(journal_files(clean_folder)) == 2
@@ -452,12 +452,12 @@ def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None
 def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     stored = json.loads(json.dumps(session.document.to_json()))
     session.conversations.new()
     other = open_session(clean_folder, stored)
     session.conversations.switch(stored["conversation"]["id"])
-    session.run_turn("Second.")
+    session.turns.run("Second.")
     raw = list(session.document.conversation.raw)
     session.close()
     other.close()
@@ -470,7 +470,7 @@ def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) ->
 def test_dropped_conversation_is_not_restored(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     first = session.document.conversation.id
     session.conversations.new()
     session.conversations.drop(first)
@@ -509,7 +509,7 @@ def test_new_notebook_of_an_old_name_does_not_get_its_journal(
 
 def test_repair_and_branch_are_in_the_journal(killed_folder: Path) -> None:
     session = open_session(killed_folder, read_saved_notebook(killed_folder))
-    session.run_turn("Third.")
+    session.turns.run("Third.")
     [path] = journal_files(killed_folder)
     assert [
         x["entry"] for x in read_lines(path) if "entry" in x
@@ -570,7 +570,7 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
     session = Session(host)
     set_current(session)
     try:
-        assert session.run_turn("Go.", model="scripted/talk").text == "In."
+        assert session.turns.run("Go.", model="scripted/talk").text == "In."
     finally:
         set_current(None)
         jp_nb.remove_tool("log_in")
@@ -583,7 +583,7 @@ def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
 def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     stream, store = session.document.conversation, session.store
     assert isinstance(store, FakeStore)
     count = len(stream)
@@ -592,7 +592,7 @@ def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     [path] = journal_files(clean_folder)
     assert read_lines(path)[0]["base"] == 0
     store.saved[stream.id] = len(stream)
-    session.run_turn("Second.")
+    session.turns.run("Second.")
     head, *rest = read_lines(path)
     assert head["base"] == count + 1
     assert [line["entry"] for line in rest if "entry" in line] == stream.raw[count + 1 :]
@@ -604,14 +604,14 @@ def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
 def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK + TALK)
     session = open_session(clean_folder, None)
-    session.run_turn("First.", model="scripted/talk")
+    session.turns.run("First.", model="scripted/talk")
     stream, store = session.document.conversation, session.store
     assert isinstance(store, FakeStore)
     stream.start_turn(ChatRequest(content="Second."))
     stream.append(ToolCallRequest(id="c1", name="x", arguments={}))
     stream.append(decode({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
     store.saved[stream.id] = before = len(stream)
-    session.run_turn("Third.")  # a repair leaves the same number of entries
+    session.turns.run("Third.")  # a repair leaves the same number of entries
     [path] = journal_files(clean_folder)
     assert read_lines(path)[0]["base"] == 0
     assert [line["entry"] for line in read_lines(path) if "entry" in line] == stream.raw

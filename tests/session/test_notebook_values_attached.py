@@ -27,7 +27,7 @@ def host(bare_folder: Path) -> FakeHost:
 
 def ask(session: Session, *attach: str) -> tuple[Attachment, ...]:
     """Run a turn, and return the attachments of its request."""
-    session.run_turn(
+    session.turns.run(
         "Go.", model="scripted/talk", directives=[Directive("attach", text) for text in attach]
     )
     provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)

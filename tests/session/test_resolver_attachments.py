@@ -47,7 +47,7 @@ def ask(session: Session, *attach: str, script: str = "talk") -> list[list[Any]]
     provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
     before = len(provider.requests)
     directives = [Directive("attach", text) for text in attach]
-    session.run_turn("Go.", model=f"scripted/{script}", directives=directives)
+    session.turns.run("Go.", model=f"scripted/{script}", directives=directives)
     return [[each.content for each in sent.attachments] for sent in provider.requests[before:]]
 
 

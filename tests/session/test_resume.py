@@ -15,7 +15,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, Usag
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.turns import Turn
 from jp_nb.rendering.prompts import question
-from jp_nb.session.resume import resume_prompt
+from jp_nb.session.resume import TurnResumption, resume_prompt
 from jp_nb.session.session import Session
 from tests.session.killed_session import (
     NOTEBOOK,
@@ -37,7 +37,7 @@ def open_session(folder: Path, *ends: Any, away: str | None = None, stored: Any 
 
 
 def resume(session: Session) -> Turn:
-    turn = session.resume()
+    turn = TurnResumption(session).run()
     assert turn is not None
     return turn
 
@@ -180,7 +180,7 @@ def test_failed_request_is_sent_again_in_its_turn(clean_folder: Path) -> None:
     )
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
     with pytest.raises(ProviderError):
-        session.run_turn("First.", model="scripted/talk")
+        session.turns.run("First.", model="scripted/talk")
     stream = session.document.conversation
     turn = resume(session)
     assert (turn.request, turn.text, stream.turn_count) == ("First.", "Done.", 1)
@@ -189,7 +189,7 @@ def test_failed_request_is_sent_again_in_its_turn(clean_folder: Path) -> None:
 
 def test_turn_before_a_new_request_is_not_resumed(killed_folder: Path) -> None:
     session = open_session(killed_folder)
-    session.run_turn("Third.")
+    session.turns.run("Third.")
     with pytest.raises(UsageError, match="nothing to resume"):
         resume(session)
     assert read_marks(killed_folder) == ["a"]
@@ -210,7 +210,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
     assert len(session.document.conversation) == 0
     [told] = session.notices
     assert "has a conversation that is missing from this notebook: `%jp resume` restores" in told
-    assert session.resume() is None
+    assert TurnResumption(session).run() is None
     stream = session.document.conversation
     assert stream.id == head["conversation"]["id"]
     assert session.active.trust.trusted
@@ -309,9 +309,9 @@ def test_options_of_a_failed_turn_apply_again(clean_folder: Path) -> None:
     )
     (clean_folder / "far.toml").write_text('[[replies]]\ntext = "far"\n' * 3)
     session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
-    session.run_turn("First.", model="scripted/far")
+    session.turns.run("First.", model="scripted/far")
     with pytest.raises(ProviderError):
-        session.run_turn("Second.", model="scripted/near")
+        session.turns.run("Second.", model="scripted/near")
     session.configure(Directive("cfg", "assistant.request.max_retries=0"))
     assert resume(session).text == "near"
     session.close()

@@ -48,7 +48,7 @@ def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
     host.cell = CellRun("cell-1", "run-1")
     host.namespace["city"] = "Delft"
     session = Session(host)
-    turn = session.run_turn("About {{city}}.", model="scripted/talk")
+    turn = session.turns.run("About {{city}}.", model="scripted/talk")
     session.close()
     assert (turn.request, turn.text) == ("About Delft.", "one")
     assert session.last_turn is turn
@@ -72,7 +72,7 @@ def test_closing_the_session_closes_providers_and_tool_sources(
     for kind in (ScriptedProvider, ToolSources):
         monkeypatch.setattr(kind, "aclose", note)
     session = Session(FakeHost())
-    session.run_turn("Go.", model="scripted/talk")
+    session.turns.run("Go.", model="scripted/talk")
     assert not closed
     session.close()
     assert sorted(closed) == ["ScriptedProvider", "ToolSources"]
@@ -83,12 +83,12 @@ def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> Non
     session = Session(host)
     session.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
     host.cell = CellRun("cell-1", "run-1")
-    session.run_turn("Hello.")
+    session.turns.run("Hello.")
     first = session.document.conversation.id
     host.cell = CellRun("cell-1", "run-2")
-    session.run_turn("Hello.")
+    session.turns.run("Hello.")
     host.cell = CellRun("cell-2", "run-3")
-    session.run_turn("And?")
+    session.turns.run("And?")
     session.close()
     assert session.document.conversation.id != first
     assert [turn.text for turn in session.conversations.log()] == ["one", "two"]
@@ -97,19 +97,19 @@ def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> Non
 
 def test_stored_conversation_continues(folder: Path) -> None:
     session = Session(FakeHost())
-    session.run_turn("Hello.", model="scripted/talk")
+    session.turns.run("Hello.", model="scripted/talk")
     stored = session.document.to_json()
     session.close()
     again = Session(FakeHost(home=FakeHome(stored=stored)))
     again.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
     assert again.format_status().startswith("model scripted/talk · conversation restored (1 turn)")
-    assert again.run_turn("And?").text == "two"
+    assert again.turns.run("And?").text == "two"
     again.close()
 
 
 def test_loading_again_keeps_the_trust_of_a_record(folder: Path) -> None:
     made = Session(FakeHost())
-    made.run_turn("Hello.", model="scripted/talk")
+    made.turns.run("Hello.", model="scripted/talk")
     ours = made.document.to_json()
     for stored, previous, trusted in (
         (ours, made, True),
@@ -136,7 +136,7 @@ def test_configured_secret_in_a_tool_result_is_hidden(
     monkeypatch.setattr("jp_nb.session.current._current", session)
     secret = Directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
     try:
-        turn = session.run_turn("Plan.", model="scripted/tools", directives=[secret])
+        turn = session.turns.run("Plan.", model="scripted/tools", directives=[secret])
     finally:
         session.close()
         jp_nb.remove_tool("plan")
@@ -148,7 +148,7 @@ def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFix
     session = Session(host)
     session.notices.append("by the way")
     with pytest.raises(UsageError), session.report_errors():
-        session.run_turn(" ")
+        session.turns.run(" ")
     session.close()
     assert [str(error)[:20] for error in host.errors] == ["the request is empty"]
     assert capsys.readouterr().out == "jp_nb: by the way\n"
@@ -162,7 +162,7 @@ from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHost
 host = FakeHost()
 session = Session(host)
-assert session.run_turn("Hello.", model="scripted/talk").text == "one"
+assert session.turns.run("Hello.", model="scripted/talk").text == "one"
 session.conversations.new()
 session.close()
 loaded = {name.split(".")[0] for name in sys.modules}

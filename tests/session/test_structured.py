@@ -294,7 +294,7 @@ def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sess
 def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> Turn:
     url = Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
     model = f"{provider}/m"
-    return session.run_turn("Go.", model=model, directives=[url], schema=schema)
+    return session.turns.run("Go.", model=model, directives=[url], schema=schema)
 
 
 def sent_schema(request: Received) -> Any:

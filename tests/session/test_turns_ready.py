@@ -34,7 +34,7 @@ def run_refused_turn(
     before = list(session.document.conversation.raw)
     name, shown = session.settings.model, len(_outputs(session))
     with pytest.raises(JpNbError) as caught:
-        session.run_turn(text, model=model)
+        session.turns.run(text, model=model)
     assert session.document.conversation.raw == before
     assert (session.settings.model, len(_outputs(session))) == (name, shown)
     assert session.last_turn is None
@@ -65,7 +65,7 @@ def test_each_request_without_a_model_says_how_to_choose_one(
 
 
 def test_packaged_script_answers_the_quickstart(session: Session) -> None:
-    assert "**script**" in session.run_turn("Hello! Who answers here?").text
+    assert "**script**" in session.turns.run("Hello! Who answers here?").text
     notebook = json.loads((NOTEBOOKS / "01-quickstart.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"]]
     asked = [cell.partition("\n")[2] for cell in cells if cell.startswith("%%jp")]
@@ -77,8 +77,8 @@ def test_packaged_script_answers_the_quickstart(session: Session) -> None:
 
 def test_quickstart_script_answers_in_any_order(session: Session) -> None:
     for text in ("Plan a walk for me, please.", "Hello! Who answers here?"):
-        session.run_turn(text)
-        session.run_turn(text)
+        session.turns.run(text)
+        session.turns.run(text)
     assert [turn.status for turn in session.conversations.log()] == ["completed"] * 4
 
 
@@ -108,6 +108,6 @@ def test_misspelled_model_is_not_recorded(session: Session) -> None:
 
 def test_configuration_and_provider_errors_keep_their_classes(session: Session) -> None:
     with pytest.raises(ConfigError):
-        session.run_turn("Why?")
+        session.turns.run("Why?")
     with pytest.raises(ProviderError):
-        session.run_turn("Why?", model="openai/x")
+        session.turns.run("Why?", model="openai/x")

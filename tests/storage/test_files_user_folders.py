@@ -27,8 +27,8 @@ def test_session_works_without_a_home_folder_and_reports_the_missing_journal_onc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.toml").write_text(TALK)
     session = Session(FakeHost(FakePrompter(away="a test"), FakeHome(tmp_path / "talk.ipynb")))
-    assert session.run_turn("First.", model="scripted/talk").text == "one"
-    assert session.run_turn("Second.").text == "two"
+    assert session.turns.run("First.", model="scripted/talk").text == "one"
+    assert session.turns.run("Second.").text == "two"
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     assert "signature" not in session.document.to_json()

@@ -110,7 +110,7 @@ class Notebook:
 
     def ask(self, text: str, *directives: Directive, **options: Any) -> str:
         """Run a turn and return the model's text."""
-        return self.session.run_turn(text, directives=directives, **options).text
+        return self.session.turns.run(text, directives=directives, **options).text
 
     def value(self, path: str) -> Any:
         """Return the effective value of a setting."""
@@ -154,7 +154,7 @@ class AskedNotebook(Notebook):
             f'[[replies]]\ntool_calls = [{{name = "{tool}", arguments = {{{given}}}}}]\n'
             '[[replies]]\ntext = "Settled."\n'
         )
-        turn: Turn = self.session.run_turn("Continue.", model=f"scripted/{name}")
+        turn: Turn = self.session.turns.run("Continue.", model=f"scripted/{name}")
         return turn.tool_calls[-1]
 
     def ask_user(self, question: str, end: PromptEnd | str | None, **more: Any) -> ToolCall:

@@ -657,9 +657,11 @@
       this.queued = null; // a cell that was run again while it ran
       this.ran = null; // the request by which this page ran a cell last
       this.onUser = () => this.shared && this.hello(); // the user's name has changed
+      // The page closes or reloads: another page takes over, unless the user cancels.
       this.onLeave = () => {
-        this.bye();
-        if (this.shared) setTimeout(() => this.hello(), STAYS_MS); // the user canceled
+        if (!this.shared) return;
+        this.send({ type: "bye" });
+        setTimeout(() => this.hello(), STAYS_MS);
       };
       this.onStatus = this.onStatus.bind(this);
       this.onIOPub = this.onIOPub.bind(this);
@@ -684,10 +686,7 @@
         else if (state === "completed" && this.saving) this.send({ type: "saved", ...this.saving });
       });
       context.sessionContext.kernelChanged.connect((_, { newValue }) => this.connect(newValue));
-      context.disposed.connect(() => {
-        this.bye();
-        this.connect(null);
-      });
+      context.disposed.connect(() => this.connect(null));
       this.user?.userChanged.connect(this.onUser);
       // Messages that a page sends later, while it closes, do not arrive.
       window.addEventListener("beforeunload", this.onLeave);
@@ -1231,11 +1230,6 @@
       pieces.forEach((piece, i) =>
         this.send({ type: "chunk", i, of: pieces.length, text: piece })
       );
-    }
-
-    /** Tell the kernel that this page closes or reloads, so that another page takes over. */
-    bye() {
-      if (this.shared) this.send({ type: "bye" });
     }
 
     ack({ seq }) {

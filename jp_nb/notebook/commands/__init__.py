@@ -239,7 +239,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
     before = session.last_turn
     try:
         with report_cancellation():
-            session.run_turn(
+            session.turns.run(
                 cell,
                 model=options.model,
                 directives=options.directives,
@@ -260,25 +260,18 @@ def ask_in_one_line(call: Invocation) -> None:
     if not call.text:
         raise UsageError(f"The request is empty. Usage: `{call.subcommand.usage}`")
     with report_cancellation():
-        call.session.run_turn(call.text)
+        call.session.turns.run(call.text)
 
 
 def explain(call: Invocation) -> None:
     """Run `%jp why`: ask the model to explain the last error."""
     with report_cancellation():
-        call.session.explain(call.text)
+        call.session.turns.explain(call.text)
 
 
 def retry(call: Invocation) -> None:
     """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
-    call.session.retry(model=call.options.model)
-
-
-def resume(call: Invocation) -> None:
-    """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
-    with report_cancellation():
-        if call.session.resume(call.word or "") is None:
-            call.print_status()
+    call.session.turns.retry(model=call.options.model)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.interop.directories import folder_at, load_directory, save_directory
 from jp_nb.interop.files import Dialect
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.clock import utc_now
 from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
@@ -27,9 +27,17 @@ from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
 from jp_nb.rendering.turn import conversations_table
 from jp_nb.session.compaction import CompactionOptions, ManualCompaction
+from jp_nb.session.resume import TurnResumption
 from jp_nb.storage import trust as trust_module
 from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 from jp_nb.tools.question import Question
+
+
+def resume(call: Invocation) -> None:
+    """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
+    with report_cancellation():
+        if TurnResumption(call.session).run(call.word or "") is None:
+            call.print_status()
 
 
 def new(call: Invocation) -> None:

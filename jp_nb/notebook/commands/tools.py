@@ -22,12 +22,14 @@ from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellatio
 from jp_nb.notebook.page.locate import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
+from jp_nb.record.marks import last_turn_to_repeat
 from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tools import call_source
 from jp_nb.rendering.turn import by_tools
-from jp_nb.session.bench import find_call, read_assignments, read_object
+from jp_nb.session.bench import TurnReplay, find_call, read_assignments, read_object
 from jp_nb.session.session import Session
+from jp_nb.session.settings import write_config_file
 from jp_nb.text import escape_invisible, one_line, plain
 from jp_nb.tools.python import REGISTRY
 
@@ -56,9 +58,6 @@ def call(line: Invocation) -> None:
 
 def replay(line: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
-    from jp_nb.record.marks import last_turn_to_repeat
-    from jp_nb.session.bench import TurnReplay
-
     session, number = line.session, line.number()
     turns = list(session.document.conversation.turns())
     last = last_turn_to_repeat(turns, "There is nothing to replay")
@@ -220,7 +219,9 @@ def config(call: Invocation) -> None:
     for layer in layers:
         if not changes:
             raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
-        session.write_config(layer, *changes)
+        projection = session.settings.projection
+        session.notices += write_config_file(layer, changes, projection, session.files)
+        session.notices += session.files.take_notices()
         confirmation = ", ".join(_format_change(change) for change in changes)
         print(f"Saved in your {layer} configuration file: {confirmation}")
     if layers:
