@@ -24,6 +24,16 @@ class Report:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rendered(Report):
+    """A piece of a turn as Markdown and as plain text.
+
+    `live` is the Markdown while the turn runs. It has durations, which are never saved.
+    """
+
+    live: str
+
+
 def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
     """Join `parts` to one report. `between` separates them in the plain text."""
     return Report(

@@ -18,6 +18,7 @@ from jp_nb.agent.questions import no_user_error
 from jp_nb.agent.tool_call import MAX_LISTED_OMISSIONS, format_image_count
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
+from jp_nb.rendering.report import Rendered
 from jp_nb.text import (
     escape_invisible,
     escape_markdown,
@@ -40,35 +41,73 @@ _CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
 _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 
 
-def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> str:
-    """Return the call as Markdown. `ends` is None while it runs; `live` adds the duration."""
-    mark, tail = _format_state(ends, live=live)
-    parts = [f"{mark} {code_span(_format_head(begins))}{_format_edited(begins)}{no_markup(tail)}"]
-    parts += [block.markdown for block in _blocks_below(begins, ends)]
+class CallPiece:
+    """One tool call in a turn: its line, and the blocks below it.
+
+    Attributes:
+        begins: The latest event before the call runs.
+        ends: The end of the call; None while it runs.
+    """
+
+    def __init__(self, begins: ToolBegins, ends: ToolEnds | None = None) -> None:
+        self.begins = begins
+        self.ends = ends
+        self._head = ""
+        self._rendered: Rendered | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """True if the piece cannot change."""
+        return self.ends is not None
+
+    def begin_again(self, begins: ToolBegins) -> None:
+        """Show the call as in `begins` from now on."""
+        self.begins, self._head, self._rendered = begins, "", None
+
+    def end(self, ends: ToolEnds) -> None:
+        """Show the end of the call."""
+        self.ends, self._rendered = ends, None
+
+    def render(self) -> Rendered:
+        """Return the call as it is shown in its cell. Each state is rendered once."""
+        self._head = self._head or _format_head(self.begins)
+        self._rendered = self._rendered or render_call(self.begins, self.ends, self._head)
+        return self._rendered
+
+
+def render_call(begins: ToolBegins, ends: ToolEnds | None, head: str | None = None) -> Rendered:
+    """Return the line of a call, and the blocks below it.
+
+    The blocks are indented in the text, so that they do not look like a call.
+    """
+    mark, seconds, about = _format_state(ends)
+    head = _format_head(begins) if head is None else head
+    edited = EDITED if begins.edited else ""
+    line = f"{mark} {code_span(head)}{edited}"
+    blocks = _blocks_below(begins, ends)
+    below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
-        parts.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
-    return "\n\n".join(parts)
+        below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
+    lines = [f"    {line}".rstrip() for block in blocks for line in block.text.split("\n")]
+    return Rendered(
+        "\n\n".join([f"{line}{no_markup(about)}", *below]),
+        "\n".join([f"{mark} {head}{edited}{about}", *lines]),
+        "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
+    )
 
 
-def call_plain(begins: ToolBegins, ends: ToolEnds | None) -> str:
-    """Return the call as text. Details are indented, so that they do not look like a call."""
-    mark, tail = _format_state(ends, live=False)
-    below = [line for block in _blocks_below(begins, ends) for line in block.text.split("\n")]
-    head = f"{mark} {_format_head(begins)}{_format_edited(begins)}{tail}"
-    return "\n".join([head, *(f"    {line}".rstrip() for line in below)])
-
-
-def _format_state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
+def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
+    # Returns the mark, the duration, and the text after it.
     if ends is None:
-        return "⚙", " …"
+        return "⚙", "", " …"
     mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
-    time = f" {ends.seconds:.1f} s" if live else ""
-    time += "".join(f" · {words}" for words in _format_images(ends))
-    has_reason = (ends.skipped or ends.is_error) and not _format_result(ends)
-    # Text after a blank line, such as advice for the model, is only in the record.
-    first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
-    reason = one_line(first, limit=MAX_REASON_CHARS) if has_reason else ""
-    return mark, f"{time} — {reason}" if reason else time
+    about = "".join(f" · {words}" for words in _format_images(ends))
+    if (ends.skipped or ends.is_error) and not _format_result(ends):
+        # Text after a blank line, such as advice for the model, is only in the record.
+        first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
+        if reason := one_line(first, limit=MAX_REASON_CHARS):
+            about += f" — {reason}"
+    return mark, f" {ends.seconds:.1f} s", about
 
 
 def for_user(tool: str, content: str) -> str:
@@ -96,10 +135,6 @@ def _format_images(ends: ToolEnds) -> list[str]:
     return [*count, *omitted, *([f"{more} more omitted"] if more else [])]
 
 
-def _format_edited(begins: ToolBegins) -> str:
-    return EDITED if begins.edited else ""
-
-
 def _format_head(begins: ToolBegins) -> str:
     # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
@@ -109,7 +144,7 @@ def _format_head(begins: ToolBegins) -> str:
         (spell_invisible(key), _format_line_count(value) if key in below else spaced_json(value))
         for key, value in _drop_empty(begins.arguments).items()
     ]
-    # Cut before escaping: the line is rendered often, and an argument may have a megabyte.
+    # Cut before escaping: an argument may have a megabyte.
     text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
     cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
     return truncate(f"{spell_invisible(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal, assert_never
 
@@ -76,11 +76,10 @@ from jp_nb.rendering.questions import (
     question_card,
     quoted,
 )
-from jp_nb.rendering.report import MAX_CELL_CHARS, Report, emphasize_note, table
+from jp_nb.rendering.report import MAX_CELL_CHARS, Rendered, Report, emphasize_note, table
 from jp_nb.rendering.tool_calls import (
+    CallPiece,
     bounded,
-    call_markdown,
-    call_plain,
     details_block,
     for_user,
     no_markup,
@@ -94,35 +93,11 @@ from jp_nb.text import (
     spell_invisible,
 )
 
-
-@dataclass(slots=True)
-class TextPiece:
-    """Assistant text, reasoning or structured data as received."""
-
-    kind: Literal["message", "reasoning", "structured"]
-    chunks: list[str] = field(default_factory=list)
-    done: bool = False
-
-    @property
-    def text(self) -> str:
-        """The whole text so far."""
-        if len(self.chunks) > 1:
-            self.chunks[:] = ["".join(self.chunks)]
-        return self.chunks[0] if self.chunks else ""
-
-
-@dataclass(slots=True)
-class ToolPiece:
-    """One tool call; `ends` is None while it runs."""
-
-    begins: ToolBegins
-    ends: ToolEnds | None = None
-
-
-Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
-
 MAX_NOTICE_LINES = 50
 NO_BREAK_SPACE = "\u00a0"
+TextKind = Literal["message", "reasoning", "structured"]
+Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
+"""An event that is shown as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,92 +113,106 @@ class PieceStyle:
     image_hosts: Collection[str] = ()
 
 
-def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
-    """Return a piece as safe Markdown.
+class TextPiece:
+    """Assistant text, reasoning or structured data as received.
 
-    With `live`, a tool call has its duration, which is never saved.
+    Attributes:
+        is_final: True if the text is complete.
     """
-    match piece:
-        case TextPiece():
-            return _text_markdown(piece, style)
-        case ToolPiece():
-            return call_markdown(piece.begins, piece.ends, live=live)
+
+    def __init__(self, kind: TextKind, style: PieceStyle) -> None:
+        self.kind = kind
+        self.is_final = False
+        self._style = style
+        self._chunks: list[str] = []
+        self._rendered: Rendered | None = None
+
+    def add(self, text: str) -> None:
+        """Append `text`."""
+        self._chunks.append(text)
+        self._rendered = None
+
+    def render(self) -> Rendered:
+        """Return the text so far."""
+        if self._rendered is None:
+            self._chunks[:] = ["".join(self._chunks)]
+            self._rendered = _render_text(self.kind, self._chunks[0], self._style)
+        return self._rendered
+
+
+class EventPiece:
+    """An event that is shown as it is: a decision, a notice, or a message of the user."""
+
+    is_final = True
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self._rendered: Rendered | None = None
+
+    def render(self) -> Rendered:
+        """Return the event as it is shown."""
+        self._rendered = self._rendered or _render_event(self.event)
+        return self._rendered
+
+
+Piece = TextPiece | CallPiece | EventPiece
+
+
+def _deciding_call(piece: Piece) -> str | None:
+    # The call that a decision belongs to; None for other pieces.
+    event = piece.event if isinstance(piece, EventPiece) else None
+    return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
+
+
+def _render_event(event: Event) -> Rendered:
+    match event:
         case QuestionEnds():
-            return _question_markdown(piece)
+            return _render_question(event)
         case ChangeEnds():
-            return _change_markdown(piece)
+            return _render_change(event)
         case Notice(text=text):
-            return _notice_markdown(text)
+            return _render_notice(text)
         case ShowRequest(text=text):
-            return details_block("Request", code_block(text, limit=len(text)))
+            block = details_block("Request", code_block(text, limit=len(text)))
+            lines = plain(text, limit=len(text)).split("\n")
+            return _rendered(block, "\n".join(f"> {line}".rstrip() for line in lines))
         case UserMessage(text=text):
-            return f"> 💬 {no_markup(one_line(text, limit=2000))}"
+            line = one_line(text, limit=2000)
+            return _rendered(f"> 💬 {no_markup(line)}", f"> {line}")
         case _:
-            assert_never(piece)
+            assert_never(event)
 
 
-def _text_markdown(piece: TextPiece, style: PieceStyle) -> str:
-    match piece.kind:
-        case "structured":
-            return code_block(_indent_json(piece.text))
-        case "reasoning":
-            if not style.show_reasoning or not piece.text.strip():
-                return ""
-            return details_block("Reasoning", _sanitize(piece.text, style))
-        case "message":
-            return _sanitize(piece.text, style).strip("\n")
+def _rendered(markdown: str, text: str) -> Rendered:
+    return Rendered(markdown, text, markdown)
 
 
-def _sanitize(text: str, style: PieceStyle) -> str:
-    return safe_markdown(text, image_hosts=style.image_hosts)
+def _render_text(kind: TextKind, text: str, style: PieceStyle) -> Rendered:
+    if kind == "structured":
+        shown = _indent_json(text)
+        return _rendered(code_block(shown), plain(shown))
+    if kind == "reasoning" and not (style.show_reasoning and text.strip()):
+        return _rendered("", "")
+    markdown = safe_markdown(text, image_hosts=style.image_hosts)
+    if kind == "reasoning":  # not shown in terminals
+        return _rendered(details_block("Reasoning", markdown), "")
+    return _rendered(markdown.strip("\n"), plain(text).strip("\n"))
 
 
-def piece_plain(piece: Piece) -> str:
-    """Return a piece as text; "" for reasoning, which terminals do not show."""
-    match piece:
-        case TextPiece(kind="reasoning"):
-            return ""
-        case TextPiece(kind="structured"):
-            return plain(_indent_json(piece.text))
-        case TextPiece():
-            return plain(piece.text).strip("\n")
-        case ToolPiece():
-            return call_plain(piece.begins, piece.ends)
-        case QuestionEnds():
-            return question_text(piece)
-        case ChangeEnds():
-            return change_text(piece)
-        case Notice(text=text):
-            return _notice_text(text)
-        case ShowRequest(text=text):
-            return "\n".join(
-                f"> {line}".rstrip() for line in plain(text, limit=len(text)).split("\n")
-            )
-        case UserMessage(text=text):
-            return f"> {one_line(text, limit=2000)}"
-        case _:
-            assert_never(piece)
-
-
-def question_text(ends: QuestionEnds) -> str:
-    """Return the question with its outcome, and the offered options below it."""
-    label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
-    card = _question_card(ends)
-    asked = f"? {label}{one_line(ends.question.text, limit=500)} {_format_outcome(ends, card)}"
-    return "\n".join([asked, *(f"    {line}" for line in card_text(card))])
-
-
-def _question_markdown(ends: QuestionEnds) -> str:
-    label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
-    question, card = no_markup(one_line(ends.question.text, limit=500)), _question_card(ends)
-    asked = f"❓ {label}{question} **{no_markup(_format_outcome(ends, card))}**"
-    asked = quoted("\n\n".join(filter(None, [asked, card_markdown(card)])))
-    if not ends.question.context:
-        return asked
-    # Sanitize the quotation, not its content, because `> ` may change which lines are code.
-    context = plain(ends.question.context, limit=2000).split("\n")
-    lines = (f"> {line}" if line else ">" for line in context)
-    return "\n\n".join([safe_markdown("\n".join(lines)), asked])
+def _render_question(ends: QuestionEnds) -> Rendered:
+    # The question with its outcome, and the offered options below it.
+    label = one_line(ends.label, limit=80) if ends.label else ""
+    question, card = one_line(ends.question.text, limit=500), _question_card(ends)
+    outcome = _format_outcome(ends, card)
+    asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
+    marked = f"**{no_markup(label)}**: " if label else ""
+    line = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
+    quotation = quoted("\n\n".join(filter(None, [line, card_markdown(card)])))
+    if ends.question.context:
+        # Sanitize the quotation, not its content, because `> ` may change which lines are code.
+        context = quoted(plain(ends.question.context, limit=2000))
+        quotation = "\n\n".join([safe_markdown(context), quotation])
+    return _rendered(quotation, "\n".join([asked, *(f"    {line}" for line in card_text(card))]))
 
 
 def _question_card(ends: QuestionEnds) -> QuestionCard:
@@ -234,23 +223,17 @@ def _question_card(ends: QuestionEnds) -> QuestionCard:
     return question_card(ends.question.answer_type.to_record(), ends.answer, answered=answered)
 
 
-def change_text(ends: ChangeEnds) -> str:
-    """Return the decision about configuration changes. Several changes have a line each."""
+def _render_change(ends: ChangeEnds) -> Rendered:
+    # The decision about configuration changes. Several changes have a line each.
     about, several = _summarize_changes(ends)
-    lines = [
-        f"⟳ {about.line} — {_format_decision(ends)}",
-        *(f"    {line}" for line in about.difference),
-    ]
+    decision = _format_decision(ends)
+    text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
     for one in several:
-        lines += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
-    return "\n".join(lines)
-
-
-def _change_markdown(ends: ChangeEnds) -> str:
-    about, several = _summarize_changes(ends)
-    head = f"⟳ {code_span(about.line)} — {no_markup(_format_decision(ends))}"
+        text += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
+    head = f"⟳ {code_span(about.line)} — {no_markup(decision)}"
     items = "\n".join(_add_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
-    return "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
+    markdown = "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
+    return _rendered(markdown, "\n".join(text))
 
 
 def _add_difference(line: str, about: prompt_text.Decided, indentation: str) -> str:
@@ -290,18 +273,15 @@ def _format_decision(ends: ChangeEnds) -> str:
             assert_never(other)
 
 
-def _notice_text(text: str) -> str:
-    return bounded(text, lines=MAX_NOTICE_LINES)
-
-
-def _notice_markdown(text: str) -> str:
+def _render_notice(text: str) -> Rendered:
+    shown = bounded(text, lines=MAX_NOTICE_LINES)
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
-    for line in _notice_text(text).split("\n"):
+    for line in shown.split("\n"):
         if said := one_line(line, limit=2000):
             indentation = len(line) - len(line.lstrip(" "))
             lines.append(f"{NO_BREAK_SPACE * indentation}{emphasize_note(said, no_markup)}")
-    return "  \n".join(lines)
+    return _rendered("  \n".join(lines), shown)
 
 
 _ORIGINS: Final = {
@@ -341,9 +321,6 @@ def _indent_json(text: str) -> str:
         return text
 
 
-_DECISIONS = (QuestionEnds, ChangeEnds)
-
-
 class Transcript:
     """The pieces of one turn, in order, in one or several parts.
 
@@ -363,77 +340,80 @@ class Transcript:
         show_tools: bool = True,
         image_hosts: Collection[str] = (),
     ) -> None:
-        self.pieces: list[Piece] = []
+        self._pieces: list[Piece] = []
         self._show_tools = show_tools
         self._style = PieceStyle(show_reasoning, image_hosts)
         self._response = 0  # index of the first piece that `DiscardText` removes
-        self._running: dict[str, ToolPiece] = {}
+        self._running: dict[str, CallPiece] = {}
         self._calls: dict[str, int] = {}  # order of the calls, by id
         self._starts = [0]  # index of the first piece of each part
-        # Rendered pieces that cannot change, by index.
-        self._markdown: dict[int, str] = {}
-        self._texts: dict[int, str] = {}
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
         """Process `events`."""
         for event in events:
-            self._apply(event)
+            self.add(event)
 
-    def _apply(self, event: DisplayEvent) -> None:
+    def add(self, event: DisplayEvent) -> Piece | None:
+        """Process `event`, and return the piece that it adds or changes, if there is one."""
         match event:
-            case ShowText():
-                self._add_text(event)
+            case ShowText(kind=kind, text=text):
+                return self._add_text(kind, text)
             case EndOfText():
-                if self.pieces and isinstance(self.pieces[-1], TextPiece):
-                    self.pieces[-1].done = True
+                if self._pieces and isinstance(last := self._pieces[-1], TextPiece):
+                    last.is_final = True
             case DiscardText():
-                del self.pieces[self._response :]
+                del self._pieces[self._response :]
                 self._starts = [min(start, self._response) for start in self._starts]
-                self._markdown.clear()
-                self._texts.clear()
             case ToolBegins():
-                self._begin_tool(event)
+                return self._begin_tool(event)
             case ToolEnds():
-                self._end_tool(event)
+                return self._end_tool(event)
             case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptReceived():
                 pass
-            case ShowRequest() | UserMessage() | ChangeEnds():
-                self.pieces.append(event)
-                self._response = len(self.pieces)
-            case QuestionEnds() | Notice():
-                self.pieces.append(event)
+            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
+                self._pieces.append(piece := EventPiece(event))
+                if not isinstance(event, (QuestionEnds, Notice)):
+                    self._response = len(self._pieces)
+                return piece
             case _:
                 assert_never(event)
+        return None
 
-    def _add_text(self, event: ShowText) -> None:
-        last = self.pieces[-1] if self.pieces else None
-        if not isinstance(last, TextPiece) or last.done or last.kind != event.kind:
-            last = TextPiece(event.kind)
-            self.pieces.append(last)
-        last.chunks.append(event.text)
+    def _add_text(self, kind: TextKind, text: str) -> TextPiece:
+        last = self._pieces[-1] if self._pieces else None
+        if not isinstance(last, TextPiece) or last.is_final or last.kind != kind:
+            self._pieces.append(last := TextPiece(kind, self._style))
+        last.add(text)
+        return last
 
-    def _begin_tool(self, event: ToolBegins) -> None:
+    def _begin_tool(self, event: ToolBegins) -> CallPiece | None:
         self._calls.setdefault(event.call_id, len(self._calls))
-        if not self._show_tools or event.hidden:
-            return
-        running = self._running.get(event.call_id)
-        if running is not None:
-            running.begins = event
-            return
-        self._running[event.call_id] = piece = ToolPiece(event)
-        self.pieces.append(piece)
+        if not self.shows(event):
+            return None
+        piece = self._running.get(event.call_id)
+        if piece is None:
+            piece = self._running[event.call_id] = CallPiece(event)
+            self._pieces.append(piece)
+        elif piece.begins != event:
+            piece.begin_again(event)
+        else:
+            return None
+        return piece
 
-    def _end_tool(self, event: ToolEnds) -> None:
+    def _end_tool(self, event: ToolEnds) -> CallPiece | None:
         piece = self._running.pop(event.call_id, None)
+        if piece is None and self.shows(event):
+            piece = CallPiece(
+                ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
+            )
+            self._pieces.append(piece)
         if piece is not None:
-            piece.ends = event
-        elif self._show_tools and not event.hidden:
-            begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
-            self.pieces.append(ToolPiece(begins, event))
-        self._response = len(self.pieces)
+            piece.end(event)
+        self._response = len(self._pieces)
+        return piece
 
-    def shows(self, event: ToolEnds) -> bool:
-        """Return True if the transcript shows the call that ended."""
+    def shows(self, event: ToolBegins | ToolEnds) -> bool:
+        """Return True if the transcript shows the call."""
         return self._show_tools and not event.hidden
 
     # --- parts -------------------------------------------------------------------------------
@@ -452,9 +432,9 @@ class Transcript:
             always: Start a new part even if the last one is empty.
         """
         piece = self._running.get(call_id) if call_id is not None else None
-        end = len(self.pieces)
+        end = len(self._pieces)
         if piece is not None:
-            places = (n for n in range(self._starts[-1], end) if self.pieces[n] is piece)
+            places = (n for n in range(self._starts[-1], end) if self._pieces[n] is piece)
             end = next(places, end - 1) + 1
         if end <= self._starts[-1] and not always:
             return False
@@ -463,30 +443,27 @@ class Transcript:
 
     def is_empty(self, part: int) -> bool:
         """Return True if `part` has no pieces."""
-        return not self._numbers_of(part)
+        return not self._part(part)
 
     def is_final(self, part: int) -> bool:
         """Return True if `part` cannot change; never for the last one."""
-        return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
+        return part < len(self._starts) - 1 and all(each.is_final for each in self._part(part))
 
-    def _pieces_of(self, part: int) -> list[Piece]:
-        return [self.pieces[number] for number in self._numbers_of(part)]
-
-    def _numbers_of(self, part: int) -> range:
+    def _part(self, part: int) -> list[Piece]:
         part %= len(self._starts)
-        end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self.pieces)
-        return range(self._starts[part], end)
+        end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self._pieces)
+        return self._pieces[self._starts[part] : end]
 
-    def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
+    def _in_call_order(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
         # that each run shows the same order.
-        for decided, group in groupby(numbers, lambda n: isinstance(self.pieces[n], _DECISIONS)):
-            together = list(group)
-            yield from sorted(together, key=self._get_call_order) if decided else together
-
-    def _get_call_order(self, number: int) -> int:
-        piece = self.pieces[number]
-        return self._calls.get(piece.call_id, 0) if isinstance(piece, _DECISIONS) else 0
+        for decides, group in groupby(pieces, lambda each: _deciding_call(each) is not None):
+            if decides:
+                yield from sorted(
+                    group, key=lambda each: self._calls.get(_deciding_call(each) or "", 0)
+                )
+            else:
+                yield from group
 
     # --- rendering ---------------------------------------------------------------------------
 
@@ -500,56 +477,22 @@ class Transcript:
             live: Whether durations are shown, because the turn still runs. They are never saved.
             status: Last line while the turn runs.
         """
+        rendered = [piece.render() for piece in self._in_call_order(self._part(part))]
+        markdown = [each.live if live else each.markdown for each in rendered]
+        if status:
+            markdown.append(f"*{no_markup(status)}*")
         return {
-            "text/markdown": self.markdown(part, live=live, status=status),
-            "text/plain": self.plain_text(part),
+            "text/markdown": "\n\n".join(filter(None, markdown)),
+            "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
         }
 
     def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
         """Return a part as safe Markdown."""
-        numbers = list(self._in_call_order(self._numbers_of(part)))
-        if live:
-            blocks = [self._live_markdown(number) for number in numbers]
-        else:
-            blocks = [
-                piece_markdown(self.pieces[number], self._style, live=False) for number in numbers
-            ]
-        if status:
-            blocks.append(f"*{no_markup(status)}*")
-        return "\n\n".join(block for block in blocks if block)
+        return self.bundle(part, live=live, status=status)["text/markdown"]
 
     def plain_text(self, part: int = -1) -> str:
         """Return a part as text, for terminals and diffs."""
-        numbers = self._in_call_order(self._numbers_of(part))
-        blocks = [self._render_cached(number, self._texts, piece_plain) for number in numbers]
-        return "\n".join(block for block in blocks if block)
-
-    def _live_markdown(self, number: int) -> str:
-        return self._render_cached(
-            number, self._markdown, lambda x: piece_markdown(x, self._style, live=True)
-        )
-
-    def _render_cached(
-        self, number: int, known: dict[int, str], render: Callable[[Piece], str]
-    ) -> str:
-        # Each piece that cannot change is rendered once.
-        text = known.get(number)
-        if text is None:
-            text = render(self.pieces[number])
-            if self._is_unchanging(number):
-                known[number] = text
-        return text
-
-    def _is_unchanging(self, number: int) -> bool:
-        # New text is added only to the last piece.
-        piece = self.pieces[number]
-        return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
-
-
-def _is_final(piece: Piece) -> bool:
-    if isinstance(piece, ToolPiece):
-        return piece.ends is not None
-    return piece.done if isinstance(piece, TextPiece) else True
+        return self.bundle(part)["text/plain"]
 
 
 MAX_COMPACTIONS = 20
@@ -624,7 +567,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
     request = next(asked, Text(turn.request, by_person=True))
     speaker = _get_speaker(request)
     heading, before = f"{turn.number} · {escape_markdown(speaker)}", f"{turn.number} {speaker}:"
-    yield _request_report(heading, before, request.content, image_hosts)
+    yield _heading_report(heading, before, request.content, image_hosts)
     for image in turn.images:
         yield _line_report(f"[image: {image.words}]")
     for part in (x for x in parts if x is not request):
@@ -661,7 +604,7 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
     return found
 
 
-def _request_report(
+def _heading_report(
     heading: str, before: str, content: str, image_hosts: Collection[str]
 ) -> Report:
     shown = _indent(plain(content)).lstrip()

@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.tool_calls import call_markdown, call_plain
+from jp_nb.rendering.tool_calls import render_call
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
@@ -114,21 +114,21 @@ async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
 async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
     bench, _ = await run_with_decisions("run", {"code": CODE}, yes("run"))
     asked, runs = bench.shown_of(ToolBegins)
-    assert "print(1)" not in call_plain(asked, None)
-    assert "run(code=…3 lines)" in call_plain(asked, None)
-    assert call_plain(runs, None).split("\n") == [
+    assert "print(1)" not in render_call(asked, None).text
+    assert "run(code=…3 lines)" in render_call(asked, None).text
+    assert render_call(runs, None).text.split("\n") == [
         "⚙ run(code=…3 lines) …",
         "    print(1)",
         "    if x:",
         "    ⇥\treturn ⟨U+202E⟩2⟨U+0020⟩",
     ]
-    assert "```python\nprint(1)\n" in call_markdown(runs, None, live=False)
+    assert "```python\nprint(1)\n" in render_call(runs, None).markdown
 
 
 async def test_code_of_a_skipped_call_is_shown() -> None:
     bench, runner = await run_with_decisions("run", {"code": "rm()"}, yes("skip"))
     (asked,) = bench.shown_of(ToolBegins)
-    assert "    rm()" in call_plain(asked, bench.shown_of(ToolEnds)[0])
+    assert "    rm()" in render_call(asked, bench.shown_of(ToolEnds)[0]).text
     assert runner.seen == []
 
 
@@ -138,7 +138,7 @@ async def test_code_of_a_skipped_call_is_shown() -> None:
 )
 def test_hostile_code_stays_in_its_block(text: str) -> None:
     begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
-    markdown = call_markdown(begins, None, live=False)
+    markdown = render_call(begins, None).markdown
     assert len(markdown) < 110_000
     fence = next(line for line in markdown.split("\n") if line.startswith("```"))
     assert markdown.removesuffix("\n\n</details>").endswith("\n" + fence.removesuffix("python"))
@@ -150,9 +150,9 @@ def test_hostile_code_stays_in_its_block(text: str) -> None:
 def test_long_code_is_folded(lines: int, folded: bool) -> None:
     text = "\n".join(["x"] * lines)
     begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
-    markdown = call_markdown(begins, None, live=False)
+    markdown = render_call(begins, None).markdown
     assert ("<details><summary>41 lines of python</summary>" in markdown) is folded
-    assert call_plain(begins, None).count("\n    x") == lines
+    assert render_call(begins, None).text.count("\n    x") == lines
 
 
 def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:

@@ -14,7 +14,7 @@ from jp_nb.agent.display import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
-from jp_nb.rendering.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
+from jp_nb.rendering.tool_calls import no_markup, render_call, stable_traceback
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.notebook_values import interpolate
 from jp_nb.values.base import ValueBudget
@@ -101,8 +101,7 @@ def shown(text: str) -> None:
     transcript.apply([ShowText("message", text), EndOfText(), ShowText("reasoning", text)])
     transcript.bundle(live=True)
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
-    call_markdown(begins, result, live=True)
-    call_plain(begins, result)
+    render_call(begins, result)
     text_module.escape_invisible(text)
     no_markup(text_module.one_line(text))
     stable_traceback(text)
@@ -137,7 +136,7 @@ def test_deeply_nested_data_is_not_indented() -> None:
     transcript.apply([ShowText("structured", text)])
     bundle = transcript.bundle()
     begins = ToolBegins("1", "t", {"a": read_json(text)}, hidden=False, parameters="json")
-    for part in (*bundle.values(), call_markdown(begins, None, live=True)):
+    for part in (*bundle.values(), render_call(begins, None).live):
         assert len(part) < 2 * len(text) + 1000
     assert json.loads(bundle["text/plain"]) == read_json(text)
 

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.questions import no_user_error
-from jp_nb.rendering.tool_calls import call_markdown, call_plain
+from jp_nb.rendering.tool_calls import render_call
 from tests.support.images import figure
 
 ARGUMENTS: dict[str, Any] = {"path": "a.txt", "none": None, "empty": {}, "list": [], "zero": 0}
@@ -20,7 +20,7 @@ def called(content: str = "", *, error: bool = False, **more: Any) -> tuple[str,
     shown = {key: more.pop(key) for key in ("parameters", "formatted") if key in more}
     begins = ToolBegins("c", "t", ARGUMENTS, **shown)
     ends = ToolEnds("c", "t", content, error, 1.25, **more)
-    return call_plain(begins, ends), call_markdown(begins, ends, live=False)
+    return render_call(begins, ends).text, render_call(begins, ends).markdown
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_arguments_are_shown_in_the_configured_style(
 
 def test_call_with_empty_arguments_has_no_block() -> None:
     begins = ToolBegins("c", "t", {"none": None, "empty": {}, "list": []}, parameters="json")
-    assert call_plain(begins, None) == "⚙ t …"
-    assert call_markdown(begins, None, live=False) == "⚙ `t` …"
+    assert render_call(begins, None).text == "⚙ t …"
+    assert render_call(begins, None).markdown == "⚙ `t` …"
 
 
 def test_number_of_shown_lines_of_a_result_is_limited() -> None:
@@ -137,8 +137,8 @@ def test_spelled_control_characters_do_not_displace_the_result() -> None:
 def with_images(*images: Any, omitted: tuple[str, ...] = ()) -> str:
     ends = ToolEnds("c", "plot", "why", False, 0.04, images=images, omitted_images=omitted)
     begins = ToolBegins("c", "plot", {})
-    assert "![x]" not in call_markdown(begins, ends, live=False)
-    return call_plain(begins, ends)
+    assert "![x]" not in render_call(begins, ends).markdown
+    return render_call(begins, ends).text
 
 
 def test_line_of_a_call_counts_the_images_that_the_model_sees() -> None:

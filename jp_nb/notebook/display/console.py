@@ -11,25 +11,21 @@ from time import monotonic
 from typing import Any
 
 from jp_nb.agent.display import (
-    ChangeEnds,
     DisplayEvent,
     EndOfText,
     FunctionBegins,
     FunctionEnds,
     InterruptReceived,
-    Notice,
-    QuestionEnds,
-    ShowRequest,
     ShowText,
     ToolBegins,
     ToolEnds,
-    UserMessage,
     Waits,
 )
 from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import interrupt_words, retry_words
-from jp_nb.rendering.turn import TextPiece, ToolPiece, piece_plain
+from jp_nb.rendering.tool_calls import CallPiece, render_call
+from jp_nb.rendering.turn import EventPiece, TextPiece, Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
 
@@ -38,39 +34,25 @@ _INCOMPLETE = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z
 
 
 class Printer:
-    """Printer of events for a console, without terminal escapes."""
+    """Printer of events for a console, without terminal escapes.
+
+    It prints what each event adds to the transcript. Reasoning is not printed.
+    """
 
     def __init__(self, *, show_tools: bool = True) -> None:
-        self._show_tools = show_tools
+        self._transcript = Transcript(show_tools=show_tools)
         self._in_line = False
         self._is_start = True
         self._pending_text = ""
         self._structured: TextPiece | None = None
-        self._open_calls: dict[str, ToolBegins] = {}
         self._function: FunctionBegins | None = None
         self._interrupt_line = ""
 
     def apply(self, event: DisplayEvent) -> None:
         """Print `event`."""
         match event:
-            case ShowText(kind="message", text=text):
-                self._print_text(text)
-            case ShowText(kind="structured", text=text):
-                self._structured = self._structured or TextPiece("structured")
-                self._structured.chunks.append(text)
             case EndOfText():
                 self.end_line()
-            case ToolBegins():
-                self._tool_begins(event)
-            case ToolEnds():
-                self._tool_ends(event)
-            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
-                self._print_line(piece_plain(event))
-            case _:
-                self._apply_status(event)
-
-    def _apply_status(self, event: DisplayEvent) -> None:
-        match event:
             case Waits(until=float()):
                 self._print_line(f"… {one_line(retry_words(event, monotonic()))}")
             case FunctionBegins():
@@ -79,12 +61,22 @@ class Printer:
                 self._function = None
             case InterruptReceived():
                 self._interrupted(event)
+        match self._transcript.add(event):
+            case TextPiece(kind="message") if isinstance(event, ShowText):
+                self._print_text(event.text)
+            case TextPiece(kind="structured") as piece:
+                self._structured = piece
+            case CallPiece(ends=ToolEnds()) as piece:
+                self._print_line(_render_end(piece))
+            case CallPiece() | EventPiece() as piece:
+                self._print_line(piece.render().text)
 
     def end_line(self) -> None:
         """End the current line, and print a structured answer."""
         if self._structured is not None:
             piece, self._structured = self._structured, None
-            self._print_line(piece_plain(piece))
+            piece.is_final = True  # later data is printed below the line that follows
+            self._print_line(piece.render().text)
         if self._in_line:
             _write("\n")
         self._in_line, self._is_start, self._pending_text = False, True, ""
@@ -107,26 +99,19 @@ class Printer:
             _write(text)
             self._is_start, self._in_line = False, not text.endswith("\n")
 
-    def _tool_begins(self, event: ToolBegins) -> None:
-        if self._show_tools and not event.hidden and self._open_calls.get(event.call_id) != event:
-            self._open_calls[event.call_id] = event
-            self._print_line(piece_plain(ToolPiece(event)))
-
-    def _tool_ends(self, event: ToolEnds) -> None:
-        call = self._open_calls.pop(event.call_id, None)
-        if call is None:
-            if not self._show_tools or event.hidden:
-                return
-            call = ToolBegins(event.call_id, event.name, {}, parameters="off")
-        if call.parameters != "line" or call.formatted is not None or call.texts:
-            call = replace(call, parameters="off", formatted=None)  # printed at the beginning
-        self._print_line(piece_plain(ToolPiece(call, event)))
-
     def _interrupted(self, event: InterruptReceived) -> None:
         line = one_line(interrupt_words(event, self._function))
         if line != self._interrupt_line:
             self._print_line(line)
         self._interrupt_line = line
+
+
+def _render_end(piece: CallPiece) -> str:
+    begins = piece.begins
+    if begins.parameters != "line" or begins.formatted is not None or begins.texts:
+        # The arguments below the line were printed at the beginning.
+        begins = replace(begins, parameters="off", formatted=None)
+    return render_call(begins, piece.ends).text
 
 
 def _write(text: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.display import ToolBegins
 from jp_nb.notebook.prompt import form
 from jp_nb.notebook.prompt.form import highlight_code, show_exact_text, split_parts
-from jp_nb.rendering.tool_calls import call_markdown, call_plain
+from jp_nb.rendering.tool_calls import render_call
 from jp_nb.text import format_object
 
 MEGABYTE = {"content": "\n".join(f"zeile {n} ä ö é — “x” \u200b" for n in range(35_000))}
@@ -96,7 +96,6 @@ def test_megabyte_of_arguments_is_drawn_quickly(arguments: dict[str, Any]) -> No
     begins = ToolBegins("c1", "write", arguments, hidden=False)
     began = process_time()
     for _ in range(10):
-        call_markdown(begins, None, live=True)
-        call_plain(begins, None)
+        render_call(begins, None)
     list(show_exact_text("Arguments", format_object(arguments)))
     assert process_time() - began < 3  # escaping the arguments for each drawing took 15 s
