@@ -40,7 +40,7 @@ from jp_nb.agent.permissions import (
     Delivery,
     PermissionRequests,
 )
-from jp_nb.agent.prompts import Ask, PromptEvent, Prompts
+from jp_nb.agent.prompts import PromptEvent, Prompts, SafeAsk
 from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnContext
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
@@ -587,7 +587,7 @@ class Coordinator:
             return
         self._menu_due, settings = False, self._settings
 
-        async def show(ask: Ask) -> Verdict:
+        async def show(ask: SafeAsk) -> Verdict:
             menu = tool_menu(
                 self._open_names(),
                 interrupted=self._interrupted_names,

@@ -16,8 +16,8 @@ from jp_nb.agent.prompts import (
     Channel,
     FormEnd,
     FormPrompt,
-    FormPromptEnd,
     NotAnswered,
+    PromptEnd,
     QuestionPrompt,
     apply_timeout_default,
 )
@@ -65,7 +65,7 @@ class FormDraft:
         self.step = 0
         self.demanded = False
         self.reviewed = False
-        self.end: FormPromptEnd | None = None
+        self.end: PromptEnd[FormEnd] | None = None
         self._channel = channel
         self._pages = [BLANK] * len(prompt.pages)
 
@@ -201,7 +201,7 @@ class FormDraft:
             for page in self._pages
         )
 
-    def _end(self, end: FormPromptEnd) -> None:
+    def _end(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
             self.end = end
             self.step += 1

@@ -14,10 +14,10 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
-    Ask,
     NotAnswered,
     Prompter,
     QuestionPrompt,
+    SafeAsk,
     label_name,
 )
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -170,7 +170,7 @@ def _format_names(tools: Sequence[str]) -> str:
 
 
 async def ask_menu(
-    ask: Ask, phase: Phase, settings: InterruptConfig, menu: ActionPrompt
+    ask: SafeAsk, phase: Phase, settings: InterruptConfig, menu: ActionPrompt
 ) -> Verdict:
     """Ask the user to decide about an interrupt.
 
@@ -203,7 +203,7 @@ def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Lite
     return "reply" if action == "respond" else action
 
 
-async def _ask_reply(ask: Ask, phase: Phase) -> Verdict | None:
+async def _ask_reply(ask: SafeAsk, phase: Phase) -> Verdict | None:
     """Ask for a message to the model; return None to go back to the menu."""
     end = await ask(QuestionPrompt(Question.text("reply", REPLY_TEXTS[phase])))
     match end:

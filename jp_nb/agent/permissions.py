@@ -19,7 +19,6 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
-    Ask,
     Channel,
     DecisionKind,
     DeclinedByFile,
@@ -31,6 +30,7 @@ from jp_nb.agent.prompts import (
     Prompts,
     ProposedChange,
     QuestionPrompt,
+    SafeAsk,
     Unavailable,
     label_name,
 )
@@ -122,12 +122,12 @@ _UNDECIDED = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
 """Outcomes of a prompt without a decision of the user."""
 
 
-def _permission_denied(end: PromptEnd) -> Permission:
+def _permission_denied(end: PromptEnd[Answered]) -> Permission:
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return SKIP if why is None else Permission(runs=False, skipped=f"Tool not run: {why}.")
 
 
-def _withhold(end: PromptEnd) -> Delivery:
+def _withhold(end: PromptEnd[Answered]) -> Delivery:
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
 
@@ -136,7 +136,7 @@ def _no_command(_: Arguments) -> None: ...
 
 
 async def ask_permission(
-    ask: Ask,
+    ask: SafeAsk,
     tool: OfferedTool,
     arguments: Arguments,
     prepare: Prepare,
@@ -230,7 +230,7 @@ class _PendingCall:
         return Permission(True, arguments, remembered=remembered, channel=self.edited)
 
 
-async def _ask_until_decided(ask: Ask, call: _PendingCall, prepare: Prepare) -> Permission:
+async def _ask_until_decided(ask: SafeAsk, call: _PendingCall, prepare: Prepare) -> Permission:
     while True:
         end = await ask(call.prompt())
         if isinstance(end, Unavailable):
@@ -253,7 +253,7 @@ async def _ask_until_decided(ask: Ask, call: _PendingCall, prepare: Prepare) -> 
             return decided
 
 
-async def _ask_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
+async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> Permission | None:
     """Return the refusal with a reason; None to ask again."""
     end = await ask(QuestionPrompt(_reason_question(tool)))
     if not isinstance(end, Answered):
@@ -263,7 +263,7 @@ async def _ask_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
 
 
 async def _ask_edits(
-    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
+    ask: SafeAsk, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | None:
     """Return the permission with other arguments; None to ask again."""
     edited = await _edit_arguments(ask, tool, arguments, prepare)
@@ -272,7 +272,7 @@ async def _ask_edits(
     return None if edited is None or _is_back(edited) else _permission_denied(edited)
 
 
-def _is_back(end: PromptEnd) -> bool:
+def _is_back(end: PromptEnd[Answered]) -> bool:
     """Return True if the user closed the prompt to return to the previous one."""
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
@@ -288,7 +288,7 @@ def _reason_question(tool: OfferedTool) -> Question:
 
 
 async def _edit_arguments(
-    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
+    ask: SafeAsk, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | Unavailable | None:
     """Return the permission with edited arguments; None if the user deleted all text.
 
@@ -390,7 +390,7 @@ class Delivery:
     unavailable: Unavailable | None = None
 
 
-async def ask_delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
+async def ask_delivery(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
     """Ask if the model gets `result`. The mode `edit` edits it first.
 
     An editor that is closed or emptied decides nothing: the question follows.
@@ -426,7 +426,7 @@ def _result_details(result: Delivery) -> Iterator[PromptDetail]:
         yield PromptDetail(IMAGES, "\n".join(map(repr, result.images)))
 
 
-async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
+async def _edit_result(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery | None:
     """Return the edited result; None if the text was emptied or editing was cancelled."""
     question = Question.text(
         "result", f"Result of {spell_invisible(tool.name)}, as sent to the model:"
@@ -459,7 +459,7 @@ class Approval:
     by: str | None = None
 
 
-async def ask_approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
+async def ask_approval(ask: SafeAsk, tool: str, changes: Sequence[ProposedChange]) -> Approval:
     """Ask, in one prompt, if the `changes` that `tool` proposed are applied.
 
     The prompt names the tool even if its style hides it.
@@ -521,7 +521,7 @@ class PermissionRequests:
             self._queue_prompt(call, tool)
 
     def _queue_prompt(self, call: Call, tool: OfferedTool) -> None:
-        def decide(ask: Ask) -> Awaitable[Permission]:
+        def decide(ask: SafeAsk) -> Awaitable[Permission]:
             context = self._calls.tool_context(call, tool)
             return ask_permission(
                 ask,

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -18,6 +18,73 @@ from jp_nb.record.events import AnswerMark
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import FormAnswer, Question
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Channel = Literal["form", "stdin", "terminal"]
+Mark = AnswerMark
+EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
+"""Mark of an empty answer that the user confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer of the user: a valid value for the question, or the value of an action.
+
+    `by` is the name of the user in a shared notebook, as the page reports it.
+    """
+
+    value: JsonValue
+    channel: Channel
+    remember: bool = False
+    marks: frozenset[Mark] = frozenset()
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """A prompt without an answer of the user.
+
+    `channel` is None if the prompt was dropped before it was displayed.
+    """
+
+    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
+    channel: Channel | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormEnd:
+    """The outcome of a form that was not cancelled or interrupted as a whole.
+
+    Attributes:
+        ends: One for each page: `declined` for a question left open on purpose, `cancelled` for one
+            that was open when the user replied or stopped.
+        then: `reply` with `text` to the model, or `stop` the turn, if the user chose that in the
+            menu.
+    """
+
+    ends: tuple[Answered | NotAnswered, ...]
+    then: Literal["submitted", "reply", "stop"] = "submitted"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No user is available, for the `reason`."""
+
+    reason: str
+
+
+PromptEnd: TypeAlias = T | NotAnswered | Unavailable
+"""The outcome of a `Prompt[T]`."""
+
+
+class Prompt(Generic[T_co]):
+    """Something to ask the user. `T_co` is the type of a complete answer."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +106,7 @@ def label_name(tool: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionPrompt:
+class QuestionPrompt(Prompt[Answered]):
     """A question. `remember` offers "for this turn" (boolean questions only).
 
     Attributes:
@@ -73,7 +140,7 @@ class PromptDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionPrompt:
+class ActionPrompt(Prompt[Answered]):
     """A decision among buttons: permission, delivery, configuration change, or menu.
 
     No button is preselected, so that nothing happens by accident.
@@ -134,7 +201,7 @@ UNSET = "(unset)"
 
 
 @dataclass(frozen=True, slots=True)
-class FormPrompt:
+class FormPrompt(Prompt[FormEnd]):
     """A form with several pages: Back, Next, and Submit on the last page.
 
     Answers take effect only with Submit.
@@ -167,38 +234,9 @@ def needs_form(question: Question) -> bool:
     return isinstance(question.answer_type, FormAnswer) or not question.required
 
 
-Prompt = QuestionPrompt | ActionPrompt
-AnyPrompt = Prompt | FormPrompt
-Channel = Literal["form", "stdin", "terminal"]
-Mark = AnswerMark
-EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
-"""Mark of an empty answer that the user confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer of the user: a valid value for the question, or the value of an action.
-
-    `by` is the name of the user in a shared notebook, as the page reports it.
-    """
-
-    value: JsonValue
-    channel: Channel
-    remember: bool = False
-    marks: frozenset[Mark] = frozenset()
-    by: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NotAnswered:
-    """A prompt without an answer of the user.
-
-    `channel` is None if the prompt was dropped before it was displayed.
-    """
-
-    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
-    channel: Channel | None = None
-    by: str | None = None
+SimplePrompt = QuestionPrompt | ActionPrompt
+AnyPrompt = SimplePrompt | FormPrompt
+AnyEnd = PromptEnd[Answered | FormEnd]
 
 
 def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:
@@ -206,34 +244,6 @@ def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | No
     if end.end != "timed_out" or question.automatic is None or end.channel is None:
         return end
     return Answered(question.automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
-
-
-@dataclass(frozen=True, slots=True)
-class FormEnd:
-    """The outcome of a form that was not cancelled or interrupted as a whole.
-
-    Attributes:
-        ends: One for each page: `declined` for a question left open on purpose, `cancelled` for one
-            that was open when the user replied or stopped.
-        then: `reply` with `text` to the model, or `stop` the turn, if the user chose that in the
-            menu.
-    """
-
-    ends: tuple[Answered | NotAnswered, ...]
-    then: Literal["submitted", "reply", "stop"] = "submitted"
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """No user is available, for the `reason`."""
-
-    reason: str
-
-
-PromptEnd = Answered | NotAnswered | Unavailable
-FormPromptEnd = FormEnd | NotAnswered | Unavailable
-AnyEnd = PromptEnd | FormEnd
 
 
 def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
@@ -262,11 +272,8 @@ class Prompter(Protocol):
         Fast, and safe on any thread. All routing of questions depends on it (R083-99).
         """
 
-    async def ask(self, prompt: Prompt) -> PromptEnd:
+    async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
         """Display `prompt` and wait. Canceling the task closes the prompt."""
-
-    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Display `prompt` and wait, like `ask`."""
 
     def interrupt(self) -> None:
         """End all current prompts as interrupted. Called on the agent's event loop."""
@@ -274,21 +281,26 @@ class Prompter(Protocol):
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Ask = Callable[[Prompt], Awaitable[PromptEnd]]
-"""Displays one prompt and waits. A prompt that fails counts as unavailable."""
+
+class SafeAsk(Protocol):
+    """Displays one prompt and waits. A prompt that fails counts as unavailable."""
+
+    async def __call__(self, prompt: Prompt[T], /) -> PromptEnd[T]:
+        """Display `prompt` and wait."""
+
+
 PromptEvent = Callable[[], None]
 """A change of state, called in the coordinator's loop."""
 Spawn = Callable[[Callable[[], Awaitable[PromptEvent]]], "asyncio.Task[None]"]
 """Runs work as a task; the returned event is called in the coordinator's loop."""
-Dialogue = Callable[[Ask], Awaitable[T]]
+Dialogue = Callable[[SafeAsk], Awaitable[T]]
 """One or several prompts that keep the screen until the function returns."""
 
 
-def safe_ask(prompter: Prompter) -> Ask:
-    """Return an `Ask` for `prompter` that does not raise, except for cancellation."""
+def safe_ask(prompter: Prompter) -> SafeAsk:
+    """Return an `SafeAsk` for `prompter` that does not raise, except for cancellation."""
 
-    async def ask(prompt: Prompt) -> PromptEnd:
+    async def ask(prompt: Prompt[T], /) -> PromptEnd[T]:
         try:
             return await prompter.ask(prompt)
         except Exception as exc:
@@ -296,15 +308,6 @@ def safe_ask(prompter: Prompter) -> Ask:
             return Unavailable(f"the prompt failed: {error_summary(exc)}")
 
     return ask
-
-
-async def ask_form(prompter: Prompter, prompt: FormPrompt) -> FormPromptEnd:
-    """Display `prompt` and wait. Does not raise, except for cancellation."""
-    try:
-        return await prompter.ask_form(prompt)
-    except Exception as exc:
-        log.exception("A form failed")
-        return Unavailable(f"the form failed: {error_summary(exc)}")
 
 
 class PromptQueue(Generic[T]):

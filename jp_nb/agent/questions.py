@@ -21,12 +21,11 @@ from jp_nb.agent.prompts import (
     ANSWERS,
     NOTHING_PREPARED,
     Answered,
-    Ask,
+    AnyEnd,
     Channel,
     DeclinedByFile,
     FormEnd,
     FormPrompt,
-    FormPromptEnd,
     GivenAnswer,
     InvalidAnswer,
     Mark,
@@ -34,14 +33,14 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     PreparedAnswers,
     PreparedDecision,
-    PromptEnd,
+    Prompt,
     Prompter,
     PromptEvent,
     Prompts,
     QuestionPrompt,
+    SafeAsk,
     Unavailable,
     apply_timeout_default,
-    ask_form,
     needs_form,
 )
 from jp_nb.agent.provider import Usage
@@ -752,12 +751,9 @@ class ToolQuestions:
             self._advance(group)
             return True
 
-        async def dialogue(ask: Ask) -> tuple[list[_OpenInquiry], PromptEnd | FormPromptEnd]:
+        async def dialogue(ask: SafeAsk) -> tuple[list[_OpenInquiry], AnyEnd]:
             shown = self._filter_open(inquiries)
-            prompt = _make_prompt(group, shown)
-            if isinstance(prompt, FormPrompt):
-                return shown, await ask_form(self._turn.prompter, prompt)
-            return shown, await ask(prompt)
+            return shown, await ask(_make_prompt(group, shown))
 
         questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
         who = "the assistant" if group.label == ASSISTANT else group.call.title
@@ -773,7 +769,10 @@ class ToolQuestions:
         return [inquiry for inquiry in inquiries if inquiry.end is None]
 
     def _handle_prompt_end(
-        self, group: _InquiryGroup, inquiries: list[_OpenInquiry], end: PromptEnd | FormPromptEnd
+        self,
+        group: _InquiryGroup,
+        inquiries: list[_OpenInquiry],
+        end: AnyEnd,
     ) -> None:
         if group.is_over:
             return
@@ -866,9 +865,7 @@ def _rememberable(question: Question) -> bool:
     return question.answer_type.rememberable and is_reusable(question)
 
 
-def _make_prompt(
-    group: _InquiryGroup, inquiries: list[_OpenInquiry]
-) -> QuestionPrompt | FormPrompt:
+def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[Answered | FormEnd]:
     """Return a simple prompt for a single question, otherwise a form."""
     needs, tool = group.needs, group.tool
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)

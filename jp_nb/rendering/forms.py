@@ -103,7 +103,7 @@ def _has_card(prompt: QuestionPrompt) -> bool:
             return isinstance(kind, FormAnswer)
 
 
-def _question_record(asked: str, page: QuestionPrompt, end: PromptEnd) -> PromptSummary:
+def _question_record(asked: str, page: QuestionPrompt, end: PromptEnd[Answered]) -> PromptSummary:
     card, said = _card(page, end), _format_outcome(page, end)
     below = (f"    {line}" for line in card_text(card))
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
@@ -113,7 +113,7 @@ def _question_record(asked: str, page: QuestionPrompt, end: PromptEnd) -> Prompt
     )
 
 
-def _card(page: QuestionPrompt, end: PromptEnd | None) -> QuestionCard:
+def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
     kind = page.question.answer_type
     if not isinstance(end, Answered):
         return question_card(kind.to_record(), answered=False)
@@ -124,7 +124,7 @@ def _option_lines(page: QuestionPrompt) -> Iterator[str]:
     return (f"    {line}" for line in card_text(_card(page, None)))
 
 
-def _format_outcome(page: QuestionPrompt, end: PromptEnd) -> str:
+def _format_outcome(page: QuestionPrompt, end: PromptEnd[Answered]) -> str:
     match end:
         case Answered(remember=remember, marks=marks, by=by):
             for_turn = ", for this turn" if remember else ""
@@ -136,7 +136,7 @@ def _format_outcome(page: QuestionPrompt, end: PromptEnd) -> str:
             return f"not asked ({one_line(end.reason)})"
 
 
-def _pair_ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd]]:
+def _pair_ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd[Answered]]]:
     if isinstance(end, FormEnd):
         return [*zip(prompt.pages, end.ends, strict=True)]
     assert isinstance(end, NotAnswered | Unavailable)

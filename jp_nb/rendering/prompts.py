@@ -32,10 +32,10 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompt,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
     Unavailable,
 )
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
@@ -435,12 +435,12 @@ def suggested(prompt: QuestionPrompt) -> Choice | None:
     return next((c for c in choices(prompt) if c.value is preset and not c.remember), None)
 
 
-def header(prompt: Prompt) -> str | None:
+def header(prompt: SimplePrompt) -> str | None:
     """Return the label of the prompt in one line; None without a label."""
     return one_name(prompt.label) if prompt.label else None
 
 
-def asked_by(prompt: Prompt) -> str | None:
+def asked_by(prompt: SimplePrompt) -> str | None:
     """Return `asked by tool …`; None if the tool is hidden or no tool asks."""
     tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
     return f"asked by tool {one_name(tool)}" if tool else None
@@ -451,7 +451,7 @@ def one_name(text: str) -> str:
     return plain(spell_invisible(text), limit=200)
 
 
-def context(prompt: Prompt) -> str | None:
+def context(prompt: SimplePrompt) -> str | None:
     """Return the background text to show above the question; None without one."""
     background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
     return plain(background).strip("\n") if background else None
@@ -464,7 +464,7 @@ class CaptionedLines(NamedTuple):
     lines: list[str]
 
 
-def exhibits(prompt: Prompt) -> list[CaptionedLines]:
+def exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     """Return the complete details of the decision, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
@@ -477,7 +477,7 @@ def exhibits(prompt: Prompt) -> list[CaptionedLines]:
     return shown
 
 
-def question(prompt: Prompt) -> str:
+def question(prompt: SimplePrompt) -> str:
     """Return the question in one line."""
     text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
     return plain(re.sub(r"[\n\t]+", " ", spell_prose(text)).strip(), limit=2000)
@@ -566,7 +566,7 @@ class PromptSummary(NamedTuple):
     markdown: str
 
 
-def static_record(prompt: Prompt, end: PromptEnd) -> PromptSummary:
+def static_record(prompt: SimplePrompt, end: PromptEnd[Answered]) -> PromptSummary:
     """Return the one-line record that replaces `prompt` after its `end`, without secrets."""
     asked, answer = titled(prompt), _format_end(prompt, end)
     return PromptSummary(
@@ -574,7 +574,7 @@ def static_record(prompt: Prompt, end: PromptEnd) -> PromptSummary:
     )
 
 
-def titled(prompt: Prompt) -> str:
+def titled(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
     title = header(prompt)
     asked = f"{title}: {question(prompt)}" if title else question(prompt)
@@ -583,7 +583,7 @@ def titled(prompt: Prompt) -> str:
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
 
 
-def _format_end(prompt: Prompt, end: PromptEnd) -> str:
+def _format_end(prompt: SimplePrompt, end: PromptEnd[Answered]) -> str:
     match end:
         case Answered(by=by):
             return f"{format_answer(prompt, end)}{by_in_words(by)}"
@@ -600,7 +600,7 @@ def by_in_words(name: str | None) -> str:
     return f" (by {format_user_name(name)})" if name is not None else ""
 
 
-def format_answer(prompt: Prompt, end: Answered) -> str:
+def format_answer(prompt: SimplePrompt, end: Answered) -> str:
     """Return the text of an answer."""
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}

@@ -23,6 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import (
     Answered,
+    AnyEnd,
     DecisionKind,
     DeclinedByFile,
     FormEnd,
@@ -59,13 +60,14 @@ from jp_nb.text import one_line
 from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.outcome import MAX_QUESTIONS
 from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.tools.secrets import SecretAnswers
 
 log = logging.getLogger(__name__)
 
 OWN_CODE: Final = "jp.ask"
 """The name in the answers file in place of a tool, for questions of the user's code."""
 Answers = dict[str, JsonValue]
-ShowPrompt = Callable[[QuestionPrompt | FormPrompt], Answered | FormEnd | NotAnswered | Unavailable]
+ShowPrompt = Callable[[QuestionPrompt | FormPrompt], AnyEnd]
 
 
 def read_questions(what: object, *, title: str | None = None) -> list[Question]:
@@ -100,12 +102,14 @@ class CodeQuestions:
         label: str | None,
         tool: str | None,
         prepared: PreparedAnswers,
+        secrets: SecretAnswers,
     ) -> None:
         self._questions = questions
         self._label = label
         self._tool = tool
         self._asker = tool or OWN_CODE
         self._prepared = prepared
+        self._secrets = secrets
         settings = config.conversation.tools.get(tool or STAR)
         self._configured = {
             name: question.answer
@@ -221,6 +225,7 @@ class CodeQuestions:
         kind, given = question.answer_type, self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and given:
             question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
+        question = self._secrets.hide_in_question(question)
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
     def _keep_answer(self, question: Question, value: JsonValue) -> None:

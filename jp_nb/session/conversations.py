@@ -366,7 +366,7 @@ class CellReruns:
         return RepeatedTurns(first, len(turns) - first, start.options if start else 0)
 
     def choose_conversation(
-        self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd]
+        self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
         """Return the branch for a cell that runs again, or None to append a turn.
 
@@ -381,7 +381,7 @@ class CellReruns:
         why = f"{_format_turns(found)} replaced in a branch"
         return branch_before(self._active, found.first, options=found.options, why=why)
 
-    def _read_answer(self, found: RepeatedTurns, end: PromptEnd) -> Rerun:
+    def _read_answer(self, found: RepeatedTurns, end: PromptEnd[Answered]) -> Rerun:
         match end:
             case Answered(value="replace"):
                 return "replace"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.agent.display import DisplayEvent
-    from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd, Prompter
+    from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, T
     from jp_nb.config.tree.app import AppConfig
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
@@ -161,10 +161,7 @@ class FrontEnd(Protocol):
     def begin_question(self, config: AppConfig) -> None:
         """Show later prompts of the user's code in their own outputs of the running cell."""
 
-    def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
-        """Show a form with several pages; see `ask_in_cell`."""
-
-    def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
         """Show `prompt` and wait for the user, on the cell's thread.
 
         With `keeps_record`, a line with the answer replaces the form.

@@ -174,7 +174,7 @@ class TurnResumption:
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
 
 
-def _is_run(end: PromptEnd) -> bool:
+def _is_run(end: PromptEnd[Answered]) -> bool:
     match end:
         case Answered(value="run"):
             return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +20,9 @@ from jp_nb.agent.display import Notice, ShowRequest
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     ActionPrompt,
+    Answered,
+    AnyEnd,
     FormPrompt,
-    FormPromptEnd,
     PromptEnd,
     QuestionPrompt,
     Unavailable,
@@ -562,7 +563,7 @@ class TurnRunner:
         self._conversations.turn_statuses[turn.stream.id, number] = status
         return read_turn(number, result.entries, status=status, images=turn.stream.images)
 
-    def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
+    def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.
 
         Raises:
@@ -599,32 +600,24 @@ class TurnRunner:
             )
         config = self._active.settings.config
         prepared = self.runner.load_answers(config)
-        own = CodeQuestions(questions, config, label=label, tool=tool, prepared=prepared)
+        secrets = self.runner.secrets
+        own = CodeQuestions(
+            questions, config, label=label, tool=tool, prepared=prepared, secrets=secrets
+        )
         answers = own.answers(lambda prompt: self._show_prompt(prompt, config))
         for question in questions:
-            self.runner.secrets.add_answer(question, answers[question.id])
+            secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
-    def _show_prompt(
-        self, prompt: QuestionPrompt | FormPrompt, config: AppConfig
-    ) -> PromptEnd | FormPromptEnd:
+    def _show_prompt(self, prompt: QuestionPrompt | FormPrompt, config: AppConfig) -> AnyEnd:
         running = self._active.running
         in_turn = running is not None and not running.done()
         if not in_turn:
             self._front_end.begin_question(config)
-        end: PromptEnd | FormPromptEnd
-        if isinstance(prompt, FormPrompt):
-            prompt = replace(prompt, pages=tuple(map(self._without_secrets, prompt.pages)))
-            end = self._front_end.ask_form_in_cell(prompt, keeps_record=not in_turn)
-        else:
-            prompt = self._without_secrets(prompt)
-            end = self._front_end.ask_in_cell(prompt, keeps_record=not in_turn)
+        end: AnyEnd = self._front_end.ask_in_cell(prompt, keeps_record=not in_turn)
         if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
             self.runner.output(Notice(record_of(prompt, end).plain))
         return end
-
-    def _without_secrets(self, page: QuestionPrompt) -> QuestionPrompt:
-        return replace(page, question=self.runner.secrets.hide_in_question(page.question))
 
     def close(self) -> None:
         """Close prompts, providers, and the agent's thread."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ToolBegins
-from jp_nb.agent.prompts import NotAnswered, PromptEnd
+from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
@@ -102,7 +102,7 @@ async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
     ],
 )
 async def test_journal_has_a_call_as_finished_only_with_a_result(
-    end: PromptEnd, stages: list[str]
+    end: PromptEnd[Answered], stages: list[str]
 ) -> None:
     """A restart of the kernel interrupts the form first, which is no decision of the user."""
     tool = PythonTool(lambda: "fine", name="t")

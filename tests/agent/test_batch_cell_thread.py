@@ -13,7 +13,7 @@ from jp_nb.agent.display import (
     ToolEnds,
 )
 from jp_nb.agent.interrupts import STOP, STOPPED, stopped_call_text
-from jp_nb.agent.prompts import PromptEnd
+from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tools import CANCELLATION
@@ -175,7 +175,7 @@ async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) 
 
 
 async def test_continue_keeps_the_calls_that_were_not_interrupted() -> None:
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         slow.gate.set()
         return yes("continue")
 

@@ -18,7 +18,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.permissions import SKIPPED
-from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd
+from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
 from jp_nb.agent.questions import REASON_NOT_ANSWERED
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tools import CANCELLATION
@@ -62,7 +62,7 @@ def make_tool_bench(person: FakePrompter, *scripts: Any, config: Partial | None 
 
 
 async def test_continue_waits_for_running_tools() -> None:
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         slow.gate.set()
         return yes("continue")
 
@@ -94,10 +94,10 @@ async def test_blank_reply_uses_the_cancellation_response() -> None:
 
 
 async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         return yes("restart")
 
-    async def allow() -> PromptEnd:
+    async def allow() -> PromptEnd[Answered]:
         slow.gate.set()
         return yes("run")
 
@@ -283,7 +283,7 @@ async def test_interrupted_permission_is_reported_as_not_run() -> None:
 
 @pytest.mark.parametrize("choice", ["stop", "reply"])
 async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> None:
-    async def say_it() -> PromptEnd:
+    async def say_it() -> PromptEnd[Answered]:
         return yes("Enough.")
 
     config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
@@ -331,7 +331,7 @@ async def test_turn_cancelled_before_its_batch_answers_the_calls() -> None:
 
 @pytest.mark.parametrize("phase", ["streaming", "tools"])
 async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
-    async def look() -> PromptEnd:
+    async def look() -> PromptEnd[Answered]:
         shown.extend(bench.passing)
         return yes("stop")
 

@@ -12,7 +12,7 @@ import pytest
 
 from jp_nb.agent.config_changes import EXHAUSTED, NOT_APPLIED
 from jp_nb.agent.display import ChangeEnds
-from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd, QuestionPrompt
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
@@ -329,7 +329,7 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
         await gate.wait()
         return Success("Bo.", config=NAMED)
 
-    async def open_gate() -> PromptEnd:
+    async def open_gate() -> PromptEnd[Answered]:
         gate.set()
         for _ in range(20):
             await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.batch import DISCARDED
 from jp_nb.agent.display import ChangeEnds
 from jp_nb.agent.permissions import INTERRUPT_FIRST, UNDELIVERED
-from jp_nb.agent.prompts import PromptEnd
+from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.config.partial import Partial, merge
 from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.stream import proposed_by
@@ -69,7 +69,7 @@ async def test_continue_keeps_approved_changes() -> None:
         await gate.wait()
         return Success("No tools.", config={"assistant": {"tool_choice": "none"}})
 
-    async def go_on() -> PromptEnd:
+    async def go_on() -> PromptEnd[Answered]:
         gate.set()
         return yes("continue")
 
@@ -162,7 +162,7 @@ async def test_interrupted_answer_keeps_changes_of_earlier_batches() -> None:
 
 
 async def test_escalated_stop_discards_approved_changes() -> None:
-    async def again() -> PromptEnd:
+    async def again() -> PromptEnd[Answered]:
         bench.loop.interrupt()
         await forever()
         raise AssertionError
@@ -211,7 +211,7 @@ def asking_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
         await until(lambda: bench.person.asked)
         return NeedsInput(SURE)
 
-    async def interrupted() -> PromptEnd:
+    async def interrupted() -> PromptEnd[Answered]:
         bench.loop.interrupt()
         await forever()
         raise AssertionError
@@ -248,7 +248,7 @@ async def test_call_with_an_approved_change_is_not_reported_as_cancelled() -> No
 
 
 async def test_interrupted_change_prompt_returns_before_later_questions() -> None:
-    async def open_prompt() -> PromptEnd:
+    async def open_prompt() -> PromptEnd[Answered]:
         await until(lambda: len(bench.of(InquiryRequest)) == 1)
         bench.loop.interrupt()
         await forever()
@@ -295,7 +295,7 @@ async def test_proposal_made_during_cancellation_is_dropped(rule: Any) -> None:
 
 @pytest.mark.parametrize("choice", ["stop", "restart"])
 async def test_change_prompt_is_dropped_when_the_batch_is_canceled(choice: str) -> None:
-    async def open_prompt() -> PromptEnd:
+    async def open_prompt() -> PromptEnd[Answered]:
         bench.loop.interrupt()
         await forever()
         raise AssertionError

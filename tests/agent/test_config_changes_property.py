@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolBegins
-from jp_nb.agent.prompts import ActionPrompt, Prompt, PromptEnd
+from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,
@@ -144,27 +144,28 @@ class Person(FakePrompter):
         self.choices: list[str] = []
         self.applied: list[str] = []
 
-    async def ask(self, prompt: Prompt) -> PromptEnd:
+    async def ask(self, prompt: Prompt[Any]) -> Any:
         self._ends.append(lambda: self._answer(prompt))
         return await super().ask(prompt)
 
-    async def _answer(self, prompt: Prompt) -> PromptEnd:
+    async def _answer(self, prompt: Prompt[Any]) -> PromptEnd[Answered]:
         random = self._random
         if isinstance(prompt, ActionPrompt) and prompt.text.startswith("Interrupted"):
             return await self._choose([action.value for action in prompt.actions])
         await self._gates.wait()
         if not isinstance(prompt, ActionPrompt):
+            assert isinstance(prompt, QuestionPrompt)
             if prompt.question.id == "reply":
                 return yes(random.choice(["", "Hm."]))
-            answers: list[PromptEnd] = [yes(True), yes(False), CANCELLED]
+            answers: list[PromptEnd[Answered]] = [yes(True), yes(False), CANCELLED]
             return random.choice(answers)
-        ends: list[PromptEnd] = [yes("apply"), yes("apply"), yes("reject"), CANCELLED]
+        ends: list[PromptEnd[Answered]] = [yes("apply"), yes("apply"), yes("reject"), CANCELLED]
         end = random.choice(ends)
         if end == yes("apply"):
             self.applied.append(prompt.text.split("'")[1])
         return end
 
-    async def _choose(self, values: list[str]) -> PromptEnd:
+    async def _choose(self, values: list[str]) -> PromptEnd[Answered]:
         if self.next_choice is None:
             self.choices.append("held")
             await asyncio.Event().wait()

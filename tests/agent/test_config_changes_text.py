@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.agent.config_changes import has_no_effect, list_changes
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
-from jp_nb.agent.prompts import ActionPrompt, Prompt
+from jp_nb.agent.prompts import ActionPrompt, SimplePrompt
 from jp_nb.config import partial, proposal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Change, merge
@@ -81,7 +81,7 @@ async def test_secret_in_a_proposal_is_not_shown() -> None:
     secret = "sk-1234567890abcdef"
     config = {"conversation": {"tools": {"change": {"options": {"api_key": secret}}}}}
     rule = {"path": "conversation.tools.*.options", "write": True}
-    shown: list[DisplayEvent | Prompt] = []
+    shown: list[DisplayEvent | SimplePrompt] = []
     for person, granted in [(FakePrompter(APPLY), rule), (FakePrompter(), FULL)]:
         outcomes = [Success("Set.", config=config), Success("No.")]
         bench = make_bench(Proposer(*outcomes), person=person, rule=granted)

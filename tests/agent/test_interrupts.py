@@ -13,7 +13,13 @@ from jp_nb.agent.interrupts import (
     stream_menu,
     tool_menu,
 )
-from jp_nb.agent.prompts import NotAnswered, Prompt, PromptEnd, QuestionPrompt, Unavailable
+from jp_nb.agent.prompts import (
+    Answered,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+    Unavailable,
+)
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
@@ -52,7 +58,7 @@ def test_menu_names_the_interrupted_calls() -> None:
         assert [action.label for action in shown.actions if action.value == "restart"] == [again]
 
 
-ENDS: list[tuple[PromptEnd, Verdict]] = [
+ENDS: list[tuple[PromptEnd[Answered], Verdict]] = [
     (CANCELLED, CONTINUE),
     (NotAnswered("declined", "form"), CONTINUE),
     (NotAnswered("timed_out", "form"), STOP),
@@ -65,14 +71,9 @@ async def test_unanswered_menu_continues_only_if_the_user_closed_it() -> None:
     shown = tool_menu(["slow"])
     for phase in PHASES:
         for end, verdict in ENDS:
-            asked: list[Prompt] = []
-
-            async def ask(prompt: Prompt) -> PromptEnd:
-                asked.append(prompt)
-                return end
-
-            assert await ask_menu(ask, phase, InterruptConfig(), shown) == verdict
-            assert asked == [shown]
+            user = FakePrompter(end)
+            assert await ask_menu(user.ask, phase, InterruptConfig(), shown) == verdict
+            assert user.asked == [shown]
 
 
 def test_menu_names_the_interrupted_request() -> None:
@@ -81,14 +82,8 @@ def test_menu_names_the_interrupted_request() -> None:
 
 
 async def test_reply_is_asked_for_as_text() -> None:
-    ends = iter([yes("reply"), yes("Go left.")])
-    asked: list[Prompt] = []
-
-    async def ask(prompt: Prompt) -> PromptEnd:
-        asked.append(prompt)
-        return next(ends)
-
+    user = FakePrompter(yes("reply"), yes("Go left."))
     words = Verdict("reply", "Go left.", by="person")
-    assert await ask_menu(ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
-    assert isinstance(asked[1], QuestionPrompt)
-    assert asked[1].question.answer_type.type == "text"
+    assert await ask_menu(user.ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
+    assert isinstance(user.asked[1], QuestionPrompt)
+    assert user.asked[1].question.answer_type.type == "text"

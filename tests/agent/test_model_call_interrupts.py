@@ -16,7 +16,7 @@ from jp_nb.agent.display import (
     ShowText,
     UserMessage,
 )
-from jp_nb.agent.prompts import PromptEnd
+from jp_nb.agent.prompts import Answered, PromptEnd
 from jp_nb.agent.provider import TextPart, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
@@ -66,7 +66,7 @@ async def test_continue_keeps_the_same_stream() -> None:
 async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> None:
     gate, chosen = asyncio.Event(), asyncio.Event()
 
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         gate.set()
         await until(lambda: ShowText("message", " and more") in bench.shown)
         for _ in range(5):
@@ -87,7 +87,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
     loop = asyncio.get_running_loop()
     heard: list[DisplayEvent] = []
 
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         gate.set()
         await until(lambda: ShowText("message", " and more") in bench.shown)
         for _ in range(5):
@@ -114,7 +114,7 @@ async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> 
     response = gated_reply(gate)
     response[2:] = [ProviderError("reset", kind="transient")]
 
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         gate.set()
         await until(lambda: bench.provider.closed)
         for _ in range(5):
@@ -224,7 +224,7 @@ async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
         waiting.set()
         await gate.wait()
 
-    async def choose() -> PromptEnd:
+    async def choose() -> PromptEnd[Answered]:
         gate.set()
         for _ in range(5):
             await asyncio.sleep(0)

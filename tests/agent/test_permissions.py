@@ -15,11 +15,11 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompt,
     PromptDetail,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
     Unavailable,
 )
 from jp_nb.config.partial import merge
@@ -76,7 +76,7 @@ def response(bench: Bench) -> ToolCallResponse:
     return bench.of(ToolCallResponse)[0]
 
 
-def texts(prompts: list[Prompt]) -> list[str]:
+def texts(prompts: list[SimplePrompt]) -> list[str]:
     return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in prompts]
 
 
@@ -295,14 +295,9 @@ CHANGES = [
 ]
 
 
-async def approved(end: PromptEnd) -> tuple[Approval, list[Prompt]]:
-    asked: list[Prompt] = []
-
-    async def ask(prompt: Prompt) -> PromptEnd:
-        asked.append(prompt)
-        return end
-
-    return await ask_approval(ask, "change_model", CHANGES), asked
+async def approved(end: PromptEnd[Answered]) -> tuple[Approval, list[SimplePrompt]]:
+    user = FakePrompter(end)
+    return await ask_approval(user.ask, "change_model", CHANGES), user.asked
 
 
 @pytest.mark.req("R078-75")
@@ -319,7 +314,7 @@ async def test_one_prompt_about_all_changes_names_the_tool() -> None:
 
 @pytest.mark.req("R078-77")
 async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[PromptEnd, Approval]] = [
+    rows: list[tuple[PromptEnd[Answered], Approval]] = [
         (Answered("apply", "form"), Approval("applied", "form")),
         (Answered("reject", "stdin"), Approval("rejected", "stdin")),
         (Answered("a value of no button", "form"), Approval("rejected", "form")),

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, PromptEnd, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompts as prompt_text
@@ -196,7 +196,7 @@ class Reader:
         return self.typed.pop(0)
 
 
-def on_stdin(prompt: Prompt) -> dict[str, list[str]]:
+def on_stdin(prompt: SimplePrompt) -> dict[str, list[str]]:
     reader = Reader("y")
     assert isinstance(ask_on_stdin(prompt, reader, "stdin"), Answered)
     return blocks(reader.shown)
@@ -238,7 +238,7 @@ PRINTS_ITS_WORDS = "import json,os,sys; print(json.dumps([sys.argv[1:], os.getcw
 
 async def run_command(
     folder: Path, command: JsonValue, *ends: Any, text: str = "{}", **settings: Any
-) -> tuple[list[Prompt], ToolCallResponse]:
+) -> tuple[list[SimplePrompt], ToolCallResponse]:
     """The prompts about a call of the tool `cmd`, and its response."""
     config: Any = {"source": "local", "command": command, "run": "ask"} | settings
     bench = Bench(
@@ -379,7 +379,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     """The unchanged text changes nothing, and all its characters are visible."""
     seen: list[Any] = []
 
-    async def submit() -> PromptEnd:
+    async def submit() -> PromptEnd[Answered]:
         prompt = bench.person.asked[-1]
         assert isinstance(prompt, QuestionPrompt)
         box = prompt_text.draft(prompt)
@@ -424,13 +424,13 @@ def _notes(seen: list[Any]) -> Any:
 
 @given(texts.filter(str.strip))
 async def test_result_is_shown_and_edited_exactly(content: str) -> None:
-    prompts: list[Prompt] = []
+    prompts: list[SimplePrompt] = []
 
-    async def edit() -> PromptEnd:
+    async def edit() -> PromptEnd[Answered]:
         prompts.append(bench.person.asked[-1])
         return Answered("edit", "form")
 
-    async def submit() -> PromptEnd:
+    async def submit() -> PromptEnd[Answered]:
         prompt = bench.person.asked[-1]
         assert isinstance(prompt, QuestionPrompt)
         box = prompt_text.draft(prompt)

@@ -33,10 +33,10 @@ from jp_nb.agent.prompts import (
     Answered,
     FormEnd,
     FormPrompt,
-    FormPromptEnd,
     NotAnswered,
     Prompt,
     PromptEnd,
+    QuestionPrompt,
     Unavailable,
 )
 from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
@@ -332,7 +332,7 @@ class Person:
         self._random = Random(f"person {seed}")
         self.away: str | None = None
         self.menus = self.shown = self.most_at_once = 0
-        self._end: asyncio.Future[PromptEnd] | None = None
+        self._end: asyncio.Future[PromptEnd[Answered]] | None = None
 
     def unavailable(self) -> Unavailable | None:
         return None if self.away is None else Unavailable(self.away)
@@ -341,16 +341,18 @@ class Person:
         if self._end is not None and not self._end.done():
             self._end.set_result(NotAnswered("interrupted", "form"))
 
-    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+    async def ask(self, prompt: Prompt[Any]) -> Any:
+        if not isinstance(prompt, FormPrompt):
+            return await self._ask(prompt)
         ends = []
         for page in prompt.pages:
-            end = await self.ask(page)
+            end = await self._ask(page)
             if not isinstance(end, Answered):
                 return end
             ends.append(end)
         return FormEnd(tuple(ends))
 
-    async def ask(self, prompt: Prompt) -> PromptEnd:
+    async def _ask(self, prompt: Prompt[Any]) -> PromptEnd[Answered]:
         self.shown += 1
         self.most_at_once = max(self.most_at_once, self.shown)
         self._end = asyncio.get_running_loop().create_future()
@@ -367,11 +369,13 @@ class Person:
                 timer.cancel()
             self.shown -= 1
 
-    def _later(self, prompt: Prompt, end: asyncio.Future[PromptEnd]) -> asyncio.TimerHandle:
+    def _later(
+        self, prompt: Prompt[Any], end: asyncio.Future[PromptEnd[Answered]]
+    ) -> asyncio.TimerHandle:
         """Answer after a short wait."""
         random = self._random
         luck = random.random()
-        answer: PromptEnd | Exception
+        answer: PromptEnd[Answered] | Exception
         if luck < 0.05:
             how: Any = random.choice(["cancelled", "declined", "timed_out"])
             answer = NotAnswered(how, "form")
@@ -394,7 +398,7 @@ class Person:
         moment = random.choice([0, 0, 0, 0.001])
         return asyncio.get_running_loop().call_later(moment, give)
 
-    def _value(self, prompt: Prompt) -> Any:
+    def _value(self, prompt: Prompt[Any]) -> Any:
         random = self._random
         if isinstance(prompt, ActionPrompt):
             values = [action.value for action in prompt.actions]
@@ -402,6 +406,7 @@ class Person:
                 return random.choice([*values, values[0], values[0]])
             self.menus += 1
             return random.choices(values, [4, 2, 3, 1] if "restart" in values else [6, 2, 1, 1])[0]
+        assert isinstance(prompt, QuestionPrompt)
         question = prompt.question
         if question.id == "arguments":
             text = str(question.default)

@@ -32,7 +32,7 @@ CLICKS = """
 import json, time
 resumed = []
 for _ in range({times}):
-    prompter.ask_here(PERMISSION, keeps_record=False)
+    prompter.ask_in_cell(PERMISSION, keeps_record=False)
     resumed.append(time.time() * 1000)
 open("resumed.json", "w").write(json.dumps(resumed))
 """
@@ -45,7 +45,7 @@ QUESTIONS = [
 asked, resumed = [], []
 for _ in range({times}):
     asked.append(time.time() * 1000)
-    prompter.ask_form_here(
+    prompter.ask_in_cell(
         FormPrompt(tuple(map(QuestionPrompt, QUESTIONS)), partial=True), keeps_record=False
     )
     resumed.append(time.time() * 1000)

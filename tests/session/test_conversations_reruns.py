@@ -27,7 +27,7 @@ REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
 class Cells:
     """Cells of one notebook: each run is another execution."""
 
-    def __init__(self, *ends: PromptEnd, home: FakeHome | None = None) -> None:
+    def __init__(self, *ends: PromptEnd[Answered], home: FakeHome | None = None) -> None:
         Path("talk.toml").write_text(REPLIES)
         self.prompter = FakePrompter(*ends) if ends else FakePrompter(away="no user is here")
         self.host = FakeHost(self.prompter, home)
@@ -63,7 +63,7 @@ class Cells:
 REPLACE, APPEND = Answered("replace", "form"), Answered("append", "form")
 
 
-def three_turns(*ends: PromptEnd, home: FakeHome | None = None) -> Cells:
+def three_turns(*ends: PromptEnd[Answered], home: FakeHome | None = None) -> Cells:
     cells = Cells(*ends, home=home)
     for name in "abc":
         cells.ask(name, name.upper())
@@ -90,7 +90,7 @@ def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -
 
 
 def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) -> None:
-    rows: list[PromptEnd] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
+    rows: list[PromptEnd[Answered]] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
     for end in rows:
         with subtests.test(end=end):
             cells = three_turns(end)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.agent.display import DisplayEvent
-from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
+from jp_nb.agent.prompts import Prompt, PromptEnd, T
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.record.clock import Clock
@@ -121,11 +121,8 @@ class FakeFrontEnd:
     def begin_question(self, config: AppConfig) -> None:
         return None
 
-    def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
         return self.prompter.unavailable() or asyncio.run(self.prompter.ask(prompt))
-
-    def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
-        return self.prompter.unavailable() or asyncio.run(self.prompter.ask_form(prompt))
 
     def end(self) -> None:
         return None

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 from jp_nb.agent.prompts import (
     Answered,
+    AnyEnd,
     FormEnd,
     FormPrompt,
-    FormPromptEnd,
     NotAnswered,
     Prompt,
-    PromptEnd,
     Unavailable,
 )
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
@@ -46,7 +45,7 @@ class FakePrompter:
 
     def __init__(
         self,
-        *ends: PromptEnd | FormEnd | Exception | Callable[[], Awaitable[PromptEnd | FormEnd]],
+        *ends: AnyEnd | Exception | Callable[[], Awaitable[AnyEnd]],
         away: str | None = None,
     ) -> None:
         self._ends = list(ends)
@@ -54,18 +53,15 @@ class FakePrompter:
         self.asked: list[Any] = []
         self.most_at_once = 0
         self._shown = 0
-        self._open: set[asyncio.Future[PromptEnd | FormEnd]] = set()
+        self._open: set[asyncio.Future[AnyEnd]] = set()
 
     def unavailable(self) -> Unavailable | None:
         return None if self.away is None else Unavailable(self.away)
 
-    async def ask(self, prompt: Prompt) -> PromptEnd:
-        end = await self._put(prompt)
-        assert not isinstance(end, FormEnd)
-        return end
-
-    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """End the form with one prepared end, or with one for each page."""
+    async def ask(self, prompt: Prompt[Any]) -> Any:
+        """End `prompt`: a form with one prepared end, or with one for each page."""
+        if not isinstance(prompt, FormPrompt):
+            return await self._put(prompt)
         ends: list[Answered | NotAnswered] = []
         if self._ends and (isinstance(self._ends[0], FormEnd) or callable(self._ends[0])):
             end = await self._put(prompt)
@@ -79,7 +75,7 @@ class FakePrompter:
             ends.append(end)
         return FormEnd(tuple(ends))
 
-    async def _put(self, prompt: Prompt | FormPrompt) -> PromptEnd | FormEnd:
+    async def _put(self, prompt: Prompt[Any]) -> AnyEnd:
         self.asked.append(prompt)
         if not self._ends:
             raise AssertionError(f"unexpected prompt: {prompt}")
@@ -96,9 +92,7 @@ class FakePrompter:
         finally:
             self._shown -= 1
 
-    async def _unless_interrupted(
-        self, end: Callable[[], Awaitable[PromptEnd | FormEnd]]
-    ) -> PromptEnd | FormEnd:
+    async def _unless_interrupted(self, end: Callable[[], Awaitable[AnyEnd]]) -> AnyEnd:
         answer = asyncio.ensure_future(end())
         self._open.add(answer)  # at once: an interrupt ends whatever is in `asked`
         try:

@@ -14,8 +14,9 @@ from jp_nb.agent.permissions import permission_actions
 from jp_nb.agent.prompts import (
     Action,  # noqa: F401
     ActionPrompt,
+    Answered,
+    FormEnd,
     FormPrompt,
-    FormPromptEnd,
     PromptDetail,
     PromptEnd,
     ProposedChange,  # noqa: F401
@@ -67,20 +68,22 @@ def forget_pages() -> None:
     Collaborators.of(get_ipython().kernel).has_page = False
 
 
-def permit_beside(seconds: float, **settings: Any) -> PromptEnd:
+def permit_beside(seconds: float, **settings: Any) -> PromptEnd[Answered]:
     """Ask for a permission while a function occupies the cell's thread for `seconds`."""
 
-    async def batch() -> PromptEnd:
+    async def batch() -> PromptEnd[Answered]:
         asking = asyncio.ensure_future(prompter.ask(PERMISSION))
         await cell_loop.call(lambda: None)  # the form is up
         await cell_loop.call(lambda: sleep(seconds))
         return await asking
 
-    end: PromptEnd = turn(batch, **settings)
+    end: PromptEnd[Answered] = turn(batch, **settings)
     return end
 
 
-def ask(*questions: Question, label: str | None = None, **settings: Any) -> list[PromptEnd]:
+def ask(
+    *questions: Question, label: str | None = None, **settings: Any
+) -> list[PromptEnd[Answered]]:
     """Ask `questions` at the same time, as a batch of tools does."""
     remember = [q.answer_type.type == "boolean" for q in questions]
     prompts = [
@@ -88,22 +91,22 @@ def ask(*questions: Question, label: str | None = None, **settings: Any) -> list
         for q, r in zip(questions, remember, strict=True)
     ]
 
-    async def batch() -> list[PromptEnd]:
+    async def batch() -> list[PromptEnd[Answered]]:
         return list(await asyncio.gather(*(prompter.ask(prompt) for prompt in prompts)))
 
-    ends: list[PromptEnd] = turn(batch, **settings)
+    ends: list[PromptEnd[Answered]] = turn(batch, **settings)
     return ends
 
 
 def ask_form(
     *questions: Question, partial: bool = False, menu: bool = False, **settings: Any
-) -> FormPromptEnd:
+) -> PromptEnd[FormEnd]:
     """Ask `questions` on one form, as a tool does."""
     pages = tuple(QuestionPrompt(question, tool="some_tool") for question in questions)
     prompt = FormPrompt(pages, partial=partial, menu=menu)
 
-    async def form() -> FormPromptEnd:
-        return await prompter.ask_form(prompt)
+    async def form() -> PromptEnd[FormEnd]:
+        return await prompter.ask(prompt)
 
-    end: FormPromptEnd = turn(form, **settings)
+    end: PromptEnd[FormEnd] = turn(form, **settings)
     return end

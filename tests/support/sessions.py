@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, FormEnd, PromptEnd
+from jp_nb.agent.prompts import Answered, AnyEnd, PromptEnd
 from jp_nb.config.directives import Directive
 from jp_nb.config.partial import get_path
 from jp_nb.notebook.commands import run_subcommand
@@ -137,7 +137,7 @@ class AskedNotebook(Notebook):
         self, folder: Path, *, stored: JsonValue = None, headless: bool = False, name: str = "nb"
     ) -> None:
         self.name = name
-        self.ends: list[PromptEnd | FormEnd] = []
+        self.ends: list[AnyEnd] = []
         self._cells = count(1)
         home = FakeHome(folder / f"{name}.ipynb", headless=headless, stored=stored)
         self.person = FakePrompter(away="headless" if headless else None)
@@ -157,7 +157,9 @@ class AskedNotebook(Notebook):
         turn: Turn = self.session.turns.run("Continue.", model=f"scripted/{name}")
         return turn.tool_calls[-1]
 
-    def ask_user(self, question: str, end: PromptEnd | str | None, **more: Any) -> ToolCall:
+    def ask_user(
+        self, question: str, end: PromptEnd[Answered] | str | None, **more: Any
+    ) -> ToolCall:
         """Run a turn that asks `question`; `end` is the user's answer."""
         if end is not None:
             self.ends.append(Answered(end, "form") if isinstance(end, str) else end)

@@ -167,7 +167,7 @@ def _read_on_off(value: Any) -> Any:
     return ("off", "on")[value] if isinstance(value, bool) else value
 
 
-class Prompt(ConfigTable):
+class PromptConfig(ConfigTable):
     """Prompts to the user.
 
     Attributes:
@@ -745,7 +745,7 @@ class AppConfig(ConfigTable):
     style: Style = table()
     interrupt: Interrupt = table()
     providers: Providers = table()
-    prompt: Prompt = table()
+    prompt: PromptConfig = table()
     record: Record = table()
     interpolation: Interpolation = table()
     values: Values = table()

@@ -27,7 +27,12 @@ from pygments.lexers import get_lexer_by_name  # IPython depends on Pygments
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from pygments.util import ClassNotFound
 
-from jp_nb.agent.prompts import ActionPrompt, Answered, FormPromptEnd, NotAnswered, Prompt
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    AnyEnd,
+    NotAnswered,
+    SimplePrompt,
+)
 from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormControl,
@@ -159,7 +164,7 @@ class FormEvents:
     shown: Callable[[], None]
     changed: Callable[[], None]
     turned: Callable[[], None]
-    ended: Callable[[Answered | FormPromptEnd], None]
+    ended: Callable[[AnyEnd], None]
 
 
 class ShownForm(Protocol):
@@ -239,7 +244,7 @@ class FormFrame:
         close_widgets(self.widget)
 
 
-def question_head(prompt: Prompt) -> Iterator[widgets.Widget]:
+def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the context and the question."""
     if context := prompt_text.context(prompt):
         shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(context)}))
@@ -318,7 +323,7 @@ def button(
     return made
 
 
-def action_row(prompt: Prompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
+def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
     """Return the row of `buttons`, with the name of the asking tool."""
     by = prompt_text.asked_by(prompt)
     row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
@@ -330,7 +335,13 @@ class Form:
     """A form in a page for one question or one decision, from `show` to `close`."""
 
     def __init__(
-        self, prompt: Prompt, *, place: FormOutput, notify: bool, timed: bool, events: FormEvents
+        self,
+        prompt: SimplePrompt,
+        *,
+        place: FormOutput,
+        notify: bool,
+        timed: bool,
+        events: FormEvents,
     ) -> None:
         self._prompt = prompt
         self._events = events
@@ -443,7 +454,7 @@ class Form:
         self._events.ended(NotAnswered("cancelled", "form"))
 
 
-def _decision_head(prompt: Prompt) -> Iterator[widgets.Widget]:
+def _decision_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     if header := prompt_text.header(prompt):
         yield text(header, "header")
     yield from question_head(prompt)

@@ -12,20 +12,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
 from jp_nb.agent.prompts import (
-    Answered,
+    ActionPrompt,
     AnyEnd,
     AnyPrompt,
     Channel,
-    FormEnd,
     FormPrompt,
-    FormPromptEnd,
     NotAnswered,
     Prompt,
     PromptEnd,
     PromptQueue,
+    QuestionPrompt,
+    T,
     Unavailable,
     with_sender,
 )
@@ -64,7 +64,7 @@ class Withdrawn(Exception):  # noqa: N818 - not an error
     """The asking code no longer waits for the answer."""
 
 
-class OpenPrompt:
+class OpenPrompt(Generic[T]):
     """A prompt that has not ended.
 
     Attributes:
@@ -72,13 +72,14 @@ class OpenPrompt:
         deadline: Deadline of a read from stdin, which blocks the jobs of the loop.
     """
 
-    def __init__(self, prompt: AnyPrompt, *, keeps_record: bool) -> None:
-        self.prompt = prompt
+    def __init__(self, prompt: Prompt[T], *, keeps_record: bool) -> None:
+        assert isinstance(prompt, QuestionPrompt | ActionPrompt | FormPrompt)
+        self.prompt: AnyPrompt = prompt
         self.keeps_record = keeps_record
         self.channel: Channel = "form"
         self.deadline: Deadline | None = None
         self.withdrawn = False
-        self.future: Future[AnyEnd] = Future()
+        self.future: Future[PromptEnd[T]] = Future()
         # Mark as running, so that cancelling the task that awaits the future does not cancel it.
         self.future.set_running_or_notify_cancel()
 
@@ -102,7 +103,7 @@ class PromptScreen:
         end: Callback for the end of a prompt. It may be called several times.
     """
 
-    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, AnyEnd], None]) -> None:
+    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt[Any], AnyEnd], None]) -> None:
         self._loop = loop
         self._end = end
         self._settings = PromptSettings()
@@ -115,7 +116,7 @@ class PromptScreen:
         """Set the settings and the output for forms; None: each form has its own output."""
         self._settings, self._place = settings, place
 
-    def show(self, waiting: OpenPrompt, route: FormRoute | StdinRoute) -> None:
+    def show(self, waiting: OpenPrompt[Any], route: FormRoute | StdinRoute) -> None:
         """Show the prompt as a form, or ask on stdin and wait."""
         match route:
             case FormRoute():
@@ -138,7 +139,7 @@ class PromptScreen:
             self._pump.close()
             self._pump = None
 
-    def _show_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
+    def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
         reason = f"no page showed the form within {route.patience:g} s"
         try:
             self._start_listening()
@@ -159,7 +160,7 @@ class PromptScreen:
             log.warning("The form could not be shown", exc_info=True)
             self._handle_unseen_form(waiting, route, "the form could not be shown")
 
-    def _handle_unseen_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
+    def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
         if waiting.future.done():
             return
         if route.stays:
@@ -169,7 +170,7 @@ class PromptScreen:
         else:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
-    def _keep_unseen_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
+    def _keep_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
         # No input box opens by itself. It would take the focus from a user who types in the page,
         # and a line typed for a cell would answer the prompt.
         if route.stdin:  # before the notice, which tells the user to interrupt the kernel
@@ -185,7 +186,7 @@ class PromptScreen:
             self._unseen.end(None, None)
             self._unseen = None
 
-    def _switch_to_stdin(self, waiting: OpenPrompt) -> None:
+    def _switch_to_stdin(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.future.done():
             return
         self._remove_notice()
@@ -198,7 +199,7 @@ class PromptScreen:
             self._pump = CommPump(running_kernel(), self._loop)
             self._pump.open()
 
-    def _read_stdin(self, waiting: OpenPrompt, channel: StdinChannel) -> None:
+    def _read_stdin(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> None:
         waiting.channel = channel
         if self._place is not None:
             self._place.catch_up()
@@ -217,7 +218,9 @@ class PromptScreen:
             end = Unavailable("the front end does not allow input")
         self._end(waiting, end)
 
-    def _ask_on_stdin(self, waiting: OpenPrompt, console: Console, channel: StdinChannel) -> AnyEnd:
+    def _ask_on_stdin(
+        self, waiting: OpenPrompt[Any], console: Console, channel: StdinChannel
+    ) -> AnyEnd:
         if isinstance(waiting.prompt, FormPrompt):
             timed = _TimedConsole(console, waiting, self._settings.timeout)
             return ask_form_on_stdin(waiting.prompt, timed, channel)
@@ -228,7 +231,7 @@ class PromptScreen:
 class _TimedConsole:
     """A console with a deadline for each line."""
 
-    def __init__(self, console: Console, waiting: OpenPrompt, timeout: float) -> None:
+    def __init__(self, console: Console, waiting: OpenPrompt[Any], timeout: float) -> None:
         self._console = console
         self._waiting = waiting
         self._timeout = timeout
@@ -253,7 +256,7 @@ class NotebookPrompter:
         self._loop = loop
         self._settings = PromptSettings()
         self._presence = Presence()
-        self._open: dict[OpenPrompt, None] = {}  # in order; filled by the thread that asks
+        self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
         self._queue = PromptQueue(self._show)
         self._screen = PromptScreen(loop, self._end)
 
@@ -264,19 +267,8 @@ class NotebookPrompter:
         route = self._presence.route(self._settings)
         return route if isinstance(route, Unavailable) else None
 
-    async def ask(self, prompt: Prompt) -> PromptEnd:
+    async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
         """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
-        end = await self._wait(prompt)
-        assert not isinstance(end, FormEnd)
-        return end
-
-    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Show `prompt` and wait, as `ask` does."""
-        end = await self._wait(prompt)
-        assert not isinstance(end, Answered)
-        return end
-
-    async def _wait(self, prompt: AnyPrompt) -> AnyEnd:
         if (unavailable := self.unavailable()) is not None:
             return unavailable
         waiting = self._hand_over(prompt, keeps_record=False)
@@ -316,7 +308,7 @@ class NotebookPrompter:
         self._end_all("cancelled")
         self._screen.use(self._settings, None)
 
-    def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool = True) -> PromptEnd[T]:
         """Show `prompt` from code that runs in the cell, and wait.
 
         A static record replaces the form, unless `keeps_record` is False. Prompts that already wait
@@ -325,17 +317,6 @@ class NotebookPrompter:
         Raises:
             KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
         """
-        end = self._wait_here(prompt, keeps_record=keeps_record)
-        assert not isinstance(end, FormEnd)
-        return end
-
-    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool = True) -> FormPromptEnd:
-        """Show `prompt` as `ask_here` does."""
-        end = self._wait_here(prompt, keeps_record=keeps_record)
-        assert not isinstance(end, Answered)
-        return end
-
-    def _wait_here(self, prompt: AnyPrompt, *, keeps_record: bool) -> AnyEnd:
         if self._loop.is_served_by_other_thread:
             if (unavailable := self.unavailable()) is not None:
                 return unavailable
@@ -354,23 +335,23 @@ class NotebookPrompter:
 
     # --- one at a time -----------------------------------------------------------------------
 
-    def _hand_over(self, prompt: AnyPrompt, *, keeps_record: bool) -> OpenPrompt:
+    def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
         waiting = OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
         self._loop.post(lambda: self._enqueue(waiting))
         return waiting
 
-    def _withdraw(self, waiting: OpenPrompt) -> None:
+    def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
         waiting.withdrawn = True
         if (deadline := waiting.deadline) is not None:
             deadline.expire()
         self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
 
-    def _enqueue(self, waiting: OpenPrompt) -> None:
+    def _enqueue(self, waiting: OpenPrompt[Any]) -> None:
         if waiting in self._open:
             self._queue.add(waiting)
 
-    def _show(self, waiting: OpenPrompt) -> None:
+    def _show(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.withdrawn:
             return self._end(waiting, NotAnswered("cancelled", waiting.channel))
         match self._presence.route(self._settings):
@@ -379,7 +360,7 @@ class NotebookPrompter:
             case route:
                 self._screen.show(waiting, route)
 
-    def _end(self, waiting: OpenPrompt, end: AnyEnd) -> None:
+    def _end(self, waiting: OpenPrompt[Any], end: AnyEnd) -> None:
         # The first end counts; later ones are ignored.
         if waiting not in self._open:
             return

@@ -18,9 +18,9 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompt,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
 )
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import difference
@@ -485,7 +485,9 @@ class _Choice:
 DETAILS = "d"
 
 
-def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Answered | NotAnswered:
+def ask_on_stdin(
+    prompt: SimplePrompt, console: Console, channel: StdinChannel
+) -> Answered | NotAnswered:
     """Ask `prompt` at `console` and return its end."""
     for line in _head_lines(prompt):
         console.write(line)
@@ -497,7 +499,7 @@ def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Ans
     return answered
 
 
-def _head_lines(prompt: Prompt) -> list[str]:
+def _head_lines(prompt: SimplePrompt) -> list[str]:
     header, by = prompt_text.header(prompt), prompt_text.asked_by(prompt)
     lines = [f"{header} ({by})" if by else header] if header else []
     context, question = prompt_text.context(prompt), prompt_text.question(prompt)
@@ -541,7 +543,7 @@ def _path(change: ProposedChange) -> str:
     return prompt_text.exactly(change).path
 
 
-def _dialogue(prompt: Prompt, channel: StdinChannel) -> StdinDialogue:
+def _dialogue(prompt: SimplePrompt, channel: StdinChannel) -> StdinDialogue:
     if isinstance(prompt, ActionPrompt):
         return _action_dialogue(prompt, channel)
     return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt, channel)

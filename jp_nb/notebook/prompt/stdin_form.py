@@ -22,7 +22,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.form_state import BLANK, FormDraft, PageDraft
-from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import (
     HELP,
@@ -59,7 +59,9 @@ BACK_TO_QUESTIONS: Final = "Go back to the questions"
 SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
 
-def ask_form_on_stdin(prompt: FormPrompt, console: Console, channel: StdinChannel) -> FormPromptEnd:
+def ask_form_on_stdin(
+    prompt: FormPrompt, console: Console, channel: StdinChannel
+) -> PromptEnd[FormEnd]:
     """Ask the questions of `prompt` at `console` and return the end of the form.
 
     If `console` raises `Expired`, the time for the question is over, and the form asks the
@@ -84,7 +86,7 @@ class _StdinForm:
         self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
         self._keys = KEYS if self._reviews else (KEEP, LEAVE)
 
-    def run(self) -> FormPromptEnd:
+    def run(self) -> PromptEnd[FormEnd]:
         self._write(*self._head_lines())
         while self._draft.end is None:
             try:

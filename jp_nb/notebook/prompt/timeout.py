@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, with_sender
+from jp_nb.agent.prompts import AnyEnd, AnyPrompt, FormPrompt, with_sender
 from jp_nb.notebook.prompt.form import Form, FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.output import FormOutput
@@ -141,7 +141,7 @@ class TimedForm:
         self._over = True  # later messages of a page are ignored
         self._form.close(record)
 
-    def _handle_end(self, end: Answered | FormPromptEnd) -> None:
+    def _handle_end(self, end: AnyEnd) -> None:
         # `who_sent` is None after a deadline, because no message of a page is handled then.
         sent = with_sender(end, who_sent("comm_msg"))
         self._loop.post(lambda: self._on_end(sent))

@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets
 
-from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import AnyEnd, FormPrompt, QuestionPrompt
 from jp_nb.notebook.prompt.controls import Choices
 from jp_nb.notebook.prompt.form import FormEvents
 from jp_nb.notebook.prompt.form_pages import PagedForm
@@ -24,7 +24,7 @@ class FormUser:
 
     def __init__(self, *questions: Question, partial: bool = True, menu: bool = True) -> None:
         self.heard: list[str] = []
-        self.ends: list[Answered | FormPromptEnd] = []
+        self.ends: list[AnyEnd] = []
         self.form = PagedForm(
             FormPrompt(tuple(map(QuestionPrompt, questions)), partial=partial, menu=menu),
             place=SeparateOutput(),

@@ -11,14 +11,14 @@ from jp_nb.agent import permissions
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
-    Prompt,
     PromptDetail,
-    PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
     Unavailable,
 )
 from jp_nb.tools.question import Question
+from tests.support.fakes import FakePrompter
 
 Persistence = Literal["none", "turn"]
 
@@ -61,14 +61,9 @@ EDIT = QuestionPrompt(
 
 def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionPrompt:
     """Return the prompt by which a person decides about `changes`."""
-    asked: list[Prompt] = []
-
-    async def ask(prompt: Prompt) -> PromptEnd:
-        asked.append(prompt)
-        return Unavailable("this is a test")
-
-    asyncio.run(permissions.ask_approval(ask, tool, changes))
-    (prompt,) = asked
+    user = FakePrompter(Unavailable("this is a test"))
+    asyncio.run(permissions.ask_approval(user.ask, tool, changes))
+    (prompt,) = user.asked
     assert isinstance(prompt, ActionPrompt)
     return prompt
 
@@ -120,7 +115,7 @@ DELTAS = {
     ),
 }
 
-PROMPTS: dict[tuple[str, str], Prompt] = {
+PROMPTS: dict[tuple[str, str], SimplePrompt] = {
     **{
         (kind, f"persistence {persistence}, {f'label {label}' if label else 'no label'}"): (
             prompt_of(kind, persistence, label)

@@ -160,7 +160,7 @@ def test_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened) 
     notebook = opened(
         "import os, time\nfor name in ('Enter', 'Space'):\n"
         "    while not os.path.exists(f'held {name}'): time.sleep(0.02)\n"
-        "    end = prompter.ask_here(PERMISSION)\n"
+        "    end = prompter.ask_in_cell(PERMISSION)\n"
         "    print(name, end)"
     )
     notebook.run_cell(1)
@@ -305,8 +305,8 @@ changes = (
     ProposedChange('assistant.name', None, '"' + 'x' * 5000 + 'THE END"'),
     *(ProposedChange(f'conversation.tools.t.options.k{{n}}', None, f'{{n}}') for n in range(40)),
 )
-print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
-print(prompter.ask_here(ActionPrompt(
+print(prompter.ask_in_cell(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
+print(prompter.ask_in_cell(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
     exhibits=(PromptDetail(all_of_it, all_of_it), PromptDetail('Arguments', {{all_of_it: evil}})),
     changes=changes,
@@ -374,7 +374,7 @@ EXACT = """
 import json
 arguments = json.loads({!r})
 long = {{"text": "\\n".join(f"line {{n}}" for n in range(60_000))}}
-print(prompter.ask_here(ActionPrompt(
+print(prompter.ask_in_cell(ActionPrompt(
     "Run local write_file tool?", (Action("y", "Run", "run"),),
     exhibits=(
         PromptDetail("Folder", "/home/ada"),

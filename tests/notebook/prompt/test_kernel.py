@@ -108,7 +108,7 @@ UNCHOSEN: list[tuple[str, str, dict[str, object], str]] = [
 
 def test_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> None:
     for prompt, text, message, says in UNCHOSEN:
-        cell = user.start(f"print(prompter.ask_here({prompt}))")
+        cell = user.start(f"print(prompter.ask_in_cell({prompt}))")
         beacon = user.form(text)
         user.send(beacon, {"type": "unchosen", **message})
         user.wait(lambda m: says in str(m["content"].get("data", "")))
@@ -120,7 +120,7 @@ def test_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> Non
 
 
 def test_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
-    cell = user.start("print(prompter.ask_here(PERMISSION))")
+    cell = user.start("print(prompter.ask_in_cell(PERMISSION))")
     user.form("Run local rename tool?")
     user.click("Allow rename for this turn")
     user.finish(cell)
@@ -175,7 +175,10 @@ def test_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
 @pytest.mark.kernel
 def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
     user.run("note_page()")
-    for code in ("print(ask({}, rendered_timeout=0.2))", "print(prompter.ask_here(as_prompt({})))"):
+    for code in (
+        "print(ask({}, rendered_timeout=0.2))",
+        "print(prompter.ask_in_cell(as_prompt({})))",
+    ):
         user.messages.clear()
         user.run("prompter.cell_begins(PromptSettings(rendered_timeout=0.2))")
         cell = user.start(code.format(BOOLEAN))
@@ -289,7 +292,7 @@ def test_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
         "    first = asyncio.ensure_future(prompter.ask(QuestionPrompt("
         "Question.text('why', 'Why?'))))\n"
         "    pages = (QuestionPrompt(Question.text('never', 'Never shown?')),)\n"
-        "    second = asyncio.ensure_future(prompter.ask_form(FormPrompt(pages)))\n"
+        "    second = asyncio.ensure_future(prompter.ask(FormPrompt(pages)))\n"
         "    await asyncio.sleep(0)\n"
         "    second.cancel()\n"
         "    return await first"
@@ -391,7 +394,7 @@ def test_requests_of_a_reloaded_page_are_answered(user: FrontEnd) -> None:
 @pytest.mark.kernel
 def test_output_of_the_cell_stays_with_the_cell(user: FrontEnd) -> None:
     cell = user.start(
-        f"print('before', end=' '); prompter.ask_here(QuestionPrompt({TEXT})); print('after')"
+        f"print('before', end=' '); prompter.ask_in_cell(QuestionPrompt({TEXT})); print('after')"
     )
     user.send(user.form("Why?"), {"type": "submit", "value": "x"})
     user.finish(cell)
@@ -437,7 +440,7 @@ def test_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) -> 
 
 @pytest.mark.kernel
 def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
-    cell = user.start(f"prompter.ask_here(QuestionPrompt({TEXT})); print('not reached')")
+    cell = user.start(f"prompter.ask_in_cell(QuestionPrompt({TEXT})); print('not reached')")
     user.form("Why?")
     user.manager.interrupt_kernel()
     user.finish(cell)
@@ -524,7 +527,7 @@ def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
 def test_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
     user.run(
         "def asks():\n"
-        "    return prompter.ask_here(QuestionPrompt(Question.text('why', 'Why?'))).value\n"
+        "    return prompter.ask_in_cell(QuestionPrompt(Question.text('why', 'Why?'))).value\n"
         "log = []\n"
         "async def tools():\n"
         "    return await asyncio.gather(\n"

@@ -43,8 +43,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
     typed("because", "hunter2")
     assert prompter.unavailable() is None
-    assert prompter.ask_here(WHY) == Answered("because", "terminal")
-    assert prompter.ask_here(KEY) == Answered("hunter2", "terminal")
+    assert prompter.ask_in_cell(WHY) == Answered("because", "terminal")
+    assert prompter.ask_in_cell(KEY) == Answered("hunter2", "terminal")
 
 
 def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
@@ -59,7 +59,7 @@ def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 
     monkeypatch.setattr(Presence, "route", withdrawn)
     monkeypatch.setattr("builtins.input", lambda _: pytest.fail("it was read"))
-    assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
+    assert prompter.ask_in_cell(WHY) == NotAnswered("cancelled", "terminal")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -112,7 +112,7 @@ def test_worker_thread_may_ask_while_the_cell_serves(
 
     def worker() -> None:
         started.wait()
-        ends.append(prompter.ask_here(WHY))
+        ends.append(prompter.ask_in_cell(WHY))
         prompter._loop.wake()
 
     thread = threading.Thread(target=worker)
@@ -137,7 +137,7 @@ def test_end_of_the_input_is_no_empty_answer(
         raise EOFError
 
     monkeypatch.setattr("builtins.input", end_of_input)
-    assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
+    assert prompter.ask_in_cell(WHY) == NotAnswered("cancelled", "terminal")
 
 
 def test_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
@@ -148,7 +148,7 @@ def test_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
 
     monkeypatch.setattr("builtins.input", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        prompter.ask_here(WHY)
+        prompter.ask_in_cell(WHY)
     assert not prompter._open
 
 
@@ -161,13 +161,13 @@ def test_refused_input_makes_the_user_unavailable(
         raise StdinNotImplementedError
 
     monkeypatch.setattr("builtins.input", refused)
-    assert prompter.ask_here(WHY) == Unavailable("the front end does not allow input")
+    assert prompter.ask_in_cell(WHY) == Unavailable("the front end does not allow input")
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     prompter.cell_begins(PromptSettings(channel="never"))
     assert prompter.unavailable() == Unavailable("prompt.channel is 'never'")
-    assert prompter.ask_here(WHY) == Unavailable("prompt.channel is 'never'")
+    assert prompter.ask_in_cell(WHY) == Unavailable("prompt.channel is 'never'")
     assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
     prompter.cell_begins(PromptSettings())
     assert prompter.unavailable() is None

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
-from jp_nb.agent.prompts import Answered, FormPromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import Answered, AnyEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoValidAnswer
@@ -109,7 +109,7 @@ class Typist:
 
 
 def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
-    ends: list[Answered | FormPromptEnd] = []
+    ends: list[AnyEnd] = []
     deaf = FormEvents(
         shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=ends.append
     )

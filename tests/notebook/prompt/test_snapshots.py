@@ -16,11 +16,11 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompt,
     PromptDetail,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
     Unavailable,
 )
 from jp_nb.notebook.prompt.form import Form, FormEvents, SecretField
@@ -40,7 +40,7 @@ DEAF = FormEvents(
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
-def unshown(prompt: Prompt) -> Form:
+def unshown(prompt: SimplePrompt) -> Form:
     """Return a form that is in no page yet."""
     return Form(
         prompt,
@@ -55,7 +55,7 @@ def unshown(prompt: Prompt) -> Form:
 def shown() -> Iterator[Any]:
     forms: list[Form] = []
 
-    def show(prompt: Prompt) -> list[str]:
+    def show(prompt: SimplePrompt) -> list[str]:
         forms.append(unshown(prompt))
         return list(tree(forms[-1].widget))
 
@@ -98,7 +98,7 @@ def read(html: str) -> str:
     return unescape(re.sub("<[^>]*>", "", text)).strip()
 
 
-def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:
+def snapshot(prompt: SimplePrompt, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
@@ -150,7 +150,7 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
         (Unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
-def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd, told: str) -> None:
+def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd[Answered], told: str) -> None:
     assert static_record(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 

@@ -11,10 +11,10 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompt,
     PromptDetail,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.prompts import SPELLED_OUT
@@ -41,7 +41,7 @@ APPROVAL = approval_of(
 EDIT = QuestionPrompt(
     Question.free_text("arguments", "Arguments of t, as JSON:").with_default("{}"), consents=True
 )
-CONSENTS: list[Prompt] = [
+CONSENTS: list[SimplePrompt] = [
     QuestionPrompt(BOOLEAN.question.with_default(True), remember=True),
     QuestionPrompt(BOOLEAN.question.with_default(False)),
     DELTA,
@@ -112,7 +112,7 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
 
 
 def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Prompt, str, JsonValue]] = [
+    rows: list[tuple[SimplePrompt, str, JsonValue]] = [
         (BOOLEAN, "yes", True),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
@@ -141,7 +141,7 @@ def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
 
 
 def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Prompt, str]] = [
+    rows: list[tuple[SimplePrompt, str]] = [
         (BOOLEAN, ""),
         (BOOLEAN, "1"),
         (SELECT, ""),

@@ -87,7 +87,7 @@ def test_cancelling_the_task_takes_the_form_away(user: FrontEnd) -> None:
         "from jp_nb.agent.prompts import FormPrompt, QuestionPrompt\n"
         "async def impatient():\n"
         f"    pages = tuple(QuestionPrompt(question) for question in ({QUESTIONS}))\n"
-        "    asking = asyncio.ensure_future(prompter.ask_form(FormPrompt(pages, menu=True)))\n"
+        "    asking = asyncio.ensure_future(prompter.ask(FormPrompt(pages, menu=True)))\n"
         "    while not Path('typed').exists():\n"
         "        await asyncio.sleep(0.01)\n"
         "    asking.cancel()\n"
@@ -129,7 +129,7 @@ def test_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEn
 def test_code_in_the_cell_leaves_the_record_of_its_form(user: FrontEnd) -> None:
     user.run("from jp_nb.agent.prompts import FormPrompt, QuestionPrompt")
     pages = f"tuple(QuestionPrompt(question) for question in ({QUESTIONS}))"
-    cell = user.start(f"prompter.ask_form_here(FormPrompt({pages})); print('not reached')")
+    cell = user.start(f"prompter.ask_in_cell(FormPrompt({pages})); print('not reached')")
     user.form("Which store?")
     user.manager.interrupt_kernel()
     user.finish(cell)
