@@ -16,7 +16,6 @@ from pathlib import Path
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.headless.options import add_answers_options, add_cassette_options
 from jp_nb.jsonschema_import import without_parsers
 
 INTERRUPTED = 128 + 2
@@ -88,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit XML report")
     run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON report")
-    add_cassette_options(run)
-    add_answers_options(run)
+    _add_cassette_options(run)
+    _add_answers_options(run)
     run.set_defaults(command="run:run")
 
     check = commands.add_parser(
@@ -161,6 +160,39 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="check the installation and the configuration")
     doctor.set_defaults(command="environment:doctor")
     return parser
+
+
+def _add_cassette_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    for flag, text in (
+        (
+            "--record",
+            "record requests to models and their responses in FILE (default: NB.cassette.jsonl)",
+        ),
+        ("--replay", "replay responses from FILE instead of models: no key, no network"),
+        (
+            "--replay-or-record",
+            "replay the responses that FILE contains, and record the others",
+        ),
+    ):
+        group.add_argument(flag, metavar="FILE", nargs="?", const="", help=text)
+    parser.add_argument(
+        "--tools",
+        choices=("run", "recorded"),
+        help="in a replay: run the tools (default), or take their results from FILE",
+    )
+
+
+def _add_answers_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--answers", type=Path, metavar="FILE", help="prepared answers and permissions, in TOML"
+    )
+    parser.add_argument(
+        "--answers-template",
+        type=Path,
+        metavar="FILE",
+        help="write the open decisions to a new answers file, to fill in",
+    )
 
 
 if __name__ == "__main__":

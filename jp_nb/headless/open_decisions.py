@@ -5,122 +5,33 @@ Source: `docs/answers.md`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
+from jp_nb.headless.events import SECTIONS, ReportedDecision, RunEvents
 from jp_nb.headless.files import format_line
-from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, Section, is_answer_table
+from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, is_answer_table
 from jp_nb.text import one_line, plain
 from jp_nb.tools.answer_types import SelectAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
-MAX_DECISIONS: Final = 1000
-"""Maximum number of decisions that are read, because a tool may ask without end."""
 MIN_SIMILARITY: Final = 0.85
 """Similarity, from 0 to 1, at which a key counts as misspelled."""
-SECTIONS: Final[Mapping[str, Section]] = {
-    "question": "questions",
-    "permission": "permissions",
-    "result": "results",
-    "change": "changes",
-}
-DESCRIPTIONS: Final[Mapping[str, str]] = {
-    "permission": "permission to run {}",
-    "result": "approval of the result of {}",
-    "change": "approval of a configuration change proposed by {}",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedDecision:
-    """A decision that needed the user and was not prepared.
-
-    Attributes:
-        key: Key in an answers file.
-        times: Number of times that the run needed it.
-        question: The question to answer; None for a permission or an approval.
-    """
-
-    key: Key
-    kind: str
-    why: str
-    detail: tuple[str, ...] = ()
-    question: Question | None = None
-    times: int = 1
-
-    @property
-    def description(self) -> str:
-        """Description in one line."""
-        tool = one_line(self.key[1], limit=80)
-        if self.question is None:
-            return DESCRIPTIONS[self.kind].format(tool)
-        name = one_line(self.question.id, limit=80)
-        return f"question {name} of {tool}: {format_line(self.question.text)}"
-
-
-@dataclass(slots=True)
-class RunLog:
-    """Decisions of a run.
-
-    Attributes:
-        undecided: Open decisions in the order of the run, each once.
-        used: Keys of the answers file that decided something.
-    """
-
-    undecided: list[ReportedDecision] = field(default_factory=list)
-    used: set[Key] = field(default_factory=set)
-
-
-def read_decisions(path: Path) -> RunLog:
-    """Read the file in the kernel's variable `JP_NB_DECISIONS`. Incomplete lines are skipped."""
-    found: dict[Key, ReportedDecision] = {}
-    decisions = RunLog()
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    for line in lines:
-        match _parse_entry(line):
-            case {"used": list(key)}:
-                decisions.used.add(tuple(map(str, key)))
-            case {"open": str(kind), **entry} if kind in SECTIONS and len(found) < MAX_DECISIONS:
-                one = _make_decision(kind, entry)
-                earlier = found.get(one.key)
-                found[one.key] = (
-                    one if earlier is None else replace(earlier, times=earlier.times + 1)
-                )
-    decisions.undecided = [*found.values()]
-    return decisions
-
-
-def _parse_entry(line: str) -> object:
-    try:
-        return json.loads(line)
-    except ValueError:  # the kernel died while it wrote the line
-        return None
-
-
-def _make_decision(kind: str, entry: Mapping[Any, Any]) -> ReportedDecision:
-    question = entry.get("question")
-    asked = None if question is None else Question.model_validate(question)
-    key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
-    detail = entry.get("detail")
-    lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
-    return ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
-
-
-def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator[str]:
+def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator[str]:
     """Yield lines about open decisions and unused answers, for the end of a run."""
-    undecided = decisions.undecided
+    undecided = [*events.undecided.values()]
     if undecided:
         count = len(undecided)
         yield "1 open decision:" if count == 1 else f"{count} open decisions:"
@@ -131,14 +42,14 @@ def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator
             yield f"  and {count - MAX_LISTED} more"
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
     if answers is not None:
-        yield from format_unused_answers(decisions, answers)
+        yield from format_unused_answers(events, answers)
 
 
-def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[str]:
+def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
     """Yield a line for each answer that was not used."""
-    misspelled = find_misspelled_answers(decisions, answers)
+    misspelled = find_misspelled_answers(events, answers)
     for unused in answers.answers:
-        if unused.key in decisions.used:
+        if unused.key in events.used_answers:
             continue
         near = misspelled.get(unused.key)
         why = (
@@ -147,12 +58,12 @@ def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[s
         yield plain(f"{answers.place(unused)}: {_format_key_path(unused.key)} was not used: {why}")
 
 
-def find_misspelled_answers(decisions: RunLog, answers: AnswersFile) -> dict[Key, Key]:
+def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key, Key]:
     """Return the similar open decision, if any, of each unused answer, both as keys."""
-    undecided = {_format_key_path(each.key): each.key for each in decisions.undecided}
+    undecided = {_format_key_path(key): key for key in events.undecided}
     found: dict[Key, Key] = {}
     for unused in answers.answers:
-        if unused.key in decisions.used:
+        if unused.key in events.used_answers:
             continue
         of_its_kind = [name for name, key in undecided.items() if key[0] == unused.key[0]]
         if near := get_close_matches(

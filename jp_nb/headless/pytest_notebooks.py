@@ -16,15 +16,16 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
+from jp_nb.headless.events import read_events
 from jp_nb.headless.files import format_text, print_cell
-from jp_nb.headless.open_decisions import format_unused_answers, read_decisions
-from jp_nb.headless.options import format_unused, log_cassette_use, read_cassette_use
+from jp_nb.headless.open_decisions import format_unused_answers
 from jp_nb.headless.report import (
     ReportedCell,
     RunReport,
     format_cell_errors,
     format_open_decisions,
     format_turn,
+    format_unused_exchanges,
     list_counts,
     make_report,
 )
@@ -99,22 +100,22 @@ class NotebookItem(pytest.Item):
     def _execute(self) -> tuple[RunResult, RunReport, list[str]]:
         option, answers = self.config.option, self.path.with_suffix(answers_file.SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
-        with TemporaryDirectory(prefix="jp-nb-") as folder, log_cassette_use() as used:
-            log = Path(folder) / "decisions.jsonl"
+        with TemporaryDirectory(prefix="jp-nb-") as folder:
+            file = Path(folder) / "events.jsonl"
             result = run_notebook(
                 self.path,
                 out=Path(folder) / self.path.name,
                 strict=option.jp_strict,
                 settings=settings,
                 timeout=option.jp_timeout,
-                decisions=log,
+                events=file,
             )
-            unused = [] if option.jp_record else format_unused(read_cassette_use(used, settings))
-            if answers.is_file():
-                given = answers_file.read_answers_file(answers)
-                unused += format_unused_answers(read_decisions(log), given)
-            name = os.path.relpath(self.path, self.config.rootpath)
-            return result, make_report(result, name, log), unused
+            events = read_events(file, settings)
+        unused = [] if option.jp_record else [*format_unused_exchanges(events.cassettes)]
+        if answers.is_file():
+            unused += format_unused_answers(events, answers_file.read_answers_file(answers))
+        name = os.path.relpath(self.path, self.config.rootpath)
+        return result, make_report(result, name, events), unused
 
     def _add_section(self, title: str, lines: list[str]) -> None:
         if lines:

@@ -9,7 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,8 +17,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import StorageError
+from jp_nb.headless.events import CassetteUse, ReportedDecision, RunEvents
 from jp_nb.headless.files import format_line, format_text
-from jp_nb.headless.open_decisions import ReportedDecision, read_decisions
 from jp_nb.headless.runner import CellEnd, CellEnds, CellFailure, CellStatus, RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
@@ -37,8 +37,10 @@ from jp_nb.record.turns import (
     Turn,
     read_turn,
 )
+from jp_nb.rendering.tables import describe_exchange, format_exchange_count
 from jp_nb.rendering.tool_calls import for_user
 from jp_nb.rendering.turn import was_skipped
+from jp_nb.storage.cassette import read_cassette
 from jp_nb.text import one_line, plain
 
 MAX_SOURCE: Final = 60
@@ -171,7 +173,7 @@ class RunReport:
         cells: Code cells that are not blank.
         turns: Turns of this run, by conversation.
         record_error: Reason why the record cannot be read; "" if it can.
-        undecided: Open decisions without repetitions: questions, permissions, and approvals.
+        events: Open decisions, used answers, and used cassettes, as reported by the kernel.
     """
 
     notebook: str
@@ -179,7 +181,12 @@ class RunReport:
     cells: tuple[ReportedCell, ...]
     turns: tuple[ReportedTurn, ...]
     record_error: str = ""
-    undecided: tuple[ReportedDecision, ...] = ()
+    events: RunEvents = field(default_factory=RunEvents)
+
+    @property
+    def undecided(self) -> tuple[ReportedDecision, ...]:
+        """Open decisions without repetitions: questions, permissions, and approvals."""
+        return tuple(self.events.undecided.values())
 
     @property
     def seconds(self) -> float:
@@ -197,13 +204,13 @@ class RunReport:
         return _sum_usage(item for turn in self.turns for item in turn.usage.items())
 
 
-def make_report(result: RunResult, notebook: str, decisions: Path | None = None) -> RunReport:
+def make_report(result: RunResult, notebook: str, events: RunEvents | None = None) -> RunReport:
     """Return the report of a run. If the record is unreadable, it has the error and no turns.
 
     Args:
         result: Result of the run.
         notebook: Name of the notebook in the report.
-        decisions: Log file of the run's decisions.
+        events: Events that the kernel reported.
     """
     try:
         turns, error = tuple(_read_turns(result)), ""
@@ -215,8 +222,7 @@ def make_report(result: RunResult, notebook: str, decisions: Path | None = None)
     cells = tuple(
         _make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells
     )
-    open_ = read_decisions(decisions).undecided if decisions is not None else ()
-    return RunReport(notebook, result.failure, cells, turns, error, tuple(open_))
+    return RunReport(notebook, result.failure, cells, turns, error, events or RunEvents())
 
 
 # --- cells -----------------------------------------------------------------------------------
@@ -343,8 +349,67 @@ def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
     return dict(sorted(found.items()))
 
 
+# --- text ------------------------------------------------------------------------------------
+
 MAX_RESULT: Final = 500
 MAX_REASON: Final = 300
+MAX_LISTED: Final = 20
+"""Maximum number of listed exchanges."""
+
+
+def format_failure(report: RunReport) -> list[str]:
+    """Return a line about the failed cell, without keys; none without a failure."""
+    failure = report.failure
+    if failure is None:
+        return []
+    place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
+    return [f"{failure.name}{place}: {format_text(failure.message)}"]
+
+
+def format_cassettes(report: RunReport) -> list[str]:
+    """Return lines about recorded exchanges and, after a run without a failure, replayed ones.
+
+    Raises:
+        StorageError: A cassette cannot be read.
+    """
+    uses = report.events.cassettes
+    recorded = [line for path, use in uses.items() for line in _format_recorded(path, use)]
+    if report.failure is not None:  # a failed run may not need the rest
+        return recorded
+    return [*recorded, *_format_fully_used(uses), *format_unused_exchanges(uses)]
+
+
+def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
+    place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    if use.is_new and not use.added:
+        stays = "; the file is unchanged" if path.exists() else ""
+        yield f"no model answered: nothing was recorded in {place}{stays}"
+    elif use.added:
+        count = format_exchange_count(use.added)
+        yield f"{count} {'recorded in' if use.is_new else 'added to'} {place}"
+
+
+def _format_fully_used(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
+    for path, use in uses.items():
+        if use.used and len(use.used) == (count := len(use.list_replayable(path))):
+            yield f"{count} of {format_exchange_count(count)} of {path.name} used"
+
+
+def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
+    """Yield lines about exchanges that were not replayed.
+
+    Raises:
+        StorageError: A cassette cannot be read.
+    """
+    for path, use in uses.items():
+        before = use.list_replayable(path)
+        rest = [each for each in before if each.number not in use.used]
+        if rest:
+            content = read_cassette(path)
+            yield f"{len(rest)} of {format_exchange_count(len(before))} of {path.name} not used:"
+            yield from (f"  {describe_exchange(content, each)}" for each in rest[:MAX_LISTED])
+        if len(rest) > MAX_LISTED:
+            yield f"  … and {len(rest) - MAX_LISTED} more"
 
 
 def format_cell_errors(cell: ReportedCell) -> list[str]:
@@ -407,6 +472,8 @@ def format_open_decisions(report: RunReport) -> list[str]:
         for one in report.undecided
     ]
 
+
+# --- JUnit XML -------------------------------------------------------------------------------
 
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
@@ -474,6 +541,8 @@ def _find_run_error(report: RunReport) -> str:
 def _clean_xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", plain(text))
 
+
+# --- JSON ------------------------------------------------------------------------------------
 
 VERSION: Final = 1
 

@@ -10,20 +10,34 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from jp_nb.errors import UsageError
-from jp_nb.headless.files import format_text, refuse_unsafe_link, replace_file_at, require_notebook
-from jp_nb.headless.options import (
-    format_fully_used,
-    format_recorded,
-    format_unused,
-    log_cassette_use,
-    log_decisions,
-    make_cassette_settings,
-    read_cassette_use,
+from jp_nb.headless.events import read_events
+from jp_nb.headless.files import refuse_unsafe_link, replace_file_at, require_notebook
+from jp_nb.headless.open_decisions import (
+    find_misspelled_answers,
+    format_decisions,
+    format_exists_error,
+    write_template,
 )
-from jp_nb.headless.runner import RunResult, run_notebook
+from jp_nb.headless.report import (
+    RunReport,
+    format_cassettes,
+    format_failure,
+    format_json_report,
+    format_junit,
+    make_report,
+)
+from jp_nb.headless.runner import run_notebook
+from jp_nb.storage import cassette
+from jp_nb.storage.answers_file import AnswersFile, read_answers_file
 from jp_nb.text import plain
+
+CASSETTE: Final = "providers.cassette"
+"""Path of the settings for cassettes."""
+CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,7 +45,11 @@ def run(options: argparse.Namespace) -> int:
     notebook = require_notebook(options.notebook)
     _check_report_paths(options.junit, options.json)
     settings = make_cassette_settings(options, notebook)
-    with log_decisions(options) as decisions, log_cassette_use() as noted:
+    answers = read_answers_file(options.answers) if options.answers is not None else None
+    if options.answers_template is not None and os.path.lexists(options.answers_template):
+        raise UsageError(format_exists_error(options.answers_template))
+    with TemporaryDirectory(prefix="jp-nb-") as folder:
+        events = Path(folder) / "events.jsonl"
         result = run_notebook(
             notebook,
             out=options.out,
@@ -40,17 +58,43 @@ def run(options: argparse.Namespace) -> int:
             overrides=options.cfg,
             settings=settings,
             answers=options.answers,
-            decisions=decisions.log,
+            events=events,
         )
-        print_lines(format_failure(result))
-        write_reports(result, options, decisions.log)
-        uses = read_cassette_use(noted, settings)
-        print_lines(format_recorded(uses))
-        if result.ok:  # a failed run may not need the rest
-            print_lines([*format_fully_used(uses), *format_unused(uses)])
-        print_lines(decisions.finish())
-        misspelled = options.strict and decisions.has_misspelled_answers()
-    return 0 if result.ok and not misspelled else 1
+        report = make_report(result, os.fspath(options.notebook), read_events(events, settings))
+    _print_lines(format_failure(report))
+    _write_reports(report, options)
+    _print_lines(format_cassettes(report))
+    _print_lines(format_decisions(report.events, answers))
+    _write_template(report, options)
+    is_misspelled = options.strict and _has_misspelled_answers(report, answers)
+    return 0 if result.ok and not is_misspelled else 1
+
+
+def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:
+    """Return the settings for a run of `notebook`, by path.
+
+    Raises:
+        UsageError: `--tools` is given without a replay.
+        StorageError: The cassette is a link to a file that must not be written.
+    """
+    files = {mode: getattr(options, mode.replace("-", "_")) for mode in CASSETTE_MODES}
+    chosen = [mode for mode, file in files.items() if file is not None]
+    if options.tools is not None and chosen in ([], ["record"]):
+        raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
+    if not chosen:
+        return {}
+    mode = chosen[0]
+    path = (
+        Path(os.path.abspath(files[mode]))
+        if files[mode]
+        else cassette.default_cassette_path(notebook.resolve())
+    )
+    if mode != "replay":
+        cassette.refuse_unsafe_link(path)
+    settings = {f"{CASSETTE}.mode": mode, f"{CASSETTE}.path": str(path)}
+    if options.tools is not None:
+        settings[f"{CASSETTE}.tools"] = options.tools
+    return settings
 
 
 def _check_report_paths(*reports: Path | None) -> None:
@@ -61,33 +105,29 @@ def _check_report_paths(*reports: Path | None) -> None:
             refuse_unsafe_link(path)
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print `lines` to stderr, safe for a terminal."""
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         print(f"jp-nb: {plain(line)}", file=sys.stderr)
 
 
-def format_failure(result: RunResult) -> list[str]:
-    """Return a line about the failed cell, without keys; none without a failure."""
-    failure = result.failure
-    if failure is None:
-        return []
-    place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
-    return [f"{failure.name}{place}: {format_text(failure.message)}"]
-
-
-def write_reports(result: RunResult, options: argparse.Namespace, decisions: Path) -> None:
-    """Write the requested reports, also after a failed run. `decisions` is the log of the kernel.
-
-    Raises:
-        StorageError: A report cannot be written.
-    """
-    if options.junit is None and options.json is None:
-        return
-    from jp_nb.headless.report import format_json_report, format_junit, make_report
-
-    report = make_report(result, os.fspath(options.notebook), decisions)
+def _write_reports(report: RunReport, options: argparse.Namespace) -> None:
     if options.junit is not None:
         replace_file_at(options.junit, format_junit([report]), folders=True)
     if options.json is not None:
         replace_file_at(options.json, format_json_report(report).encode(), folders=True)
+
+
+def _write_template(report: RunReport, options: argparse.Namespace) -> None:
+    template: Path | None = options.answers_template
+    if template is None:
+        return
+    undecided = [*report.events.undecided.values()]
+    if undecided:
+        write_template(template, undecided, options.notebook.name)
+        _print_lines([f"{template} written: fill it in and pass it with `--answers`"])
+    else:
+        _print_lines([f"there are no open decisions: {template} was not written"])
+
+
+def _has_misspelled_answers(report: RunReport, answers: AnswersFile | None) -> bool:
+    return answers is not None and bool(find_misspelled_answers(report.events, answers))

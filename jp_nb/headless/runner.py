@@ -321,7 +321,7 @@ RUN_VARIABLES: Final = frozenset(
         environment_module.CONTINUE,
         environment_module.OVERRIDES,
         environment_module.ANSWERS,
-        environment_module.DECISIONS,
+        environment_module.EVENTS,
     }
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
@@ -360,7 +360,7 @@ def run_notebook(
     overrides: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     answers: Path | None = None,
-    decisions: Path | None = None,
+    events: Path | None = None,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
 ) -> RunResult:
@@ -377,7 +377,7 @@ def run_notebook(
         overrides: Arguments of `-c`, which are stored in the conversation.
         settings: Settings by path, for this run only. They replace environment variables.
         answers: Answers file, instead of `prompt.answers`.
-        decisions: File to which the kernel logs decisions; see `jp_nb.headless.options`.
+        events: File to which the kernel appends events; see `jp_nb.storage.run_events`.
         timeout: Time limit of each cell, in seconds.
         on_cell: Called after each cell.
 
@@ -398,7 +398,7 @@ def run_notebook(
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _make_environment(path, strict, continue_, overrides, answers, decisions)
+    environment = _make_environment(path, strict, continue_, overrides, answers, events)
     environment |= format_variables(settings or {})
     failure: CellFailure | None = None
     with execution.interruptible():
@@ -443,7 +443,7 @@ def _make_environment(
     continue_: bool,
     overrides: Sequence[str],
     answers: Path | None,
-    decisions: Path | None,
+    events: Path | None,
 ) -> dict[str, str]:
     variables = {environment_module.PATH: str(path)}
     if strict:
@@ -454,8 +454,8 @@ def _make_environment(
         variables[environment_module.OVERRIDES] = json.dumps(list(overrides))
     if answers is not None:
         variables[environment_module.ANSWERS] = str(answers.resolve())
-    if decisions is not None:
-        variables[environment_module.DECISIONS] = str(decisions.resolve())
+    if events is not None:
+        variables[environment_module.EVENTS] = str(events.resolve())
     return {k: v for k, v in os.environ.items() if k not in RUN_VARIABLES} | variables
 
 

@@ -1,19 +1,10 @@
 """`jp_nb.ask` for the user's code, and the answers file of a session.
 
-A headless runner sets `JP_NB_DECISIONS` to the path of a log. The session appends lines such as
-
-    {"used": ["questions", "publish", "audience"]}      the key of a used answer
-    {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
-
-`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
-
 Source: `docs/guide.md`, `docs/turns.md`, `docs/answers.md`.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +33,6 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import STAR
 from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnavailable, UsageError
-from jp_nb.storage import environment
 from jp_nb.storage.answers_file import (
     DECISIONS,
     SKIP,
@@ -56,13 +46,12 @@ from jp_nb.storage.answers_file import (
 )
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import Stamp, stamp
+from jp_nb.storage.run_events import append_run_event
 from jp_nb.text import one_line
 from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.outcome import MAX_QUESTIONS
 from jp_nb.tools.question import FormAnswer, Question
 from jp_nb.tools.secrets import SecretAnswers
-
-log = logging.getLogger(__name__)
 
 OWN_CODE: Final = "jp.ask"
 """The name in the answers file in place of a tool, for questions of the user's code."""
@@ -300,7 +289,6 @@ class SessionAnswers:
         self._file = AnswersFile("")
         self._read: tuple[Path, Stamp] | None = None
         self._used: set[tuple[str, ...]] = set()
-        self._log_works = True
 
     def load(self, path: str | None, files: ConfigFiles) -> None:
         """Use the file at `path`, relative to the notebook's folder; None: no file.
@@ -364,32 +352,21 @@ class SessionAnswers:
         return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
     def note_open(self, decision: OpenDecision) -> None:
-        """Append an open decision to the log of the headless runner, if it set one."""
-        entry: dict[str, JsonValue] = {
-            "open": decision.kind,
-            "tool": decision.tool,
-            "why": decision.why,
-            "detail": list(decision.detail),
-        }
-        if decision.question is not None:
-            entry["question"] = decision.question.model_dump(mode="json")
-        self._report(entry)
+        """Report an open decision to the headless runner, if there is one."""
+        question = decision.question
+        asked = {} if question is None else {"question": question.model_dump(mode="json")}
+        append_run_event(
+            open=decision.kind,
+            tool=decision.tool,
+            why=decision.why,
+            detail=list(decision.detail),
+            **asked,
+        )
 
     def _report_use(self, answer: PreparedAnswer) -> None:
         if answer.key not in self._used:
             self._used.add(answer.key)
-            self._report({"used": list(answer.key)})
-
-    def _report(self, entry: dict[str, JsonValue]) -> None:
-        path = os.environ.get(environment.DECISIONS)
-        if not path or not self._log_works:
-            return
-        try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
-        except OSError as exc:
-            self._log_works = False
-            log.warning("Cannot write the open decisions to %s: %s", path, exc.strerror)
+            append_run_event(answer=list(answer.key))
 
 
 def _stamp(file: Path) -> tuple[Path, Stamp] | None:

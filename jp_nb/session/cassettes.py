@@ -8,7 +8,6 @@ Source: `docs/cassettes.md`, `docs/decisions.md` D109.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -17,14 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import JsonValue
-
 from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult, find_nearest
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, StorageError, UnrecordedError
 from jp_nb.rendering.request_diff import format_mismatch
-from jp_nb.storage import environment
 from jp_nb.storage.cassette import (
     CassetteContent,
     CassetteWriter,
@@ -36,6 +32,7 @@ from jp_nb.storage.cassette import (
     refuse_unsafe_link,
 )
 from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.run_events import append_run_event
 
 if TYPE_CHECKING:
     from jp_nb.agent.recording import Hide
@@ -272,7 +269,7 @@ class OpenCassette:
             if choice.tools == "recorded" and self.content.is_inquiry(each)
         }
         if content is not None:
-            _report_use(self.path, used=[*self._unneeded])
+            append_run_event(cassette=str(self.path), used=[*self._unneeded])
 
     @property
     def is_offline(self) -> bool:
@@ -313,7 +310,7 @@ class OpenCassette:
         if recordings := self._remaining.get(asked.id):
             exchange = recordings.popleft()
             self._used.add(exchange.number)
-            _report_use(self.path, used=[exchange.number])
+            append_run_event(cassette=str(self.path), used=[exchange.number])
             return Exchange(asked, exchange.events, exchange.end)
         if self.is_offline:
             raise self._miss(asked)
@@ -368,7 +365,7 @@ class OpenCassette:
 
     def _add(self, exchange: Exchange) -> None:
         self._writer.add(exchange)
-        _report_use(self.path, added=1, anew=self.choice.mode == "record")
+        append_run_event(cassette=str(self.path), added=1, anew=self.choice.mode == "record")
 
     def _take_failures(self, exchange: Exchange) -> list[Exchange]:
         """Remove and return the failed attempts before `exchange`."""
@@ -418,11 +415,3 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
             break
         last = part.after
     return True
-
-
-def _report_use(path: Path, **use: JsonValue) -> None:
-    """Report the use of the cassette at `path` to the runner, if there is one."""
-    if log := os.environ.get(environment.CASSETTE_USE):
-        note = json.dumps({"cassette": str(path), **use})  # ASCII, whatever the path is
-        with open(log, "a", encoding="ascii") as file:
-            file.write(note + "\n")

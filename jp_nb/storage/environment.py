@@ -23,14 +23,11 @@ PAGE = "JPY_SESSION_NAME"
 ANSWERS = "JP_NB_ANSWERS"
 """Absolute path of the answers file of this run. It has priority over `prompt.answers`."""
 
-DECISIONS = "JP_NB_DECISIONS"
-"""File to which the kernel appends open decisions and used prepared answers, as JSON lines."""
+EVENTS = "JP_NB_EVENTS"
+"""File to which the kernel appends events for the runner (`jp_nb/storage/run_events.py`)."""
 
 KEY_FILE = "JP_NB_KEY_FILE"
 """Path of the key that signs records, instead of the one in the user's data folder."""
 
 TRUST_FOLDERS = "JP_NB_TRUST_FOLDERS"
 """Trusted folders, separated as in `PATH`. Their files and subfolders need no consent."""
-
-CASSETTE_USE = "JP_NB_CASSETTE_USE"
-"""File to which the kernel appends the used exchanges of a cassette, as JSON lines."""

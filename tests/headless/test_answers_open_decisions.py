@@ -11,7 +11,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.headless.open_decisions import format_template, read_decisions
+from jp_nb.headless.events import read_events
+from jp_nb.headless.open_decisions import format_template
 from jp_nb.storage.answers_file import parse_answers
 from jp_nb.tools.question import Question
 
@@ -23,7 +24,7 @@ others = st.dictionaries(st.sampled_from(["selected", "custom"]), st.lists(texts
 
 def written(path: Path, *decisions: Mapping[str, object]) -> str:
     path.write_text("".join(json.dumps(each) + "\n" for each in decisions), encoding="utf-8")
-    return format_template(read_decisions(path).undecided, "in.ipynb")
+    return format_template([*read_events(path).undecided.values()], "in.ipynb")
 
 
 @given(texts, texts, texts, texts, st.lists(texts, min_size=1, unique=True), st.none() | others)

@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.errors import StorageError
+from jp_nb.headless.events import ReportedDecision, RunEvents
 from jp_nb.headless.files import MAX_TEXT, format_text
-from jp_nb.headless.open_decisions import ReportedDecision, RunLog, format_decisions
+from jp_nb.headless.open_decisions import format_decisions
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.report import (
     ReportedCell,
@@ -87,8 +88,8 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     key = ("questions", "plan", "q1")
     question = Question.text("q1", before_a_key(200))
     left = ReportedDecision(key, "question", before_a_key(300), question=question)
-    report = RunReport("walk.ipynb", None, (cell,), (turn,), "", (left,))
-    ends = format_decisions(RunLog([left]), None)
+    report = RunReport("walk.ipynb", None, (cell,), (turn,), "", RunEvents({key: left}))
+    ends = format_decisions(report.events, None)
     shown = [*format_cell_errors(cell), *format_turn(turn), *format_open_decisions(report), *ends]
     shown.append(format_text(before_a_key(MAX_TEXT)))
     assert len(shown) > 7

@@ -1,0 +1,40 @@
+"""Append events of a headless run to the file of its runner.
+
+A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON object:
+
+    {"answer": ["questions", "publish", "audience"]}    key of a used prepared answer
+    {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
+                                                        decision that no user could make
+    {"cassette": "/…/talk.cassette.jsonl", "used": [3], "added": 1, "anew": true}
+                                                        replayed exchanges, and number of new ones
+
+`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
+`jp_nb/headless/events.py` reads the file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+
+from pydantic import JsonValue
+
+from jp_nb.storage import environment
+
+log = logging.getLogger(__name__)
+
+_failed: set[str] = set()
+
+
+def append_run_event(**event: JsonValue) -> None:
+    """Append `event`, if a runner set a file. A failure is logged once for each file."""
+    path = os.environ.get(environment.EVENTS)
+    if not path or path in _failed:
+        return
+    try:
+        with open(path, "a", encoding="ascii") as file:
+            file.write(json.dumps(event) + "\n")
+    except OSError as exc:
+        _failed.add(path)
+        log.warning("Cannot write the events of this run to %s: %s", path, exc.strerror)
