@@ -1,8 +1,8 @@
 """Complete `%jp` lines and `%%jp` cells with IPython.
 
-`complete` reads the line, the table of subcommands and the schema of the configuration. It asks
-`Facts` for the names in a session. Nothing is evaluated, sent or run. `matches` is the function
-that IPython calls; it returns no matches if the session raises an error.
+`complete` reads the line, the table of subcommands, the schema of the configuration, and the
+`Names` of a session. Nothing is evaluated, sent, or run. `matches` is the function that IPython
+calls; it returns no matches if the session raises an error.
 
 Source: `docs/guide.md`, and the Matcher API of IPython,
 https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from IPython import get_ipython
 from IPython.core.completer import SimpleCompletion
@@ -61,44 +61,138 @@ class Completions:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-class Facts(Protocol):
-    """Source of names. `complete` requests only the names that the line needs."""
+class Names:
+    """Snapshot of the names in a session, for one completion.
+
+    Names are read once, when the line needs them. Unreadable files and records have none.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @cached_property
+    def _config(self) -> AppConfig:
+        return _try(lambda: self.session.config, AppConfig())
+
+    @cached_property
+    def _dumped(self) -> dict[str, Any]:
+        return self._config.model_dump(mode="json", exclude_none=True)
 
     def keys(self, path: str) -> Sequence[str]:
         """Return the keys below `path` in the effective configuration, or the indexes of a list."""
+        value = lookup(self._dumped, parse_path(path))
+        if isinstance(value, list):
+            return [str(number) for number in range(len(value))]
+        return list(value) if isinstance(value, dict) else []
 
+    @cached_property
     def tools(self) -> Sequence[str]:
-        """Return the names of tools."""
+        """Configured and registered tools, enabled or not."""
+        return sorted(name for name in self._config.conversation.tools if name != STAR)
 
+    @cached_property
     def toolsets(self) -> Mapping[str, int]:
-        """Return the number of tools in each toolset, by name."""
+        """The number of tools in each toolset whose name is not also a tool."""
+        conversation = self._config.conversation
+        names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
+        return {name: len(conversation.list_toolset_tools(name)) for name in names}
 
+    @cached_property
     def aliases(self) -> Sequence[str]:
-        """Return the aliases of models."""
+        """Aliases of models."""
+        return list(self._config.providers.llm.aliases)
 
+    @cached_property
     def models(self) -> Sequence[str]:
-        """Return known models as `provider/name`."""
+        """The current model, models with an alias, and models that a provider has listed."""
+        known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
+        if "turns" in vars(self.session):  # completion itself requests no list
+            known += self.session.turns.catalog.known_models(self._config)
+        return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
 
     def config_files(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder` that `-c` accepts; folders end with `/`."""
+        """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
+        roots = (user_folder() / "config", self.session.files.root)
+        paths = self._config.config_load_paths
+        folders = [root / path / folder for root in roots for path in paths]
+        names: list[str] = []
+        for entry in (entry for each in folders for entry in _list_folder(each)):
+            suffix = Path(entry).suffix
+            if entry.endswith("/"):
+                names.append(entry)
+            elif suffix and suffix in SUFFIXES:
+                names.append(entry.removesuffix(suffix))
+        return names
 
     def entries(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder`, relative to the notebook; folders end with `/`."""
+        """Return the names in `folder`, relative to the notebook's folder; folders end with `/`."""
+        root = self.session.files.folder
+        return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
 
-    def conversations(self, *, damaged: bool) -> Sequence[str]:
-        """Return the ids of inactive conversations, with or without `damaged` ones."""
+    @cached_property
+    def _inactive(self) -> Sequence[ConversationInfo]:
+        found: list[ConversationInfo] = _try(lambda: list_conversations(self.session.document), [])
+        return [each for each in found if not each.active]
 
-    def turns(self) -> int:
-        """Return the number of turns of the active conversation."""
+    @cached_property
+    def conversations(self) -> Sequence[str]:
+        """Ids of inactive conversations that are not damaged."""
+        return [each.id for each in self._inactive if not each.damaged]
 
+    @cached_property
+    def stored_conversations(self) -> Sequence[str]:
+        """Ids of all inactive conversations."""
+        return [each.id for each in self._inactive]
+
+    @cached_property
+    def turn_count(self) -> int:
+        """Number of turns of the active conversation."""
+        return _try(lambda: self.session.document.conversation.turn_count, 0)
+
+    @cached_property
     def answers(self) -> Sequence[str]:
-        """Return the ids of answered questions, newest first."""
+        """Ids of answered questions, newest first."""
+        history = _try(lambda: self.session.active.questions.history(everybody=True), None)
+        return [str(answer.id) for answer in reversed(history.answers)] if history else []
 
+    @cached_property
     def variables(self) -> Sequence[str]:
-        """Return the names of the user's variables."""
+        """Names of the user's variables."""
+        hidden = getattr(get_ipython(), "user_ns_hidden", {})
+        names = list(self.session.host.namespace)
+        return [n for n in names if isinstance(n, str) and n not in hidden]
 
+    @cached_property
     def schemas(self) -> Sequence[str]:
-        """Return the names of variables that `--schema` accepts."""
+        """Names of variables with models, types, and JSON schemas."""
+        values = self.session.host.namespace
+        names = (name for name in self.variables if not name.startswith("_"))
+        return [name for name in names if is_schema_like(values.get(name))]
+
+
+MAX_ENTRIES = 5000
+"""Limit of names in one folder."""
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+def _try(read: Callable[[], _T], default: _T) -> _T:
+    """Return the result of `read`, or `default` if a file or the record cannot be read."""
+    try:
+        return read()
+    except (JpNbError, OSError) as exc:
+        _log.debug("Cannot list names for completion: %s", exc)
+        return default
+
+
+def _list_folder(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
+    except (OSError, ValueError) as exc:  # `ValueError`: a null byte
+        _log.debug("Cannot read the folder %s: %s", folder, exc)
+        return []
 
 
 # --- cells, lines, and words -----------------------------------------------------------------
@@ -108,7 +202,7 @@ _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
 _PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
 
 
-def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completions:
+def complete_cell(cell: str, line: int, column: int, names: Names) -> Completions:
     """Return the completions at the cursor, in `line` and `column` of `cell`, counted from 0.
 
     Below `%%jp` is the text of the request, in which only names after `{{` are completed.
@@ -117,26 +211,26 @@ def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completion
     before = lines[line][:column]
     first = next((i for i, text in enumerate(lines) if text.strip()), 0)
     if line != first and _CELL_MAGIC.match(lines[first]):
-        return _limit(_complete_placeholder(before, facts))
+        return _limit(_complete_placeholder(before, names))
     if line != first and _CELL_MAGIC.match(before):
         return Completions(column, [])
-    return complete(before, facts)
+    return complete(before, names)
 
 
-def complete(before: str, facts: Facts) -> Completions:
+def complete(before: str, names: Names) -> Completions:
     """Return the completions of `before`, the line of a magic up to the cursor."""
     magic = _MAGIC.match(before)
     if magic is None:
         return Completions(len(before), [])
     if magic["asks"] and magic["mark"] == "%":
-        return _limit(_complete_placeholder(before, facts))
+        return _limit(_complete_placeholder(before, names))
     done, typed = _split_words(before, magic.start("asks") if magic["asks"] else magic.end())
     if magic["mark"] == "%%":
-        found = _complete_word(ASK_OPTIONS, None, done, typed.text, facts)
+        found = _complete_word(ASK_OPTIONS, None, done, typed.text, names)
     elif not done:
         found = _match_prefix(typed.text, SUBCOMMANDS)
     elif command := SUBCOMMANDS.get(done[0]):
-        found = _complete_word(command.options, command, done[1:], typed.text, facts)
+        found = _complete_word(command.options, command, done[1:], typed.text, names)
     else:
         return Completions(len(before), [])
     quote = typed.quotes[found.start]
@@ -156,13 +250,13 @@ def _match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completion
     return Completions(start, [name for name in names if name.startswith(text[start:])])
 
 
-def _complete_placeholder(before: str, facts: Facts) -> Completions:
+def _complete_placeholder(before: str, names: Names) -> Completions:
     placeholder = _PLACEHOLDER.search(before)
     if placeholder is None:
         return Completions(len(before), [])
     hidden = () if placeholder["name"].startswith("_") else ("_",)
-    names = sorted(name for name in facts.variables() if not name.startswith(hidden))
-    return _match_prefix(before, names, placeholder.start("name"))
+    offered = sorted(name for name in names.variables if not name.startswith(hidden))
+    return _match_prefix(before, offered, placeholder.start("name"))
 
 
 class _TypedWord:
@@ -227,12 +321,12 @@ def _complete_word(
     command: Subcommand | None,
     done: Sequence[str],
     text: str,
-    facts: Facts,
+    names: Names,
 ) -> Completions:
     """Complete the word `text`, after the words `done`."""
     last = _find_option(options, done[-1]) if done else None
     if last is not None and last.takes:
-        found = _complete_option_value(last, text, facts)
+        found = _complete_option_value(last, text, names)
         if found.texts or not last.has_optional_value:
             return found
     flag, equals, value = text.partition("=")
@@ -240,7 +334,7 @@ def _complete_word(
         option = _find_option(options, flag)
         if option is None or not option.takes:
             return Completions(len(text), [])
-        return _shift(_complete_option_value(option, value, facts), len(flag) + 1)
+        return _shift(_complete_option_value(option, value, names), len(flag) + 1)
     flags = _match_prefix(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
@@ -248,12 +342,12 @@ def _complete_word(
     if command is None or not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
     if not command.verbs:
-        found = _complete_offer(command.offers, text, facts)
+        found = _complete_offer(command.offers, text, names)
     elif not arguments:
         found = _match_prefix(text, command.verbs)
     else:
         offer = command.verbs.get(arguments[0]) if len(arguments) == 1 else None
-        found = _complete_offer(offer, text, facts)
+        found = _complete_offer(offer, text, names)
     return found if found.texts or text else flags
 
 
@@ -269,23 +363,23 @@ def _find_option(options: Iterable[MagicOption], flag: str) -> MagicOption | Non
     return next((option for option in options if flag in option.flags), None)
 
 
-def _complete_option_value(option: MagicOption, text: str, facts: Facts) -> Completions:
+def _complete_option_value(option: MagicOption, text: str, names: Names) -> Completions:
     if option.choices:
         return _match_prefix(text, option.choices)
-    return _complete_offer(option.offers, text, facts)
+    return _complete_offer(option.offers, text, names)
 
 
-def _complete_offer(offer: Offer | None, text: str, facts: Facts) -> Completions:
-    return OFFERED[offer](text, facts) if offer else Completions(len(text), [])
+def _complete_offer(offer: Offer | None, text: str, names: Names) -> Completions:
+    return OFFERED[offer](text, names) if offer else Completions(len(text), [])
 
 
-def _complete_setting(text: str, facts: Facts) -> Completions:
-    return _complete_assignment(text, facts) if "=" in text else _complete_path(text, facts)
+def _complete_setting(text: str, names: Names) -> Completions:
+    return _complete_assignment(text, names) if "=" in text else _complete_path(text, names)
 
 
-def _complete_change(text: str, facts: Facts) -> Completions:
-    found = _complete_setting(text, facts)
-    return found if "=" in text else _combine(found, _complete_config_file(text, facts))
+def _complete_change(text: str, names: Names) -> Completions:
+    found = _complete_setting(text, names)
+    return found if "=" in text else _combine(found, _complete_config_file(text, names))
 
 
 def _shift(found: Completions, offset: int) -> Completions:
@@ -298,25 +392,25 @@ def _combine(first: Completions, second: Completions) -> Completions:
     return first if first.texts else second
 
 
-def _list_models(text: str, facts: Facts) -> list[str]:
+def _list_models(text: str, names: Names) -> list[str]:
     """Return aliases and providers; after a slash, full ids instead of aliases."""
     providers = [f"{name}/" for name in PROVIDER_NAMES]
-    return [*(facts.models() if "/" in text else sorted(facts.aliases())), *providers]
+    return [*(names.models if "/" in text else sorted(names.aliases)), *providers]
 
 
-def _complete_config_file(text: str, facts: Facts) -> Completions:
+def _complete_config_file(text: str, names: Names) -> Completions:
     if text.startswith(("@", ".", "/", "~")):
         at = text.startswith("@")
-        found = _complete_file(text[at:], facts.entries, suffixes=(".toml", ".json"))
+        found = _complete_file(text[at:], names.entries, suffixes=(".toml", ".json"))
         return _shift(found, int(at))
-    return _complete_file(text, facts.config_files, suffixes=("",))
+    return _complete_file(text, names.config_files, suffixes=("",))
 
 
-def _complete_attachment(text: str, facts: Facts) -> Completions:
+def _complete_attachment(text: str, names: Names) -> Completions:
     """Complete a file, or a variable if `text` is not empty."""
-    found = _complete_file(text, facts.entries, suffixes=("",))
-    names = [name for name in facts.variables() if text and not name.startswith("_")]
-    return _combine(found, _match_prefix(text, sorted(names)))
+    found = _complete_file(text, names.entries, suffixes=("",))
+    variables = [name for name in names.variables if text and not name.startswith("_")]
+    return _combine(found, _match_prefix(text, sorted(variables)))
 
 
 def _complete_file(
@@ -335,49 +429,49 @@ _PLAIN_KEY = re.compile(r"[^.\[\]=]+")
 _TOOLS = "conversation.tools"
 
 
-def _complete_path(text: str, facts: Facts) -> Completions:
+def _complete_path(text: str, names: Names) -> Completions:
     for boundary in reversed([*re.finditer(r"^|[.\[]", text)]):
         above = text[: boundary.start()]
         if boundary[0] == "[":
             above = above.removesuffix(".")
         node = ROOT if boundary.end() == 0 else find_node(above) if above else None
         if node is not None:
-            return _complete_key(text, node, above, boundary.start(), facts)
+            return _complete_key(text, node, above, boundary.start(), names)
     return Completions(len(text), [])
 
 
-def _complete_key(text: str, node: SchemaNode, above: str, start: int, facts: Facts) -> Completions:
+def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Names) -> Completions:
     """Complete a key below `node`, after the dot or bracket in `text` at `start`."""
     separator = text[start : start + 1] if above else ""
     typed = text[start + len(separator) :]
     as_json = separator == "[" and typed.startswith('"')
     typed = typed[as_json:]
-    keys = [k for k in _list_keys(node, above, facts) if k.startswith(typed) and "=" not in k]
+    keys = [k for k in _list_keys(node, above, names) if k.startswith(typed) and "=" not in k]
     if separator == "[":
         if node.kind == "table":
             return Completions(len(text), [])
-        texts = _format_keys(keys, node, above, facts, brackets=True, as_json=as_json)
+        texts = _format_keys(keys, node, above, names, brackets=True, as_json=as_json)
         return Completions(start, texts)
     plain = [key for key in keys if _PLAIN_KEY.fullmatch(key)]
-    texts = _format_keys(plain, node, above, facts)
+    texts = _format_keys(plain, node, above, names)
     if len(plain) == len(keys) or not above:
         return Completions(start + len(separator), texts)
     others = [key for key in keys if key not in plain]  # brackets replace the dot
-    in_brackets = _format_keys(others, node, above, facts, brackets=True)
+    in_brackets = _format_keys(others, node, above, names, brackets=True)
     return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
 
 
-def _list_keys(node: SchemaNode, path: str, facts: Facts) -> list[str]:
+def _list_keys(node: SchemaNode, path: str, names: Names) -> list[str]:
     fields = [*node.fields, *([STAR] if path == _TOOLS else [])]
     open_ended = node.kind != "table" or node.child(STAR) is not None
-    return list(dict.fromkeys([*fields, *(facts.keys(path) if open_ended else [])]))
+    return list(dict.fromkeys([*fields, *(names.keys(path) if open_ended else [])]))
 
 
 def _format_keys(
     keys: Iterable[str],
     node: SchemaNode,
     above: str,
-    facts: Facts,
+    names: Names,
     *,
     brackets: bool = False,
     as_json: bool = False,
@@ -388,13 +482,13 @@ def _format_keys(
         child = node.child(key)
         text = _in_brackets(key, as_json=as_json) if brackets else key
         path = f"{above}{text}" if brackets else f"{above}.{text}".removeprefix(".")
-        texts += [text + suffix for suffix in _key_suffixes(child, path, facts)] if child else []
+        texts += [text + suffix for suffix in _key_suffixes(child, path, names)] if child else []
     return texts
 
 
-def _key_suffixes(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
+def _key_suffixes(node: SchemaNode, path: str, names: Names) -> tuple[str, ...]:
     if node.kind == "map":
-        return (".",) if path == _TOOLS or facts.keys(path) else ("",)
+        return (".",) if path == _TOOLS or names.keys(path) else ("",)
     if node.table is None:
         return ("",)
     has_short_form = node.takes_any_text or node.choices or issubclass(node.table, ShortTable)
@@ -415,7 +509,7 @@ _KNOWN_WORDS = dict.fromkeys((*_WORDS, *EFFORTS, *PROVIDER_NAMES, *SOURCES, *JSO
 _NO_WORD = "no_such_word"
 
 
-def _complete_assignment(text: str, facts: Facts) -> Completions:
+def _complete_assignment(text: str, names: Names) -> Completions:
     """Complete the value in `path=…`, `path:=…`, or `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
@@ -432,14 +526,14 @@ def _complete_assignment(text: str, facts: Facts) -> Completions:
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
-    return _match_prefix(text, _list_values(node, path, text[start:], facts), start)
+    return _match_prefix(text, _list_values(node, path, text[start:], names), start)
 
 
-def _list_values(node: SchemaNode, path: str, text: str, facts: Facts) -> list[str]:
+def _list_values(node: SchemaNode, path: str, text: str, names: Names) -> list[str]:
     if node.table is ModelId:
-        return _list_models(text, facts)
+        return _list_models(text, names)
     if parse_path(path)[-1] == "tool_choice":
-        return ["auto", "none", "required", *facts.tools()]
+        return ["auto", "none", "required", *names.tools]
     if node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
         return node.choices
     return list(dict.fromkeys([*node.choices, *(w for w in _KNOWN_WORDS if _accepts(node, w))]))
@@ -453,154 +547,33 @@ def _accepts(node: SchemaNode, word: str) -> bool:
     return True
 
 
-def _complete_tool(text: str, facts: Facts) -> Completions:
+def _complete_tool(text: str, names: Names) -> Completions:
     """Complete a tool or toolset. Notes give the number of tools in each toolset."""
-    sets = facts.toolsets()
+    sets = names.toolsets
     counts = {name: f"{n} tool{'' if n == 1 else 's'}" for name, n in sets.items()}
-    return replace(_match_prefix(text, [*facts.tools(), *sets]), notes=counts)
+    return replace(_match_prefix(text, [*names.tools, *sets]), notes=counts)
 
 
 # --- completions by kind ----------------------------------------------------------------------
 
-OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
+OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     "path": _complete_path,
     "setting": _complete_setting,
     "change": _complete_change,
-    "model": lambda text, facts: _match_prefix(text, _list_models(text, facts)),
-    "provider": lambda text, facts: _match_prefix(text, PROVIDER_NAMES),
-    "tool": lambda text, facts: _match_prefix(text, facts.tools()),
+    "model": lambda text, names: _match_prefix(text, _list_models(text, names)),
+    "provider": lambda text, names: _match_prefix(text, PROVIDER_NAMES),
+    "tool": lambda text, names: _match_prefix(text, names.tools),
     "tool or toolset": _complete_tool,
-    "conversation": lambda text, facts: _match_prefix(text, facts.conversations(damaged=False)),
-    "stored conversation": lambda text, facts: _match_prefix(
-        text, facts.conversations(damaged=True)
-    ),
-    "answer": lambda text, facts: _match_prefix(text, facts.answers()),
-    "turn": lambda text, facts: _match_prefix(text, map(str, reversed(range(facts.turns())))),
-    "folder": lambda text, facts: _complete_file(text, facts.entries, suffixes=()),
-    "file": lambda text, facts: _complete_file(text, facts.entries, suffixes=("",)),
+    "conversation": lambda text, names: _match_prefix(text, names.conversations),
+    "stored conversation": lambda text, names: _match_prefix(text, names.stored_conversations),
+    "answer": lambda text, names: _match_prefix(text, names.answers),
+    "turn": lambda text, names: _match_prefix(text, map(str, reversed(range(names.turn_count)))),
+    "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),
+    "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
     "attachment": _complete_attachment,
-    "schema": lambda text, facts: _match_prefix(text, sorted(facts.schemas())),
+    "schema": lambda text, names: _match_prefix(text, sorted(names.schemas)),
 }
 """The function that completes each kind of text."""
-
-
-MAX_ENTRIES = 5000
-"""Limit of names in one folder."""
-
-_T = TypeVar("_T")
-_log = logging.getLogger(__name__)
-
-
-def _try(read: Callable[[], _T], default: _T) -> _T:
-    """Return the result of `read`, or `default` if a file or the record cannot be read."""
-    try:
-        return read()
-    except (JpNbError, OSError) as exc:
-        _log.debug("Cannot list names for completion: %s", exc)
-        return default
-
-
-class SessionFacts:
-    """Names of a session, for one completion; implements `Facts`. Unreadable names are omitted."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @cached_property
-    def _config(self) -> AppConfig:
-        return _try(lambda: self._session.config, AppConfig())
-
-    @cached_property
-    def _dumped(self) -> dict[str, Any]:
-        return self._config.model_dump(mode="json", exclude_none=True)
-
-    # --- configuration -----------------------------------------------------------------------
-
-    def keys(self, path: str) -> Sequence[str]:
-        """Return the keys below `path`, or the indexes of a list."""
-        value = lookup(self._dumped, parse_path(path))
-        if isinstance(value, list):
-            return [str(number) for number in range(len(value))]
-        return list(value) if isinstance(value, dict) else []
-
-    def tools(self) -> Sequence[str]:
-        """Return configured and registered tools, enabled or not."""
-        return sorted(name for name in self._config.conversation.tools if name != STAR)
-
-    def toolsets(self) -> Mapping[str, int]:
-        """Return the number of tools in each toolset whose name is not also a tool."""
-        conversation = self._config.conversation
-        names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
-        return {name: len(conversation.list_toolset_tools(name)) for name in names}
-
-    def aliases(self) -> Sequence[str]:
-        """Return the aliases of models."""
-        return list(self._config.providers.llm.aliases)
-
-    def models(self) -> Sequence[str]:
-        """Return the current model, models with an alias, and models that a provider has listed."""
-        known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
-        if "turns" in vars(self._session):  # completion itself requests no list
-            known += self._session.turns.catalog.known_models(self._config)
-        return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
-
-    # --- files -------------------------------------------------------------------------------
-
-    def config_files(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder` that `-c` accepts, without suffixes."""
-        roots = (user_folder() / "config", self._session.files.root)
-        paths = self._config.config_load_paths
-        folders = [root / path / folder for root in roots for path in paths]
-        names: list[str] = []
-        for entry in (entry for each in folders for entry in _list_folder(each)):
-            suffix = Path(entry).suffix
-            if entry.endswith("/"):
-                names.append(entry)
-            elif suffix and suffix in SUFFIXES:
-                names.append(entry.removesuffix(suffix))
-        return names
-
-    def entries(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder`, relative to the notebook's folder."""
-        root = self._session.files.folder
-        return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
-
-    # --- the record and the notebook ---------------------------------------------------------
-
-    def conversations(self, *, damaged: bool) -> Sequence[str]:
-        """Return the ids of inactive conversations, with or without `damaged` ones."""
-        found: list[ConversationInfo] = _try(lambda: list_conversations(self._session.document), [])
-        return [x.id for x in found if not x.active and (damaged or not x.damaged)]
-
-    def turns(self) -> int:
-        """Return the number of turns of the active conversation."""
-        return _try(lambda: self._session.document.conversation.turn_count, 0)
-
-    def answers(self) -> Sequence[str]:
-        """Return the ids of answered questions, newest first."""
-        history = _try(lambda: self._session.active.questions.history(everybody=True), None)
-        return [str(answer.id) for answer in reversed(history.answers)] if history else []
-
-    def variables(self) -> Sequence[str]:
-        """Return the names of the user's variables."""
-        hidden = getattr(get_ipython(), "user_ns_hidden", {})
-        names = list(self._session.host.namespace)
-        return [n for n in names if isinstance(n, str) and n not in hidden]
-
-    def schemas(self) -> Sequence[str]:
-        """Return the names of models, types, and JSON schemas in variables."""
-        values = self._session.host.namespace
-        names = (name for name in self.variables() if not name.startswith("_"))
-        return [name for name in names if is_schema_like(values.get(name))]
-
-
-def _list_folder(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
-    except (OSError, ValueError) as exc:  # `ValueError`: a null byte
-        _log.debug("Cannot read the folder %s: %s", folder, exc)
-        return []
 
 
 # --- IPython ---------------------------------------------------------------------------------
@@ -613,7 +586,7 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
     try:
         if session is not None:
             line, column = context.cursor_line, context.cursor_position
-            found = complete_cell(context.full_text, line, column, SessionFacts(session))
+            found = complete_cell(context.full_text, line, column, Names(session))
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("Completion failed for %r", before, exc_info=True)
     return {

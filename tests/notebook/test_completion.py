@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +17,7 @@ from jp_nb.config.tree.models import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
     OFFERED,
-    Facts,
+    Names,
     complete,
     complete_cell,
 )
@@ -30,7 +30,7 @@ __all__ = ["ipython"]
 PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
 
 
-class KnownFacts:
+class KnownNames(Names):
     """A session with a little of everything."""
 
     KEYS = {  # noqa: RUF012 - never changed
@@ -43,20 +43,20 @@ class KnownFacts:
     }
     FILES = {"": ["docs/", "my notes/", ".git/", "a.toml", "b.txt"], "docs/": ["x.json", "old/"]}  # noqa: RUF012
 
+    def __init__(self) -> None:
+        self.tools = ["ask_user", "fs_read"]
+        self.toolsets = {"geo": 2, "fs": 1}
+        self.aliases = ["opus", "fast"]
+        self.models = ["scripted/welcome", "ollama/qwen2.5:7b"]
+        self.conversations = ["jp-c2", "jp-c1"]
+        self.stored_conversations = ["jp-c2", "jp-c1", "damaged"]
+        self.turn_count = 12
+        self.answers = ["12", "11", "2"]
+        self.variables = ["rows", "name", "names", "_secret"]
+        self.schemas = ["Trip", "Row"]
+
     def keys(self, path: str) -> Sequence[str]:
         return self.KEYS.get(path, [])
-
-    def tools(self) -> Sequence[str]:
-        return ["ask_user", "fs_read"]
-
-    def toolsets(self) -> Mapping[str, int]:
-        return {"geo": 2, "fs": 1}
-
-    def aliases(self) -> Sequence[str]:
-        return ["opus", "fast"]
-
-    def models(self) -> Sequence[str]:
-        return ["scripted/welcome", "ollama/qwen2.5:7b"]
 
     def config_files(self, folder: str) -> Sequence[str]:
         return {"": ["careful", "assist", "roles/"], "roles/": ["tester"]}.get(folder, [])
@@ -64,28 +64,13 @@ class KnownFacts:
     def entries(self, folder: str) -> Sequence[str]:
         return self.FILES.get(folder, [])
 
-    def conversations(self, *, damaged: bool) -> Sequence[str]:
-        return ["jp-c2", "jp-c1", *(["damaged"] if damaged else [])]
 
-    def turns(self) -> int:
-        return 12
-
-    def answers(self) -> Sequence[str]:
-        return ["12", "11", "2"]
-
-    def variables(self) -> Sequence[str]:
-        return ["rows", "name", "names", "_secret"]
-
-    def schemas(self) -> Sequence[str]:
-        return ["Trip", "Row"]
+NAMES = KnownNames()
 
 
-FACTS: Facts = KnownFacts()
-
-
-def lines(before: str, facts: Facts = FACTS) -> list[str]:
+def lines(before: str, names: Names = NAMES) -> list[str]:
     """Return `before` with each of its completions applied."""
-    found = complete(before, facts)
+    found = complete(before, names)
     assert 0 <= found.start <= len(before)
     return [before[: found.start] + text for text in found.texts]
 
@@ -93,7 +78,7 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
 def test_every_kind_of_offer_has_completions() -> None:
     assert OFFERED.keys() == {*get_args(Offer)}
     for word, offer in OFFERED.items():
-        assert offer("", FACTS).texts, word
+        assert offer("", NAMES).texts, word
 
 
 def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
@@ -246,14 +231,14 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(marked=marked):
             before = marked.replace("^", "")
-            found = complete(before, FACTS)
+            found = complete(before, NAMES)
             assert found.texts == texts
             if texts:
                 assert found.start == marked.index("^")
 
 
 def test_every_path_is_completed_level_by_level() -> None:
-    class OneOfEach(KnownFacts):
+    class OneOfEach(KnownNames):
         def keys(self, path: str) -> Sequence[str]:
             node = find_node(path)
             return ["k"] if node is not None and node.kind == "map" else []
@@ -279,12 +264,10 @@ def test_completed_key_is_quoted_as_its_line_needs() -> None:
 
 
 def test_untrusted_names_are_bounded_and_printable() -> None:
-    class Strange(KnownFacts):
-        def conversations(self, *, damaged: bool) -> Sequence[str]:
-            many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
-            return ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
-
-    found = lines("%jp switch c", Strange())
+    strange = KnownNames()
+    many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
+    strange.conversations = ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
+    found = lines("%jp switch c", strange)
     assert found[0] == "%jp switch c0"
     assert len(found) == MAX_OFFERED
 
@@ -303,7 +286,7 @@ def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
         with subtests.test(cell=cell):
             before, _, behind = cell.partition("|")
             line, column = before.count("\n"), len(before.rpartition("\n")[2])
-            found = complete_cell(before + behind, line, column, FACTS)
+            found = complete_cell(before + behind, line, column, NAMES)
             if after is None:
                 assert found.texts == []
             else:
@@ -417,4 +400,4 @@ def test_failure_of_completion_is_silent_and_logged(
 
 
 def test_toolsets_are_noted_with_their_number_of_tools() -> None:
-    assert complete("%%jp -t ", FACTS).notes == {"geo": "2 tools", "fs": "1 tool"}
+    assert complete("%%jp -t ", NAMES).notes == {"geo": "2 tools", "fs": "1 tool"}

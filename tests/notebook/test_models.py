@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.agent.provider import ModelList
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.notebook.completion import SessionFacts, complete_cell
+from jp_nb.notebook.completion import Names, complete_cell
 from jp_nb.session.resolver import CACHE_SECONDS, ModelCatalog
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer
@@ -43,7 +43,7 @@ def use(notebook: Notebook, name: str) -> None:
 
 
 def offered(notebook: Notebook, line: str) -> list[str]:
-    found = complete_cell(line, 0, len(line), SessionFacts(notebook.session))
+    found = complete_cell(line, 0, len(line), Names(notebook.session))
     return [each for text in found.texts if (each := line[: found.start] + text) != line]
 
 

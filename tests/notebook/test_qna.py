@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.notebook.completion import SessionFacts, complete
+from jp_nb.notebook.completion import Names, complete
 from jp_nb.storage.question_log import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
@@ -221,10 +221,10 @@ def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
     notebook.ask_user("Which?", "this")
     notebook.ends.append(yes("that"))
     notebook.call("ask_user", question="Which?")
-    facts = SessionFacts(notebook.session)
+    names = Names(notebook.session)
 
     def offered(line: str) -> list[str]:
-        found = complete(line, facts)
+        found = complete(line, names)
         return [line[: found.start] + text for text in found.texts]
 
     assert offered("%jp qn") == ["%jp qna"]
