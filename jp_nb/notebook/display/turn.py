@@ -59,6 +59,7 @@ class UpdateClock:
         ticks: Update regularly without events.
 
     Attributes:
+        is_scheduled: True if an update is scheduled as soon as the rate limit allows.
         next_allowed: Earliest monotonic time of the next update.
     """
 
@@ -79,6 +80,7 @@ class UpdateClock:
         self._interval = interval
         self._ticks = ticks
         self._ticks_in_agent_loop = False
+        self.is_scheduled = False
         self._scheduled: float | None = None
         self._is_early = False
         self._updated = self.next_allowed = self._spacing = 0.0
@@ -97,6 +99,7 @@ class UpdateClock:
         if self._scheduled is not None and self._scheduled <= due and not early:
             return
         self._scheduled, self._is_early = due, self._is_early or early
+        self.is_scheduled = self.is_scheduled or not delay
         self._cell.post(lambda: self._update_at(due, early=early))
 
     def _update_at(self, due: float, *, early: bool) -> None:
@@ -110,7 +113,7 @@ class UpdateClock:
 
     def begin_update(self) -> None:
         """Note that an update begins. Later events need another update."""
-        self._scheduled, self._is_early = None, False
+        self._scheduled, self._is_early, self.is_scheduled = None, False, False
 
     def end_update(self, size: int) -> None:
         """Note that an update has ended, which rendered `size` characters."""
@@ -491,6 +494,8 @@ class TurnDisplay:
     def __call__(self, event: DisplayEvent) -> None:
         """Show `event`. This is cheap: most events are only queued."""
         match event:
+            case ShowText() if not self._batch_over:  # a turn has thousands
+                pass
             case FunctionBegins():
                 return self._function_begins(event)
             case FunctionEnds():
@@ -500,18 +505,22 @@ class TurnDisplay:
         self._events.append(event)
         if isinstance(event, ToolEnds):
             self._collect_images(event)
-        if not self._live:
-            return
-        if isinstance(event, InterruptReceived):
+        if self._live:
+            self._schedule_update(event)
+
+    def _schedule_update(self, event: DisplayEvent) -> None:
+        if isinstance(event, ShowText):
+            if not self._clock.is_scheduled:
+                self._clock.schedule(0.0)
+        elif isinstance(event, ToolBegins):
+            self._clock.schedule(0.0, early=True)
+        elif isinstance(event, InterruptReceived):
             self._cell.post(self._update)  # a menu is about to occupy the output
             if self._function is not None:
                 self._run_in_agent_loop(self._update_in_agent_loop)
-        elif isinstance(event, ToolBegins):
-            self._clock.schedule(0.0, early=True)
-        elif isinstance(event, TransientEvent):
-            self._clock.schedule(STATUS_DELAY_S)
         else:
-            self._clock.schedule(0.0)
+            delay = STATUS_DELAY_S if isinstance(event, TransientEvent) else 0.0
+            self._clock.schedule(delay)
 
     def _follow_batch(self, event: ToolBegins | ToolEnds | ShowText | UserMessage) -> None:
         """Start a new part after a batch of tools with output."""
@@ -574,8 +583,7 @@ class TurnDisplay:
         return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"
 
     def _apply_events(self) -> None:
-        while self._events:
-            event = self._events.popleft()
+        for event in _join_texts(self._events):
             if isinstance(event, _Cut):
                 self._outputs.cut(event.held, images=map(_image_bundle, event.images))
                 continue
@@ -583,7 +591,7 @@ class TurnDisplay:
                 self._outputs.invalidate()
             self._note = None
             self._waiting.apply(event, monotonic())
-            self._transcript.apply((event,))
+            self._transcript.add(event)
 
     # --- functions on the cell's thread ------------------------------------------------------
 
@@ -666,6 +674,19 @@ class TurnDisplay:
     def _send_now(self) -> None:
         if self._tools is not None:
             self._tools.send_now()
+
+
+def _join_texts(events: deque[DisplayEvent | _Cut]) -> Iterator[DisplayEvent | _Cut]:
+    """Remove and yield `events`. Adjacent texts of one kind are one event."""
+    while events:
+        event = events.popleft()
+        if isinstance(event, ShowText):
+            texts = [event.text]
+            while events and isinstance(after := events[0], ShowText) and after.kind == event.kind:
+                texts.append(after.text)
+                events.popleft()
+            event = ShowText(event.kind, "".join(texts))
+        yield event
 
 
 def _image_bundle(image: Image) -> dict[str, Any]:
