@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import JsonValue
 
@@ -157,6 +157,7 @@ class StructuredData:
 
 Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
 """A part of a turn. The first text of the user is the request."""
+P = TypeVar("P", Text, StructuredData, ToolCall, Inquiry, ConfigChange)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +168,6 @@ class Turn:
 
     Attributes:
         number: Number of the turn in `%jp log`, counted from 0.
-        request: Text of the request.
-        text: Full text of the model's answer.
-        data: The structured answer; None if none was requested.
-        tool_calls: The tool calls, in order. Each has `name`, `arguments`, `content`, `is_error`,
-            `images`, and `id`.
-        inquiries: The questions, in order. Each has `question`, `answer`, `outcome`, and `channel`.
-        config_changes: The configuration changes. Each has `delta` and `unsets`.
         parts: Texts, structured answers, tool calls, questions, and changes, in their order.
         usage: Tokens of all requests of the turn: `input_tokens`, `output_tokens`,
             `reasoning_tokens`, `cache_read_tokens`, and `cache_write_tokens`. A count is None if
@@ -189,19 +183,50 @@ class Turn:
     """
 
     number: int
-    request: str
-    text: str = ""
-    data: JsonValue = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    inquiries: tuple[Inquiry, ...] = ()
-    config_changes: tuple[ConfigChange, ...] = ()
-    parts: tuple[Part, ...] = field(default=(), compare=False)
+    parts: tuple[Part, ...] = ()
     usage: Usage = field(default_factory=Usage)
     status: str = "completed"
     left_out: bool = False
     taken_back: int = 0
     uncalled: str | None = None
     images: tuple[Image, ...] = ()
+
+    @property
+    def request(self) -> str:
+        """Text of the request."""
+        return "\n\n".join(x.content for x in self._parts(Text) if x.by_person)
+
+    @property
+    def text(self) -> str:
+        """Full text of the model's answer."""
+        return "\n\n".join(x.content for x in self._parts(Text) if not x.by_person)
+
+    @property
+    def data(self) -> JsonValue:
+        """The structured answer; None if none was requested."""
+        found = self._parts(StructuredData)
+        return found[-1].data if found else None
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in order.
+
+        Each has `name`, `arguments`, `content`, `is_error`, `images`, and `id`.
+        """
+        return self._parts(ToolCall)
+
+    @property
+    def inquiries(self) -> tuple[Inquiry, ...]:
+        """The questions, in order. Each has `question`, `answer`, `outcome`, and `channel`."""
+        return self._parts(Inquiry)
+
+    @property
+    def config_changes(self) -> tuple[ConfigChange, ...]:
+        """The configuration changes. Each has `delta` and `unsets`."""
+        return self._parts(ConfigChange)
+
+    def _parts(self, kind: type[P]) -> tuple[P, ...]:
+        return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
         counts = [
@@ -235,24 +260,16 @@ def read_turn(
     read = _Reader(images)
     for entry in entries:
         read.add(entry)
-    parts = read.parts
-    found = [x.data for x in parts if isinstance(x, StructuredData)]
-    changes = tuple(x for x in parts if isinstance(x, ConfigChange))
     left_out = is_unanswered(entries)
     mark = read.mark if left_out else None
+    changes = sum(isinstance(part, ConfigChange) for part in read.parts)
     return Turn(
         number=number,
-        request="\n\n".join(x.content for x in parts if isinstance(x, Text) and x.by_person),
-        text="\n\n".join(x.content for x in parts if isinstance(x, Text) and not x.by_person),
-        data=found[-1] if found else None,
-        tool_calls=tuple(x for x in parts if isinstance(x, ToolCall)),
-        inquiries=tuple(x for x in parts if isinstance(x, Inquiry)),
-        config_changes=changes,
-        parts=tuple(parts),
+        parts=tuple(read.parts),
         usage=sum_usage(entries),
         status=status if mark is None else mark.ended,
         left_out=left_out,
-        taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
+        taken_back=0 if mark is None else min(mark.takes_back, changes),
         uncalled=None if left_out else find_missing_call(entries),
         images=read.images_of_request,
     )

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.text import plain
+from jp_nb.text import escape_markdown, plain
 
 _FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
 _ONLY_FENCES = re.compile(r"[`~\s]*+")
@@ -400,6 +400,11 @@ def break_math(text: str) -> str:
     return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
+def no_markup(line: str) -> str:
+    """Return one line of text without any Markdown."""
+    return escape_markdown(break_math(line))
+
+
 def code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
@@ -413,6 +418,16 @@ def code_block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> 
     text = plain(text, limit=limit).rstrip("\n")
     fence = "`" * max(3, _longest_backticks(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def details_block(title: str, markdown: str) -> str:
+    """Return a folded block. `markdown` must not contain HTML tags."""
+    return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
+
+
+def quoted(markdown: str) -> str:
+    """Return Markdown as a quotation."""
+    return "\n".join(f"> {line}" if line else ">" for line in markdown.split("\n"))
 
 
 def _longest_backticks(text: str) -> int:

@@ -23,10 +23,10 @@ from pydantic import JsonValue
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
 from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, NOT_ANSWERED, LoggedAnswer
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, emphasize_note, joined, table
-from jp_nb.rendering.tool_calls import bounded, no_markup
-from jp_nb.text import BAR, escape_markdown, one_line, plain, spell_invisible
+from jp_nb.rendering.markdown import code_block, no_markup, quoted
+from jp_nb.rendering.report import Report, joined, remark, table
+from jp_nb.rendering.tool_calls import bounded
+from jp_nb.text import BAR, one_line, plain, spell_invisible
 
 MAX_UNCHOSEN: Final = 20
 """Limit of listed options that were not chosen. Further ones are counted."""
@@ -310,11 +310,6 @@ def _indent_lines(text: str) -> list[str]:
     return [f"  {line}" if line else "" for line in text.split("\n")] if text else []
 
 
-def quoted(markdown: str) -> str:
-    """Return Markdown as a quotation."""
-    return "\n".join(f"> {line}" if line else ">" for line in markdown.split("\n"))
-
-
 def _option_lines(card: QuestionCard) -> list[str]:
     lines = [f"{_SIGNS[card.several, option.chosen]}{option.label}" for option in card.options]
     if card.left:
@@ -351,11 +346,6 @@ def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
     return joined([_answer_sheet(answer) for answer in answers], between="\n\n")
 
 
-def with_note(shown: Report, note: str) -> Report:
-    """Return `shown` with a line below it."""
-    return Report(f"{shown.markdown}\n\n{emphasize_note(note)}", f"{shown.text}\n{note}")
-
-
 def _answer_sheet(answer: LoggedAnswer) -> Report:
     about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
     about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
@@ -363,12 +353,11 @@ def _answer_sheet(answer: LoggedAnswer) -> Report:
     about += (
         [f"answered by {by}" if answer.is_trusted else by] if (by := _answered_by(answer)) else []
     )
-    line = one_line(" · ".join(about))
-    texts = [plain(answer.question), plain(answer.words)]
+    texts = [answer.question, answer.words]
     if answer.words != answer.answer:
-        texts.append(f"value: {plain(sorted_json(answer.answer))}")
-    markdown = [f"*{escape_markdown(line)}*", *map(code_block, texts)]
-    return Report("\n\n".join(markdown), "\n".join([line, *texts]))
+        texts.append(f"value: {sorted_json(answer.answer)}")
+    sheet = [remark(" · ".join(about)), *(Report(code_block(x), x) for x in map(plain, texts))]
+    return joined(sheet)
 
 
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}

@@ -1,4 +1,4 @@
-"""Tables that magics show, as Markdown and as plain text.
+"""Reports for the user: lines, blocks, and tables, as Markdown and as plain text.
 
 Source: `docs/guide.md`.
 """
@@ -6,13 +6,15 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.text import escape_markdown, one_line
+from jp_nb.rendering.markdown import MAX_CHARS, code_block, no_markup, safe_markdown
+from jp_nb.text import escape_markdown, one_line, plain
 
 MAX_CELL_CHARS = 200
+MAX_LINE_CHARS = 2000
 _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 
@@ -34,19 +36,62 @@ class Rendered(Report):
     live: str
 
 
-def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
-    """Join `parts` to one report. `between` separates them in the plain text."""
+def joined(parts: Iterable[Report | str], *, between: str = "\n") -> Report:
+    """Join `parts` to one report. `between` separates them in the plain text.
+
+    A string is the same in Markdown and in plain text.
+    """
+    shown = [Report(part, part) if isinstance(part, str) else part for part in parts]
     return Report(
-        "\n\n".join(part.markdown for part in parts), between.join(part.text for part in parts)
+        "\n\n".join(part.markdown for part in shown), between.join(part.text for part in shown)
     )
 
 
-def emphasize_note(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
-    """Return `note` as emphasized Markdown. A command such as `%jp undo` becomes code."""
+def line(text: str, *, limit: int = MAX_LINE_CHARS) -> Report:
+    """Return any `text` as one line."""
+    shown = one_line(text, limit=limit)
+    return Report(no_markup(shown), shown)
+
+
+def heading(text: str) -> Report:
+    """Return any `text` as one line, in Markdown as a heading."""
+    shown = line(text)
+    return Report(f"**{shown.markdown}**", shown.text)
+
+
+def remark(text: str) -> Report:
+    """Return any `text` as one line, in Markdown emphasized."""
+    shown = line(text)
+    return Report(f"*{shown.markdown}*", shown.text)
+
+
+def block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> Report:
+    """Return any `text` as a block of code. In plain text, it is indented."""
+    shown = plain(text, limit=limit).rstrip("\n")
+    return Report(code_block(shown, language), indent(shown))
+
+
+def prose(text: str, *, image_hosts: Collection[str] = ()) -> Report:
+    """Return Markdown of a model as safe Markdown. Its plain text is unchanged."""
+    return Report(safe_markdown(text, image_hosts=image_hosts), plain(text))
+
+
+def indent(text: str) -> str:
+    """Return `text` with indentation, so that its lines do not look like lines of a report."""
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def with_note(report: Report, text: str) -> Report:
+    """Return `report` with a note below it."""
+    return joined([report, note(text)])
+
+
+def note(text: str) -> Report:
+    """Return a note, in Markdown emphasized. A command such as `%jp undo` becomes code."""
     # Front ends may read a formula before code, so a note with TeX has no code.
-    parts = [note] if "$" in note or "\\" in note else _COMMAND.split(note)
-    marked = [f"`{part}`" if place % 2 else escape(part) for place, part in enumerate(parts)]
-    return f"*{''.join(marked)}*"
+    parts = [text] if "$" in text or "\\" in text else _COMMAND.split(text)
+    marked = [f"`{part}`" if place % 2 else no_markup(part) for place, part in enumerate(parts)]
+    return Report(f"*{''.join(marked)}*", text)
 
 
 def table(
@@ -58,7 +103,7 @@ def table(
         return Report("*nothing*", "nothing")
     widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
 
-    def line(row: Sequence[str]) -> str:
+    def format_row(row: Sequence[str]) -> str:
         return "  ".join(
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
@@ -70,4 +115,4 @@ def table(
         f"|{'---|' * len(head)}",
         *(f"| {' | '.join(row)} |" for row in marked),
     ]
-    return Report("\n".join(markdown), "\n".join(line(row) for row in [list(head), *cells]))
+    return Report("\n".join(markdown), "\n".join(map(format_row, [head, *cells])))

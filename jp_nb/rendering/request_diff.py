@@ -27,15 +27,13 @@ from jp_nb.config.secrets import hide_secrets
 from jp_nb.images import format_bytes
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.prompts import Difference, difference
-from jp_nb.rendering.report import Report, joined, table
+from jp_nb.rendering.report import Report, block, heading, joined, remark, table
 from jp_nb.rendering.requests import (
     MESSAGE_COLUMNS,
     Message,
     TracedRequest,
     as_json,
     bounded,
-    line_report,
-    lines_report,
     message_row,
     tokens_in_words,
 )
@@ -50,7 +48,7 @@ MAX_DIFF_LINES: Final = 400
 def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     """Report the differences between two requests, and their common prefix."""
     parts = [
-        line_report(f"request {before.name} → request {after.name}", strong=True),
+        heading(f"request {before.name} → request {after.name}"),
         *_values(before, after),
         *_system(before, after),
         *_attachments(before, after),
@@ -58,10 +56,10 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
         *_message_rows(before, after),
     ]
     if len(parts) == 1:
-        parts.append(line_report("no differences"))
-    parts.append(line_report(describe_shared_prefix(before, after)))
+        parts.append(remark("no differences"))
+    parts.append(remark(describe_shared_prefix(before, after)))
     for each in (before, after):
-        parts.append(line_report(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
+        parts.append(remark(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
     return joined(parts, between="\n\n")
 
 
@@ -92,10 +90,10 @@ def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report
     found = difference(ProposedChange(label, _json(old), _json(new)))
     if found is None:
         sides = (UNSET if value is None else as_json(value) for value in (old, new))
-        yield line_report(f"{label}: {' → '.join(sides)}")
+        yield remark(f"{label}: {' → '.join(sides)}")
         return
-    yield line_report(f"{label}: {found.sizes}")
-    yield lines_report(_limit_lines(found, MAX_DIFF_LINES), "diff")
+    yield remark(f"{label}: {found.sizes}")
+    yield block("\n".join(_limit_lines(found, MAX_DIFF_LINES)), "diff")
 
 
 def _limit_lines(found: Difference, limit: int) -> list[str]:
@@ -138,7 +136,7 @@ def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     )
     names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
-        yield line_report("tools: the same in another order")
+        yield remark("tools: the same in another order")
 
 
 def _members(
@@ -148,7 +146,7 @@ def _members(
     added = [name for name in new if name not in old]
     for word, names in (("removed", removed), ("added", added)):
         if names:
-            yield line_report(f"{label}s {word}: {bounded(', '.join(names), 1_000)}")
+            yield remark(f"{label}s {word}: {bounded(', '.join(names), 1_000)}")
     for name, value in old.items():
         if name in new and value != new[name]:
             yield from _changed_rows(f"{label} {name}", value, new[name])
@@ -159,7 +157,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
     same = _count_equal(old, new)
     if same == len(old) == len(new):
         return
-    yield line_report(
+    yield remark(
         f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
         f"{len(new) - same:,} in {after.name}"
     )
@@ -169,7 +167,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))
         if rows:
-            yield line_report(f"from message {same + 1} on in {traced.name}:")
+            yield remark(f"from message {same + 1} on in {traced.name}:")
             yield table(MESSAGE_COLUMNS, rows)
     if same < min(len(old), len(new)) and old[same].role == new[same].role:
         yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)

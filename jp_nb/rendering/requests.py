@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -33,9 +33,8 @@ from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
-from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, joined, table
-from jp_nb.text import escape_invisible, escape_markdown, one_line, plain
+from jp_nb.rendering.report import Report, block, heading, joined, remark, table
+from jp_nb.text import escape_invisible, one_line
 
 _CONTENT_KEYS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
@@ -225,18 +224,17 @@ LAST: Final = 12
 
 def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     """Return a report of `traced`. With `full`, it has all messages and full texts."""
-    parts = [
-        line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
+    parts: list[Report | str] = [
+        heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
         table(("item", "value"), list(_facts(traced)), limit=2_000),
         *_system(traced, full=full),
         *_attachments(traced, full=full),
         *_tools(traced, full=full),
         *_messages(traced, full=full),
-        line_report(tokens_in_words(traced)),
+        remark(tokens_in_words(traced)),
     ]
     if not full and _is_cut(traced):
-        how = f"Show the full texts: `%jp request {traced.name} --full`"
-        parts.append(Report(how, how))
+        parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
     return joined(parts, between="\n\n")
 
 
@@ -257,8 +255,7 @@ def tokens_in_words(traced: TracedRequest) -> str:
 
 def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     sent = traced.sent
-    for remark in traced.remarks[1:]:
-        yield "note", remark
+    yield from (("note", each) for each in traced.remarks[1:])
     yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
     if sent.key is not None:
         yield "key", key_in_words(sent)
@@ -295,34 +292,30 @@ def as_json(value: JsonValue) -> str:
 
 def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     texts = traced.shown.system
-    if not texts:
-        return
-    yield _heading("system", len(texts), "text", traced.estimated_tokens["system"])
+    yield from _heading(traced, "system", len(texts), "text")
     if full:
         yield from (_full_text(str(number), text) for number, text in enumerate(texts, start=1))
-        return
-    rows = [
-        (str(n), bounded(text), f"{estimate_text_tokens(text):,}")
-        for n, text in enumerate(texts, 1)
-    ]
-    yield _rows(("#", "text", "tokens"), rows)
+    elif texts:
+        rows = [
+            (str(n), bounded(text), f"{estimate_text_tokens(text):,}")
+            for n, text in enumerate(texts, 1)
+        ]
+        yield _rows(("#", "text", "tokens"), rows)
 
 
 def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     attachments = traced.shown.attachments
-    if not attachments:
-        return
-    yield _heading("attachments", len(attachments), "file", traced.estimated_tokens["attachments"])
+    yield from _heading(traced, "attachments", len(attachments), "file")
     if full:
         for each in attachments:
             text = each.content if isinstance(each.content, str) else attachment_in_words(each)
             yield _full_text(each.source, text)
-        return
-    rows = [
-        (each.source, attachment_in_words(each), _count(estimate_attachment_tokens(each)))
-        for each in attachments
-    ]
-    yield _rows(("source", "content", "tokens"), rows)
+    elif attachments:
+        rows = [
+            (each.source, attachment_in_words(each), _count(estimate_attachment_tokens(each)))
+            for each in attachments
+        ]
+        yield _rows(("source", "content", "tokens"), rows)
 
 
 def attachment_in_words(attachment: Attachment) -> str:
@@ -340,37 +333,35 @@ def _count(tokens: int) -> str:
 
 def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     tools = traced.shown.tools
-    if not tools:
-        return
-    yield _heading("tools", len(tools), "tool", traced.estimated_tokens["tools"])
+    yield from _heading(traced, "tools", len(tools), "tool")
     if full:
         for tool in tools:
             schema = as_json(dict(tool.parameters))
             yield _full_text(tool.name, f"{tool.description}\n\n{schema}")
-        return
-    rows = [
-        (
-            tool.name,
-            bounded(tool.description.strip().partition("\n")[0]),
-            ", ".join(parameters_in_words(tool.parameters)) or "-",
-            f"{estimate_tool_tokens(tool):,}",
-        )
-        for tool in tools
-    ]
-    yield _rows(("tool", "description", "parameters", "tokens"), rows)
+    elif tools:
+        rows = [
+            (
+                tool.name,
+                bounded(tool.description.strip().partition("\n")[0]),
+                ", ".join(parameters_in_words(tool.parameters)) or "-",
+                f"{estimate_tool_tokens(tool):,}",
+            )
+            for tool in tools
+        ]
+        yield _rows(("tool", "description", "parameters", "tokens"), rows)
 
 
 def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     messages = traced.messages
     if not messages:
-        yield line_report("no messages yet")
+        yield remark("no messages yet")
         return
-    yield _heading("messages", len(messages), "message", traced.estimated_tokens["messages"])
+    yield from _heading(traced, "messages", len(messages), "message")
     if full:
         for number, message in enumerate(messages, start=1):
             yield _full_text(f"{number} · {message.role}", message.text)
-        return
-    yield _rows(MESSAGE_COLUMNS, list(_first_and_last_rows(messages)), limit=None)
+    else:
+        yield _rows(MESSAGE_COLUMNS, list(_first_and_last_rows(messages)), limit=None)
 
 
 def _first_and_last_rows(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
@@ -419,33 +410,14 @@ def _rows(
     return table(head, rows, limit=MAX_TEXT + 40)
 
 
-def _heading(title: str, count: int, word: str, tokens: int) -> Report:
-    many = f"{count:,} {word}{'' if count == 1 else 's'}"
-    return line_report(f"{title}: {many}, about {tokens:,} tokens", strong=True)
-
-
-def line_report(text: str, *, strong: bool = False) -> Report:
-    """Return a report of one line."""
-    line = one_line(text, limit=1_000)
-    shown = escape_markdown(line)
-    return Report(f"**{shown}**" if strong else f"*{shown}*", line)
+def _heading(traced: TracedRequest, part: str, count: int, word: str) -> Iterator[Report]:
+    if count:
+        many = f"{count:,} {word}{'' if count == 1 else 's'}"
+        yield heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
 
 
 def _full_text(title: str, text: str) -> Report:
-    # The indentation distinguishes the text from lines of the report.
-    heading = line_report(title)
-    return Report(f"{heading.markdown}\n\n{code_block(text)}", f"{heading.text}\n{inset(text)}")
-
-
-def inset(text: str) -> str:
-    """Return `text` as plain text with indentation."""
-    return "\n".join(f"    {line}" for line in plain(text).splitlines())
-
-
-def lines_report(lines: Iterable[str], language: str) -> Report:
-    """Return a report of `lines` as a block of code."""
-    text = "\n".join(lines)
-    return Report(code_block(text, language), inset(text))
+    return joined([remark(title), block(text)])
 
 
 END_OF_BODY: Final = "END_OF_BODY"

@@ -27,9 +27,7 @@ from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
 from jp_nb.record.marks import ModelUsage, Usage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
-from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.questions import with_note
-from jp_nb.rendering.report import Report, joined, table
+from jp_nb.rendering.report import Report, joined, prose, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
 from jp_nb.storage.cassette import CassetteContent, StoredExchange
 from jp_nb.storage.trust import PendingConsent
@@ -74,7 +72,7 @@ def usage_report(document: Document, last: int) -> Report:
     sums = _sum_by_model(_iter_usage(stream.raw))
     notebook_total = _total_of_all(document)
     if not sums and notebook_total is None:
-        return Report(f"*{NOTHING}*", NOTHING)
+        return remark(NOTHING)
     turns = list(stream.turns())
     parts = []
     if sums:
@@ -441,9 +439,7 @@ def compaction_report(
     for entry in entries:
         if entry.summary is not None:
             turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
-            text = entry.summary.summary
-            shown = Report(f"{turns}\n\n{safe_markdown(text)}", f"{turns}\n{plain(text)}")
-            parts.append(shown)
+            parts.append(joined([turns, prose(entry.summary.summary)]))
     note = (
         f"About {now:,} tokens of messages are sent instead of {plan.before:,}. The record keeps "
         "everything. Undo: `%jp compact --undo`"

@@ -17,11 +17,10 @@ from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.questions import no_user_error
 from jp_nb.agent.tool_call import MAX_LISTED_OMISSIONS, format_image_count
 from jp_nb.json_values import spaced_json
-from jp_nb.rendering.markdown import break_math, code_block, code_span
-from jp_nb.rendering.report import Rendered
+from jp_nb.rendering.markdown import code_block, code_span, details_block, no_markup
+from jp_nb.rendering.report import Rendered, indent
 from jp_nb.text import (
     escape_invisible,
-    escape_markdown,
     one_line,
     plain,
     spell_invisible,
@@ -88,7 +87,7 @@ def render_call(begins: ToolBegins, ends: ToolEnds | None, head: str | None = No
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
         below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
-    lines = [f"    {line}".rstrip() for block in blocks for line in block.text.split("\n")]
+    lines = [indent(block.text) for block in blocks]
     return Rendered(
         "\n\n".join([f"{line}{no_markup(about)}", *below]),
         "\n".join([f"{mark} {head}{edited}{about}", *lines]),
@@ -221,13 +220,3 @@ def bounded(text: str, *, lines: int | None = None) -> str:
 def stable_traceback(text: str) -> str:
     """Return `text` with `<cell>` for file names of cells, which differ in each run."""
     return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
-
-
-def details_block(title: str, markdown: str) -> str:
-    """Return a folded block. `markdown` must not contain HTML tags."""
-    return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
-
-
-def no_markup(line: str) -> str:
-    """Return one line of text without any Markdown."""
-    return escape_markdown(break_math(line))

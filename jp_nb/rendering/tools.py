@@ -39,10 +39,9 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import indented_json
 from jp_nb.record.turns import ToolCall
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.markdown import code_block, code_span
-from jp_nb.rendering.report import Report, joined, table
-from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
-from jp_nb.text import escape_invisible, one_line, plain
+from jp_nb.rendering.markdown import code_span
+from jp_nb.rendering.report import Report, block, joined, line, table
+from jp_nb.text import escape_invisible, one_line
 from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.process import ProcessRun
 from jp_nb.tools.python import PythonTool, suggest_improvements
@@ -221,10 +220,9 @@ def _parameter_values(parameter: Parameter) -> Iterator[str]:
 
 
 def _description(text: str) -> Report:
-    head = "Description for the model:" if text else "It has no description for the model."
     if not text:
-        return Report(head, head)
-    return Report(f"{head}\n\n{code_block(text)}", f"{head}\n{plain(text)}")
+        return line("It has no description for the model.")
+    return joined(["Description for the model:", block(text)])
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -285,29 +283,16 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
     return joined([*_processes(outcome), *_result(outcome, timed=timed)])
 
 
-def sentence_report(text: str) -> Report:
-    """Return a sentence as a report."""
-    line = one_line(text, limit=2000)
-    return Report(no_markup(line), line)
-
-
-def block(text: str, language: str = "text") -> Report:
-    """Return text of a tool as a block of code. In plain text, it is indented."""
-    shown = plain(text, limit=MAX_BLOCK_CHARS).rstrip("\n")
-    lines = (f"    {line}".rstrip() for line in shown.split("\n"))
-    return Report(code_block(shown, language), "\n".join(lines))
-
-
 def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
-    yield sentence_report(f"{_heading(outcome, timed=timed)}:")
-    yield block(outcome.content) if outcome.content.strip() else sentence_report("(nothing)")
+    yield line(f"{_heading(outcome, timed=timed)}:")
+    yield block(outcome.content) if outcome.content.strip() else line("(nothing)")
     if outcome.structured is not None:
-        yield sentence_report("The record would also keep:")
+        yield line("The record would also keep:")
         yield block(indented_json(outcome.structured), "json")
     for image in outcome.images:
-        yield sentence_report(f"The model also sees {image.words_with_size}")
+        yield line(f"The model also sees {image.words_with_size}")
     if outcome.exception is not None:
-        yield sentence_report(DEBUG)
+        yield line(DEBUG)
 
 
 def _heading(outcome: CallOutcome, *, timed: bool) -> str:
@@ -331,15 +316,15 @@ def _processes(outcome: CallOutcome) -> Iterator[Report]:
 
 
 def _process(about: str, run: ProcessRun) -> Iterator[Report]:
-    yield sentence_report(f"{about} got on stdin:")
+    yield line(f"{about} got on stdin:")
     yield block(run.stdin, "json")
     for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
         if text.strip():
-            yield sentence_report(f"printed on {name}:")
+            yield line(f"printed on {name}:")
             yield block(text)
     nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
     ended = f"exit status {run.exit_code}" if run.exit_code >= 0 else f"signal {-run.exit_code}"
-    yield sentence_report(f"{nothing}ended with {ended}")
+    yield line(f"{nothing}ended with {ended}")
 
 
 MAX_RESULT_CHARS = 80
@@ -371,7 +356,7 @@ class Replayed:
 def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
     """Return the differences, a table of all results, and `note`."""
     same = sum(each.same for each in results)
-    head = sentence_report(
+    head = line(
         f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
         "The conversation is unchanged."
     )
@@ -386,9 +371,7 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         for place, each in enumerate(results, 1)
     ]
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
-    return joined(
-        [*_differences(results), head, listed, *([sentence_report(note)] if note else [])]
-    )
+    return joined([*_differences(results), head, listed, *([line(note)] if note else [])])
 
 
 def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
@@ -398,10 +381,9 @@ def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
         label = f"{place} {one_line(each.name, limit=80)}"
         change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
         for shown in prompt_text.decided((change,)):
-            text = [f"≠ {shown.line}", *(f"    {line}" for line in shown.difference)]
-            diff = code_block("\n".join(shown.difference), "diff") if shown.difference else ""
-            marked = "\n\n".join(filter(None, (f"≠ {code_span(shown.line)}", diff)))
-            yield Report(marked, "\n".join(text))
+            yield Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}")
+            if shown.difference:
+                yield block("\n".join(shown.difference), "diff")
 
 
 def _short(text: str | None) -> str:

@@ -65,7 +65,14 @@ from jp_nb.record.turns import (
     Turn,
 )
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
+from jp_nb.rendering.markdown import (
+    code_block,
+    code_span,
+    details_block,
+    no_markup,
+    quoted,
+    safe_markdown,
+)
 from jp_nb.rendering.prompts import by_in_words
 from jp_nb.rendering.questions import (
     QuestionCard,
@@ -74,19 +81,29 @@ from jp_nb.rendering.questions import (
     card_text,
     marks_in_words,
     question_card,
-    quoted,
 )
-from jp_nb.rendering.report import MAX_CELL_CHARS, Rendered, Report, emphasize_note, table
+from jp_nb.rendering.report import (
+    MAX_CELL_CHARS,
+    MAX_LINE_CHARS,
+    Rendered,
+    Report,
+    block,
+    heading,
+    indent,
+    joined,
+    line,
+    note,
+    remark,
+    table,
+)
 from jp_nb.rendering.tool_calls import (
     CallPiece,
     bounded,
-    details_block,
     for_user,
-    no_markup,
 )
 from jp_nb.text import (
+    MAX_CHARS,
     escape_invisible,
-    escape_markdown,
     format_user_name,
     one_line,
     plain,
@@ -177,8 +194,8 @@ def _render_event(event: Event) -> Rendered:
             lines = plain(text, limit=len(text)).split("\n")
             return _rendered(block, "\n".join(f"> {line}".rstrip() for line in lines))
         case UserMessage(text=text):
-            line = one_line(text, limit=2000)
-            return _rendered(f"> 💬 {no_markup(line)}", f"> {line}")
+            shown = line(text)
+            return _rendered(f"> 💬 {shown.markdown}", f"> {shown.text}")
         case _:
             assert_never(event)
 
@@ -206,8 +223,8 @@ def _render_question(ends: QuestionEnds) -> Rendered:
     outcome = _format_outcome(ends, card)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
     marked = f"**{no_markup(label)}**: " if label else ""
-    line = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
-    quotation = quoted("\n\n".join(filter(None, [line, card_markdown(card)])))
+    markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
+    quotation = quoted("\n\n".join(filter(None, [markdown, card_markdown(card)])))
     if ends.question.context:
         # Sanitize the quotation, not its content, because `> ` may change which lines are code.
         context = quoted(plain(ends.question.context, limit=2000))
@@ -277,10 +294,10 @@ def _render_notice(text: str) -> Rendered:
     shown = bounded(text, lines=MAX_NOTICE_LINES)
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
-    for line in shown.split("\n"):
-        if said := one_line(line, limit=2000):
-            indentation = len(line) - len(line.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}{emphasize_note(said, no_markup)}")
+    for each in shown.split("\n"):
+        if said := one_line(each, limit=MAX_LINE_CHARS):
+            indentation = len(each) - len(each.lstrip(" "))
+            lines.append(f"{NO_BREAK_SPACE * indentation}{note(said).markdown}")
     return _rendered("  \n".join(lines), shown)
 
 
@@ -495,6 +512,8 @@ class Transcript:
         return self.bundle(part)["text/plain"]
 
 
+MAX_LOG_CHARS = 1000
+"""Limit of one line of the log."""
 MAX_COMPACTIONS = 20
 """Limit of compactions shown after one turn. An untrusted record may contain any number."""
 MAX_NAMED = 5
@@ -532,27 +551,19 @@ def log_report(
         total: Number of all turns, if some are hidden.
         image_hosts: Hosts whose images are shown, not linked.
     """
-    markdown: list[str] = []
-    text: list[str] = []
+    parts: list[Report | str] = []
     if total is not None and total > len(turns):
         earlier = total - len(turns)
         word = "turn" if earlier == 1 else "turns"
-        said = f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"
-        markdown.append(f"*{said}*")
-        text.append(said)
-    shorter = _compactions(document.conversation.entries) if turns else {}
+        parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
+    compactions = _compactions(document.conversation.entries) if turns else {}
     for turn in turns:
-        for shown in (*_turn_reports(turn, image_hosts), *shorter.get(turn.number, ())):
-            markdown.append(shown.markdown)
-            text.append(shown.text)
+        parts += [*_turn_reports(turn, image_hosts), *compactions.get(turn.number, ())]
     if not turns:
-        markdown.append("*No turns in this conversation yet.*")
-        text.append("No turns in this conversation yet.")
+        parts.append(remark("No turns in this conversation yet."))
     if document.others:
-        others = conversations_table(document)
-        markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
-        text += ["other conversations in this notebook:", others.text]
-    return Report("\n\n".join(markdown), "\n".join(text))
+        parts += ["Other conversations in this notebook:", conversations_table(document)]
+    return joined(parts)
 
 
 def _get_speaker(part: Part) -> str:
@@ -562,21 +573,22 @@ def _get_speaker(part: Part) -> str:
 
 
 def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
-    parts = turn.parts or _unordered_parts(turn)
-    asked = (x for x in parts if isinstance(x, Text) and x.by_person)
-    request = next(asked, Text(turn.request, by_person=True))
+    requests = (x for x in turn.parts if isinstance(x, Text) and x.by_person)
+    request = next(requests, Text("", by_person=True))
     speaker = _get_speaker(request)
-    heading, before = f"{turn.number} · {escape_markdown(speaker)}", f"{turn.number} {speaker}:"
-    yield _heading_report(heading, before, request.content, image_hosts)
+    asked = _part_report(request, image_hosts)
+    begins = heading(f"{turn.number} · {speaker}")
+    text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
+    yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
     for image in turn.images:
         yield _line_report(f"[image: {image.words}]")
-    for part in (x for x in parts if x is not request):
+    for part in (x for x in turn.parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
             continue  # only the source of a value changed
         says = _get_speaker(part)
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
-            yield Report(f"**{turn.number} · {escape_markdown(says)}**", f"{turn.number} {says}:")
+            yield Report(heading(f"{turn.number} · {says}").markdown, f"{turn.number} {says}:")
         yield _part_report(part, image_hosts)
     if turn.uncalled:
         yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
@@ -597,52 +609,22 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
         lines.append(_line_report(f"⊟ {format_compactions([entry])} from here on{end}"))
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
-            lines.append(Report(safe_markdown(said), _indent(plain(said))))
+            lines.append(Report(safe_markdown(said), indent(plain(said))))
     for turn, count in counts.items():
         if count > MAX_COMPACTIONS:
             found[turn].append(_line_report(f"⊟ and {count - MAX_COMPACTIONS} more"))
     return found
 
 
-def _heading_report(
-    heading: str, before: str, content: str, image_hosts: Collection[str]
-) -> Report:
-    shown = _indent(plain(content)).lstrip()
-    lines = safe_markdown(_with_line_breaks(content), image_hosts=image_hosts)
-    return Report(f"**{heading}**\n\n{lines}", f"{before} {shown}")
-
-
-def _with_line_breaks(text: str) -> str:
-    # Markdown joins lines that do not end in two spaces.
-    return text.replace("\n", "  \n")
-
-
-def _indent(text: str) -> str:
-    # The indentation distinguishes the text from lines of the log.
-    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
-
-
-def _unordered_parts(turn: Turn) -> Sequence[Part]:
-    # For a turn whose parts have no recorded order.
-    said: list[Part] = [
-        Text(turn.request, by_person=True),
-        *turn.tool_calls,
-        *turn.inquiries,
-        *turn.config_changes,
-    ]
-    said += [Text(turn.text)] if turn.text else []
-    return [*said, StructuredData(turn.data)] if turn.data is not None else said
-
-
 def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
     match part:
         case Text(content=content, by_person=by_person):
-            markdown = _with_line_breaks(content) if by_person else content
+            # Markdown joins lines that do not end in two spaces.
+            markdown = content.replace("\n", "  \n") if by_person else content
             shown = safe_markdown(markdown, image_hosts=image_hosts)
-            return Report(shown, _indent(plain(content)))
+            return Report(shown, indent(plain(content)))
         case StructuredData(data=data):
-            shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
-            return Report(code_block(shown, "json"), _indent(shown))
+            return block(indented_json(data), "json", limit=MAX_CHARS)
         case ToolCall():
             return _line_report(_format_call(part))
         case Inquiry():
@@ -654,8 +636,8 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
 
 
 def _line_report(text: str) -> Report:
-    line = one_line(text, limit=1000)
-    return Report(f"- {escape_markdown(line)}", f"  {line}")
+    shown = line(text, limit=MAX_LOG_CHARS)
+    return Report(f"- {shown.markdown}", f"  {shown.text}")
 
 
 def _format_end(turn: Turn) -> str:

@@ -49,8 +49,8 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream, TurnEntries, proposed_by
 from jp_nb.record.turns import ToolCall, read_turn
 from jp_nb.rendering.prompts import one_name
-from jp_nb.rendering.report import Report, joined
-from jp_nb.rendering.tools import NOT_OFFERED, Replayed, call_report, replay_report, sentence_report
+from jp_nb.rendering.report import Report, joined, line
+from jp_nb.rendering.tools import NOT_OFFERED, Replayed, call_report, replay_report
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turns import TurnRunner
@@ -198,7 +198,7 @@ class ToolBench:
         front_end, config = self._turns.runner.front_end, self.active.settings.config
         report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
         if why_not is not None:
-            report = joined([sentence_report(NOT_OFFERED.format(outcome.name, why_not)), report])
+            report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
         self.show(report)
         for image in outcome.images:
             self._host.show({image.media_type: image.text, "text/plain": image.words_with_size})

@@ -25,7 +25,7 @@ from jp_nb.headless.report import (
     format_open_decisions,
     format_turn,
 )
-from jp_nb.record.turns import Inquiry, ToolCall, Turn
+from jp_nb.record.turns import Inquiry, Text, ToolCall, Turn
 from jp_nb.tools.question import Question
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
@@ -75,6 +75,10 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
     assert "\x1b" not in done.stdout, "as in the traceback of the kernel"
 
 
+def asked_turn(request: str, *calls: ToolCall) -> Turn:
+    return Turn(0, (Text(request, by_person=True), *calls))
+
+
 def before_a_key(limit: int) -> str:
     """Return a text in which a key crosses the limit at which the text is cut."""
     return f"{'x' * (limit - 8)} {KEY}"
@@ -83,7 +87,7 @@ def before_a_key(limit: int) -> str:
 def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
     asked = ReportedQuestion(Inquiry("q1", before_a_key(200)), "plan", "unavailable")
-    turn = ReportedTurn("jp-c1", Turn(0, before_a_key(200), tool_calls=(call,)), 1, (asked,), {})
+    turn = ReportedTurn("jp-c1", asked_turn(before_a_key(200), call), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     key = ("questions", "plan", "q1")
     question = Question.text("q1", before_a_key(200))
@@ -133,7 +137,7 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     ends: list[ReportedEnd] = ["automatic", "answered", "declined", "failed"]
     asked = tuple(ReportedQuestion(Inquiry(end, f"{end}?"), "assistant", end) for end in ends)
-    turn = ReportedTurn("jp-c1", Turn(0, "Plan it."), 1, asked, {})
+    turn = ReportedTurn("jp-c1", asked_turn("Plan it."), 1, asked, {})
     cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
     report = RunReport("walk.ipynb", None, (cell,), (turn,))
     assert list(format_failures(report, strict=False)) == []
@@ -197,7 +201,7 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
     asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J", "cancelled")
-    turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (asked,), {})
+    turn = ReportedTurn("jp-c1", asked_turn("Plan it.\x1b[2J", call), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     lines = [*format_cell_errors(cell), *format_turn(turn)]
     assert any("sweep: error" in line for line in lines)

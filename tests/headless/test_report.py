@@ -121,7 +121,7 @@ def test_declined_call_is_reported_as_skipped(failed_run: RunResult) -> None:
     walk = reported(failed_run).turns[0]
     [call] = walk.turn.tool_calls
     skipped = replace(call, content=SKIPPED, is_error=False)
-    lines = format_turn(replace(walk, turn=replace(walk.turn, tool_calls=(skipped,))))
+    lines = format_turn(replace(walk, turn=replace(walk.turn, parts=(skipped,))))
     assert "  call plan: skipped" in list(lines)
 
 

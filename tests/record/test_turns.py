@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.record.marks import Usage
-from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, ToolCall, Turn, read_turn
+from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, Text, ToolCall, Turn, read_turn
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -40,27 +40,29 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
     stream = new_stream(*EVERYTHING)
     entries = stream.last_turn()
     assert entries is not None
-    assert read_turn(0, entries.entries) == Turn(
-        number=0,
-        request="q\n\nand?",
-        text="a\n\nb",
-        data=None,
-        tool_calls=(ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {})),
-        inquiries=(Inquiry("a.q.1", "?", "answered", True, None, "form"), Inquiry("b.q.1", "?")),
-        config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
-        usage=Usage(input_tokens=5, output_tokens=1),
+    turn = read_turn(0, entries.entries)
+    assert (turn.number, turn.request, turn.text, turn.data) == (0, "q\n\nand?", "a\n\nb", None)
+    assert turn.tool_calls == (ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {}))
+    assert turn.inquiries == (
+        Inquiry("a.q.1", "?", "answered", True, None, "form"),
+        Inquiry("b.q.1", "?"),
     )
+    assert turn.config_changes == (ConfigChange({"user": {"name": "Ada"}}),)
+    assert turn.usage == Usage(input_tokens=5, output_tokens=1)
+    assert (turn.status, turn.left_out, turn.taken_back) == ("completed", False, 0)
+    assert (turn.uncalled, turn.images) == (None, ())
 
 
 def test_repr_of_a_turn_is_short() -> None:
-    turn = Turn(3, "q", text="word " * 50, tool_calls=(ToolCall("a", "t", {}),), status="failed")
+    asked = Text("q", by_person=True)
+    turn = Turn(3, (asked, ToolCall("a", "t", {}), Text("word " * 50)), status="failed")
     assert repr(turn) == f"<turn 3: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
-    assert repr(Turn(0, "q", text="Hi.")) == "<turn 0: 'Hi.'>"
+    assert repr(Turn(0, (asked, Text("Hi.")))) == "<turn 0: 'Hi.'>"
 
 
 def test_conversation_view_is_a_snapshot() -> None:
     stream = new_stream(START, ASKED)
-    view = Conversation.of(stream, [Turn(0, "q")], AppConfig())
+    view = Conversation.of(stream, [Turn(0, (Text("q", by_person=True),))], AppConfig())
     stream.raw[1]["content"] = "changed"
     stream.append(new_stream(SAID).entries[0])
     assert len(view.events) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jp_nb.rendering.report import emphasize_note, table
+from jp_nb.rendering.report import note, table
 from tests.rendering.reports import HOSTILE, rendered
 
 
@@ -16,11 +16,11 @@ def test_hostile_text_in_a_table_stays_in_its_cell() -> None:
 
 
 def test_only_commands_of_a_note_become_code() -> None:
-    note = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
-    assert rendered(emphasize_note(note)).strip() == (
+    text = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
+    assert rendered(note(text).markdown).strip() == (
         "<p><em>4 less; <code>%jp compact --undo</code> takes *that* back, "
         "`&lt;b&gt;` and `%jp log\x00` are text</em></p>"
     )
-    formula = rendered(emphasize_note("$a `%jp undo` b$"))
+    formula = rendered(note("$a `%jp undo` b$").markdown)
     assert "<code>$a `%jp undo` b$</code>" in formula
-    assert "<img" not in rendered(emphasize_note(f"`%jp log` {HOSTILE}"))
+    assert "<img" not in rendered(note(f"`%jp log` {HOSTILE}").markdown)

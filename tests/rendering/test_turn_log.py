@@ -14,7 +14,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata
-from jp_nb.record.turns import ConfigChange, Inquiry, ToolCall, Turn, read_turn
+from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
 from jp_nb.rendering import turn as turn_module
 from jp_nb.rendering.report import Report
 from tests.rendering.reports import HOSTILE, rendered
@@ -32,14 +32,12 @@ from tests.support.entries import (
 )
 from tests.support.images import figure
 
+GO = Text("Go.", by_person=True)
+
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
-    turn = Turn(
-        number=0,
-        request="Go.",
-        inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE, by=HOSTILE),),
-        config_changes=(ConfigChange({"a": HOSTILE}, (HOSTILE,)),),
-    )
+    question = Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE, by=HOSTILE)
+    turn = Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
     shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
@@ -162,7 +160,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 
 def test_log_counts_the_hidden_turns() -> None:
-    document, turn = Document.new(clock=utc_now, made="live"), Turn(7, "Go.", text="Gone.")
+    document, turn = Document.new(clock=utc_now, made="live"), Turn(7, (GO, Text("Gone.")))
     shown = turn_module.log_report(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n7 you: Go.")
     assert "7 earlier turns" in shown.markdown
@@ -179,7 +177,7 @@ def test_declined_call_is_not_marked_as_successful() -> None:
 
 def test_log_names_the_images_of_requests_and_results() -> None:
     call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
-    turn = Turn(0, "What is that?", tool_calls=(call,), images=(figure("asked"),))
+    turn = Turn(0, (GO, call), images=(figure("asked"),))
     text = turn_module.log_report(Document(new_stream()), [turn]).text
     assert "[image: asked, image/png 4×3]" in text
     assert "✓ plot() → a plot · figure 1, image/png 4×3" in text
@@ -195,7 +193,7 @@ GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
 def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     """Return the line of the log about one change."""
     change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
-    turn = Turn(0, "Go.", config_changes=(change,))
+    turn = Turn(0, (GO, change))
     shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)

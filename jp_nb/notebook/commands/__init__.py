@@ -284,16 +284,15 @@ def report_cancellation() -> Iterator[None]:
 
 
 def _all_subcommands_report() -> report.Report:
-    tables = [(title, report.table(HEAD, rows)) for title, rows in subcommand_groups()]
-    return report.Report(
-        "\n\n".join([*(f"**{title}**\n\n{x.markdown}" for title, x in tables), _TO_ASK]),
-        "\n\n".join([*(f"{title}\n{x.text}" for title, x in tables), _TO_ASK]),
-    )
+    groups = [
+        report.joined([report.heading(title), report.table(HEAD, rows)])
+        for title, rows in subcommand_groups()
+    ]
+    return report.joined([*groups, _TO_ASK], between="\n\n")
 
 
 def _subcommand_report(subcommand: Subcommand) -> report.Report:
-    table = report.table(HEAD, subcommand.rows)
-    return report.Report(f"{table.markdown}\n\n{_TO_ASK}", f"{table.text}\n{_TO_ASK}")
+    return report.joined([report.table(HEAD, subcommand.rows), _TO_ASK])
 
 
 def suggest_name(word: str, known: Iterable[str], subcommand: str = "") -> str:

@@ -29,8 +29,8 @@ from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_ker
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables, turn
 from jp_nb.rendering import tools as tools_module
-from jp_nb.rendering.questions import question_sheets, question_table, with_note
-from jp_nb.rendering.report import Report
+from jp_nb.rendering.questions import question_sheets, question_table
+from jp_nb.rendering.report import Report, with_note
 from jp_nb.rendering.request_diff import request_difference
 from jp_nb.rendering.requests import (
     TracedRequest,
