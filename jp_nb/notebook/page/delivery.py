@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,73 +28,11 @@ from jp_nb.notebook.page.protocol import (
 from jp_nb.record.document import VERSION, Document, all_conversations, conversation_id, events_of
 from jp_nb.record.merge import starts_with
 
-
-@dataclass(frozen=True, slots=True)
-class KeptConversations:
-    """Inactive conversations of an `exchange`: `doc.others` and `kept` of the message.
-
-    Attributes:
-        sent: Conversations that the page lacks.
-        kept: `[position, id, number of entries]` of each conversation that the page holds.
-    """
-
-    sent: list[JsonValue]
-    kept: list[JsonValue]
-
-    @classmethod
-    def of(
-        cls, others: Iterable[JsonValue], held: Callable[[JsonValue], bool]
-    ) -> KeptConversations:
-        """Split `others` by the predicate `held`. One without an id of its own is sent."""
-        split = cls([], [])
-        seen: set[str] = set()
-        for position, other in enumerate(others):
-            stream = conversation_id(other)
-            if stream and stream not in seen and held(other):
-                split.kept.append([position, stream, len(events_of(other))])
-            else:
-                split.sent.append(other)
-            seen.add(stream)
-        return split
-
-
-def held_by_page(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
-    """Return the conversations in `others` that a page holds in `stored`, active or not."""
-    theirs = {conversation_id(entry): entry for entry in all_conversations(stored)}
-    return [other for other in others if theirs.get(conversation_id(other)) == other]
-
-
 MAX_RESEND_S = 60.0
 MIN_BATCH_INTERVAL_S = 0.1
 
 
-class _DocumentHead:
-    """Everything in a document except its conversations' entries, at one moment.
-
-    Its JSON text is computed on demand: each entry changes the signature, but a page receives at
-    most ten messages per second.
-    """
-
-    def __init__(self, document: Document) -> None:
-        stream = document.conversation
-        self._base_config = stream.base_config  # replaced when it changes, never mutated
-        self._stored, self._extra = dict(stream.head), dict(document.extra)
-
-    def matches(self, document: Document) -> bool:
-        """Return True if the head of `document` is still the same."""
-        stream = document.conversation
-        same_base = stream.base_config is self._base_config
-        return same_base and (stream.head, document.extra) == (self._stored, self._extra)
-
-    @cached_property
-    def text(self) -> str:
-        """The head as JSON, with sorted keys."""
-        document = {"conversation": self._stored, "base_config": self._base_config, **self._extra}
-        return _head_text(document)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class _Snapshot:
     """The document at one moment, taken in the thread that changes it.
 
     Attributes:
@@ -102,25 +40,24 @@ class Snapshot:
             snapshot.
     """
 
-    stream: str
-    entries: Sequence[JsonObject]
-    length: int
-    others: list[JsonValue]
-    document_head: _DocumentHead
-
-    @classmethod
-    def of(cls, document: Document, before: Snapshot | None = None) -> Snapshot:
-        """Take a snapshot. It shares the head of `before` if that is still the same."""
+    def __init__(self, document: Document) -> None:
         stream = document.conversation
-        head = before.document_head if before is not None else None
-        if head is None or not head.matches(document):
-            head = _DocumentHead(document)
-        return cls(stream.id, stream.raw, len(stream.raw), list(document.others), head)
+        self.stream = stream.id
+        self.entries: Sequence[JsonObject] = stream.raw
+        self.length = len(stream.raw)
+        self.others = list(document.others)
+        # The base configuration is replaced when it changes, never mutated.
+        base: JsonObject = {"conversation": dict(stream.head), "base_config": stream.base_config}
+        self._head = {**base, **document.extra}
 
-    @property
+    @cached_property
     def head_text(self) -> str:
-        """The head as JSON, the same text for the same head."""
-        return self.document_head.text
+        """The document without entries as JSON, the same text for the same head.
+
+        It is made on demand: each entry changes the signature, but a page receives at most ten
+        messages per second.
+        """
+        return _head_text(self._head)
 
     @property
     def head(self) -> JsonObject:
@@ -128,18 +65,11 @@ class Snapshot:
         head: JsonObject = json.loads(self.head_text)
         return head
 
-    @property
-    def is_empty(self) -> bool:
-        """True if no conversation has an entry."""
-        return not self.length and not self.others
-
     def to_document(self) -> JsonObject:
         """Return the `jp` object."""
         document: JsonObject = {"version": VERSION, **self.head}
         document["events"] = [dict(entry) for entry in self.entries[: self.length]]
-        if self.others:
-            document["others"] = self.others
-        return document
+        return {**document, "others": self.others} if self.others else document
 
 
 def _head_text(document: JsonObject) -> str:
@@ -161,32 +91,59 @@ class _PageCopy:
     head_text: str
     others: list[JsonValue] = field(default_factory=list)
 
-    def was_active(self, other: JsonValue) -> bool:
+    def split(self, others: Sequence[JsonValue]) -> tuple[list[JsonValue], list[JsonValue]]:
+        """Split inactive conversations into `doc.others` and `kept` of an `exchange`.
+
+        The first list has the conversations that the page lacks. The second one has `[position, id,
+        number of entries]` of each conversation that it holds. One without an id of its own is
+        sent.
+        """
+        sent: list[JsonValue] = []
+        kept: list[JsonValue] = []
+        seen, held = set[str](), set(map(id, self.others))
+        for position, other in enumerate(others):
+            stream = conversation_id(other)
+            is_held = id(other) in held or self._was_active(other)
+            if stream and stream not in seen and is_held:
+                kept.append([position, stream, len(events_of(other))])
+            else:
+                sent.append(other)
+            seen.add(stream)
+        return sent, kept
+
+    def _was_active(self, other: JsonValue) -> bool:
         """Return True if `other` equals the conversation that is active in the page."""
         same = conversation_id(other) == self.stream and len(events_of(other)) == self.length
         return same and isinstance(other, dict) and _head_text(other) == self.head_text
 
 
+def _find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
+    """Return the conversations in `others` that a page holds in `stored`, active or not."""
+    theirs = {conversation_id(entry): entry for entry in all_conversations(stored)}
+    return [other for other in others if theirs.get(conversation_id(other)) == other]
+
+
 @dataclass(slots=True)
 class _Transfer:
-    """A batch of messages, and the state of the page after the last one.
+    """Messages for the page, sent one after the other, and its state after the last one.
 
     Attributes:
         replaces: True if the page replaces its document; False if it appends.
+        is_sent: True if the first message was sent, and is not acknowledged yet.
+        due_at: Monotonic time at which that message is repeated.
+        tries: Number of its repetitions.
     """
 
     messages: deque[JsonObject]
     result: _PageCopy
     replaces: bool = False
-
-
-@dataclass(slots=True)
-class _PendingMessage:
-    """The message that is not acknowledged yet."""
-
-    message: JsonObject
-    due_at: float
+    is_sent: bool = False
+    due_at: float = 0.0
     tries: int = 0
+
+    def is_awaiting(self, seq: object) -> bool:
+        """Return True if the message with the number `seq` was sent, and is not acknowledged."""
+        return self.is_sent and seq == self.messages[0]["seq"]
 
 
 class PageDelivery:
@@ -197,6 +154,7 @@ class PageDelivery:
 
     Attributes:
         supports_exchange: True if the page understands `exchange`.
+        replaces: True if the page may still hold a document that will be replaced.
         writer: The page that must write, if several pages share the document; else "", and each
             page writes.
         silent: True if the last message was not answered in time.
@@ -206,18 +164,16 @@ class PageDelivery:
     def __init__(self, numbering: Numbering, *, resend: float) -> None:
         self._numbering = numbering
         self._resend = resend
-        self._target: Snapshot | None = None
+        self._target: _Snapshot | None = None
         self._page: _PageCopy | None = None
-        self._must_replace = False
         self._has_changes = False
-        self._pending: _PendingMessage | None = None
         self._transfer: _Transfer | None = None
         self._sent_at = 0.0
         self._next_batch_at = 0.0
         self._skips_interval = False
         self._exchange_seq = 0
         self._exchange_failed = False
-        self.supports_exchange = False
+        self.supports_exchange = self.replaces = False
         self.writer = ""
         self.silent = False
         self.latency: float | None = None
@@ -231,26 +187,26 @@ class PageDelivery:
 
     def keep(self, document: Document) -> None:
         """Set the document. It is sent when it changes."""
-        self._target = Snapshot.of(document)
+        self._target = _Snapshot(document)
 
     def changed(self, document: Document) -> None:
         """Send the entries appended to `document`, and its head if that changed."""
-        self._target = Snapshot.of(document, self._target)
+        self._target = _Snapshot(document)
         self._has_changes = True
 
     def replaced(self, document: Document) -> None:
         """Send all of `document`, except conversations that the page holds."""
-        self._target = Snapshot.of(document)
+        self._target = _Snapshot(document)
         if self._page is not None and self._page.stream == self._target.stream:
             self._page.head_text = ""  # repaired: the copy in the page is outdated
-        self._has_changes = self._must_replace = True
+        self._has_changes = self.replaces = True
         self.discard_transfer()
 
     def page_holds_other(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation is active in the page; it will be replaced."""
         self._page = _PageCopy(stream, len(events_of(stored or {})), "")
         if stored is not None and self._target is not None:
-            self._page.others = held_by_page(self._target.others, stored)
+            self._page.others = _find_held(self._target.others, stored)
 
     def page_holds(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`, of the active conversation.
@@ -265,9 +221,9 @@ class PageDelivery:
             same = self._page is not None and self._page.stream == target.stream
             length = min(len(events), self._page.length) if same and self._page else len(events)
             head_text = _head_text(stored) if self._has_changes else target.head_text
-            others = held_by_page(target.others, stored)
+            others = _find_held(target.others, stored)
             self._page = _PageCopy(target.stream, length, head_text, others)
-        elif self._must_replace:  # repaired, and not yet sent
+        elif self.replaces:  # repaired, and not yet sent
             self._page = _PageCopy(target.stream, 0, "")
         else:
             return False
@@ -285,11 +241,6 @@ class PageDelivery:
         return self._transfer is None and not self._lacks_something()
 
     @property
-    def replaces(self) -> bool:
-        """True if the page may still hold a document that will be replaced."""
-        return self._must_replace
-
-    @property
     def delivered(self) -> tuple[str, int]:
         """The id of the page's active conversation, and its number of entries there."""
         return (self._page.stream, self._page.length) if self._page else ("", 0)
@@ -297,51 +248,47 @@ class PageDelivery:
     @property
     def next_due(self) -> float | None:
         """The monotonic time of the next message or repetition; None if there is none."""
-        if self._pending is not None:
-            return self._pending.due_at
+        if self._transfer is not None and self._transfer.is_sent:
+            return self._transfer.due_at
         return self._next_batch_at if self._lacks_something() else None
 
     def next_message(self, now: float) -> JsonObject | None:
         """Return the message to send at the monotonic time `now`, if there is one."""
-        pending = self._pending
-        if pending is None:
-            self._transfer = self._transfer or self._compose(now)
-            if self._transfer is None:
-                return None
-            self._sent_at = now
-            message = self._transfer.messages.popleft()
-            self._pending = _PendingMessage(message, now + self._resend)
-            return message
-        if now < pending.due_at:
+        transfer = self._transfer = self._transfer or self._compose(now)
+        if transfer is None or (transfer.is_sent and now < transfer.due_at):
             return None
         self._sent_at = now
-        pending.tries += 1
+        if not transfer.is_sent:
+            transfer.is_sent, transfer.due_at, transfer.tries = True, now + self._resend, 0
+            return transfer.messages[0]
+        transfer.tries += 1
         self.silent = True
-        pending.due_at = now + min(self._resend * 2**pending.tries, MAX_RESEND_S)
+        transfer.due_at = now + min(self._resend * 2**transfer.tries, MAX_RESEND_S)
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
-        if self.writer or pending.tries > 1:
+        if self.writer or transfer.tries > 1:
             return self._numbering.message("pull")
-        return pending.message
+        return transfer.messages[0]
 
     def handle_ack(self, answer: Mapping[str, Any], now: float) -> None:
         """Handle an `ack` of the page, received at the monotonic time `now`."""
-        pending, transfer = self._pending, self._transfer
-        if pending is None or transfer is None or answer.get("seq") != pending.message["seq"]:
+        transfer = self._transfer
+        if transfer is None or not transfer.is_awaiting(answer.get("seq")):
             return  # from a second page, or for a message that was sent twice
-        if pending.message.get("to", "") not in ("", answer.get("page")):
+        if transfer.messages[0].get("to", "") not in ("", answer.get("page")):
             return  # from a page that does not write
-        self._pending = None
+        transfer.messages.popleft()
+        transfer.is_sent = False
         self.latency = now - self._sent_at
         if not transfer.messages:
             self._page, self._transfer = transfer.result, None
-            self._must_replace = self._must_replace and not transfer.replaces
+            self.replaces = self.replaces and not transfer.replaces
             self._skips_interval = self._skips_interval and not self.is_settled
 
     def handle_nack(self, answer: Mapping[str, Any]) -> None:
         """Handle a `nack`: the page has fewer entries, or another document."""
         if self._exchange_seq and answer.get("seq") == self._exchange_seq:
-            self._exchange_failed = self._must_replace = True  # a kept conversation is missing
+            self._exchange_failed = self.replaces = True  # a kept conversation is missing
             self.discard_transfer()
             return
         length, page = answer.get("n"), self._page
@@ -350,29 +297,27 @@ class PageDelivery:
             page.length = length  # a second page has fewer entries than the first one
             self.discard_transfer()
             return
-        if self._pending and answer.get("seq") == self._pending.message["seq"]:
+        if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
             # The page holds another document: the next message is `pull`.
-            self._pending.due_at, self._pending.tries = 0.0, 1
+            self._transfer.due_at, self._transfer.tries = 0.0, 1
 
     def discard_transfer(self) -> None:
         """Discard the current batch: it is composed again."""
-        self._pending = self._transfer = None
+        self._transfer = None
 
     def _lacks_something(self) -> bool:
         target, page = self._target, self._page
         if target is None or page is None or not self._has_changes:
             return False
         if page.stream != target.stream:
-            return bool(page.stream) or not target.is_empty
-        return (
-            self._must_replace or page.length < target.length or page.head_text != target.head_text
-        )
+            return bool(page.stream or target.length or target.others)
+        return self.replaces or page.length < target.length or page.head_text != target.head_text
 
     def _compose(self, now: float) -> _Transfer | None:
         target, page = self._target, self._page
         if target is None or page is None or not self._lacks_something():
             return None
-        if self._must_replace or page.stream != target.stream:
+        if self.replaces or page.stream != target.stream:
             copy = _PageCopy(target.stream, target.length, target.head_text, target.others)
             return _Transfer(deque(self._exchange(target, page)), copy, replaces=True)
         if now < self._next_batch_at and not self._skips_interval:
@@ -389,17 +334,16 @@ class PageDelivery:
         copy = _PageCopy(target.stream, length, target.head_text, page.others)
         return _Transfer(deque([message]), copy)
 
-    def _exchange(self, target: Snapshot, page: _PageCopy) -> list[JsonObject]:
+    def _exchange(self, target: _Snapshot, page: _PageCopy) -> list[JsonObject]:
         """Return an `exchange` if the page holds other conversations of `target`, or a `switch`."""
         document = target.to_document()
         if not self.supports_exchange or self._exchange_failed or page.stream == target.stream:
             return self._switch(document)
-        held = set(map(id, page.others))
-        split = KeptConversations.of(target.others, lambda x: id(x) in held or page.was_active(x))
-        shorter = {**document, "others": split.sent}
-        if not split.kept or not fits_in_message(shorter):
+        sent, kept = page.split(target.others)
+        shorter = {**document, "others": sent}
+        if not kept or not fits_in_message(shorter):
             return self._switch(document)
-        fields: JsonObject = {"doc": make_storable(shorter), "kept": split.kept}
+        fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
         message = self._numbering.message("exchange", **self._to, **fields)
         self._exchange_seq = self._numbering.last
         return [message]

@@ -37,7 +37,23 @@ def not_saved(reason: str) -> StorageError:
     return StorageError(f"The record is not saved: {reason}")
 
 
-class MemoryStore:
+class _PagelessStore:
+    """Storage backend that receives nothing from a page."""
+
+    def can_reload(self, timeout: float) -> bool:
+        """Return False: no page has a newer record."""
+        return False
+
+    def saved_entries(self, conversation: str) -> int:
+        """Return 0: no file is known to have an entry before this kernel ends."""
+        return 0
+
+    def take_notices(self) -> list[str]:
+        """Return no notices."""
+        return []
+
+
+class MemoryStore(_PagelessStore):
     """Storage backend without a notebook, or with one that must not be written."""
 
     def __init__(self, reason: str) -> None:
@@ -47,34 +63,15 @@ class MemoryStore:
     def changed(self) -> None:
         """Do nothing."""
 
-    def replaced(self) -> None:
-        """Do nothing."""
+    replaced = flush_after_cell = close = changed
 
     def flush(self, timeout: float) -> bool:
         """Return False: no notebook has the record."""
         return False
 
-    def flush_after_cell(self) -> None:
-        """Do nothing."""
-
-    def can_reload(self, timeout: float) -> bool:
-        """Return False."""
-        return False
-
     def save(self, timeout: float = 10.0) -> str:
         """Raise `StorageError`, because there is no file to save."""
         raise not_saved(f"it is {self.location}")
-
-    def saved_entries(self, conversation: str) -> int:
-        """Return 0, because there is no file."""
-        return 0
-
-    def take_notices(self) -> list[str]:
-        """Return no notices."""
-        return []
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 CHUNK_BYTES = 32 * 1024
@@ -109,7 +106,7 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
     return send
 
 
-class CarrierStore:
+class CarrierStore(_PagelessStore):
     """Storage backend of headless runs: a widget state that the runner saves in the notebook.
 
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
@@ -223,21 +220,9 @@ class CarrierStore:
                 self._publish({"jp": self._without_events(), "length": self._stored})
             self._messages, self._first_chunk = 0, max(0, len(self._chunks) - 1)
 
-    def can_reload(self, timeout: float) -> bool:
-        """Return False: the file is older than this record."""
-        return False
-
     def save(self, timeout: float = 10.0) -> str:
         """Return that the runner writes the file at the end of the run."""
         return f"{self.location}, at the end of the run"
-
-    def saved_entries(self, conversation: str) -> int:
-        """Return 0: the runner writes the file after this kernel has ended."""
-        return 0
-
-    def take_notices(self) -> list[str]:
-        """Return no notices."""
-        return []
 
     def close(self) -> None:
         """Stop following the cells. The runner keeps the widget state."""
