@@ -37,7 +37,7 @@ from jp_nb.record.turns import (
     Turn,
     read_turn,
 )
-from jp_nb.rendering.tables import describe_exchange, format_exchange_count
+from jp_nb.rendering.request_diff import describe_exchange, format_exchange_count
 from jp_nb.rendering.tool_calls import for_user
 from jp_nb.rendering.turn import was_skipped
 from jp_nb.storage.cassette import read_cassette

@@ -1,4 +1,4 @@
-"""Report the differences between two requests, or between a recorded and a new request.
+"""Report the differences between two requests, and between a cassette and a new request.
 
 Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching,
 `docs/cassettes.md`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -37,7 +38,8 @@ from jp_nb.rendering.requests import (
     message_row,
     tokens_in_words,
 )
-from jp_nb.text import escape_invisible
+from jp_nb.storage.cassette import CassetteContent, StoredExchange
+from jp_nb.text import escape_invisible, one_line, plain
 
 MAX_MESSAGES: Final = 10
 """Limit of the messages of each request, from the first difference on."""
@@ -220,6 +222,27 @@ def _describe_shared(begins: str, shared: list[str], tokens: int, end: str) -> s
     if not shared:
         return f"{begins} none; {end.removeprefix('then ')}"
     return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {end}"
+
+
+# --- cassettes -------------------------------------------------------------------------
+
+MAX_EXCHANGE_CHARS = 60
+"""Limit of the text of a request in one line."""
+
+
+def format_exchange_count(count: int) -> str:
+    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
+    return f"{count:,} exchange{'' if count == 1 else 's'}"
+
+
+def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
+    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
+    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
+    last = cassette.parts.get(("message", exchange.last_message))
+    said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
+    # Before the text is cut, because a part of a key is not recognized as a key.
+    hidden = hide_secrets(plain(said, limit=sys.maxsize))
+    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_EXCHANGE_CHARS)}"
 
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")

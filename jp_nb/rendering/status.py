@@ -1,14 +1,13 @@
-"""Status of a turn: the line of a running turn, and the notice of an interrupted one.
+"""Status line of a running turn.
 
 Source: `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
 
 from jp_nb.agent.display import (
     MODEL_WAITS,
@@ -25,9 +24,6 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.record.journal import OpenCall
-from jp_nb.record.turns import InterruptedTurn
-from jp_nb.rendering.prompts import one_name
 
 QUIET = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
@@ -161,61 +157,3 @@ def retry_words(wait: Waits, now: float) -> str:
 def _join_names(names: list[str]) -> str:
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-MAX_NAMED_TOOLS: Final = 5
-"""Limit of tools named in one sentence."""
-
-
-def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
-    """Return the notice that `found` can be continued.
-
-    Args:
-        found: The turn.
-        finished: Names of the tools whose results the journal kept.
-    """
-    sentences = [f"turn {found.turn} was interrupted."]
-    if finished:
-        sentences.append(finished_words(finished))
-    sentences += state_words(found.open_calls)
-    return " ".join([*sentences, "Continue it: `%jp resume`"])
-
-
-def finished_words(names: Sequence[str]) -> str:
-    """Return the sentence about calls that finished before the interruption."""
-    has, result, runs = (
-        ("have", "results are", "they do") if len(names) > 1 else ("has", "result is", "it does")
-    )
-    return f"{_list_tools(names)} {has} finished: the {result} kept, and {runs} not run again."
-
-
-def skipped_words(names: Sequence[str]) -> str:
-    """Return the sentence about calls that the user chose not to run."""
-    return f"{_list_tools(names)} skipped; the model is informed"
-
-
-def state_words(calls: Iterable[OpenCall]) -> list[str]:
-    """Return a sentence about the open calls of each state."""
-    asked, ready, unclear = list[str](), list[str](), list[str]()
-    for call in calls:
-        names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
-        names.append(call.request.name)
-    found = []
-    if asked:
-        were = "were" if len(asked) > 1 else "was"
-        found.append(
-            f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
-            'cell still shows "Waiting for your permission".'
-        )
-    if ready:
-        found.append(f"{_list_tools(ready)} did not start.")
-    if unclear:
-        found.append(f"{_list_tools(unclear)} may have run, fully or partly.")
-    return found
-
-
-def _list_tools(names: Sequence[str]) -> str:
-    shown = [one_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_NAMED_TOOLS:]:
-        shown[MAX_NAMED_TOOLS:] = [f"{len(more)} more"]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

@@ -1,12 +1,10 @@
-"""Format token usage, models, pending and inherited settings, cassettes, and compactions.
+"""Tables of token usage, models, pending settings, and compactions.
 
-Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`, `docs/cassettes.md`.
+Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,9 +16,7 @@ from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.layers import format_value
 from jp_nb.config.masking import mask_secrets
-from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
-from jp_nb.config.schema import Keys, format_path, node_at, parse_path
-from jp_nb.config.secrets import hide_secrets
+from jp_nb.config.schema import parse_path
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
@@ -29,9 +25,8 @@ from jp_nb.record.marks import ModelUsage, Usage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.report import Report, joined, prose, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
-from jp_nb.storage.cassette import CassetteContent, StoredExchange
 from jp_nb.storage.trust import PendingConsent
-from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
+from jp_nb.text import escape_invisible, one_line, spell_invisible
 
 UNKNOWN: Final = "-"
 ALL: Final = "all"
@@ -333,73 +328,6 @@ def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
         for pending in found
         for path, value, file in pending.leaves
     ]
-
-
-MAX_LISTED = 10
-MAX_VALUE_CHARS = 60
-
-FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
-
-
-def inherited_notices(change: Change) -> list[str]:
-    """Return a notice about the settings that a conversation inherited; none without any."""
-    return [f"Kept from the previous conversation: {_join_settings(change)}"] if change else []
-
-
-def format_dropped_settings(change: Change, *, asks: bool) -> str:
-    """Return a notice about settings that a new conversation does not inherit, with commands.
-
-    Args:
-        change: The settings; not empty.
-        asks: True if the new conversation starts with a request, and not with `%jp new`.
-    """
-    how = "Keep them: `%jp new --keep-config`"
-    if asks:
-        how = "Set a value again: `%jp config PATH=VALUE`, or `-c PATH=VALUE` together with `-n`"
-    return (
-        "these settings of the previous conversation do not apply to the new one: "
-        f"{_join_settings(change)}. {how}. {FOR_ALL}"
-    )
-
-
-def _join_settings(change: Change) -> str:
-    found = [*_format_settings(change.delta), *(f"{path} unset" for path in change.unsets)]
-    more = len(found) - MAX_LISTED
-    return ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _format_settings(delta: Partial) -> Iterator[str]:
-    shown: dict[Keys, None] = {}
-    for keys, _ in iter_leaves(delta):
-        above = node_at(keys[:-1])
-        is_model = above is not None and above.required_fields == ["provider", "name"]
-        shown[keys[:-1] if is_model else keys] = None
-    for keys in shown:
-        path = format_path(keys)
-        value = mask_secrets(get_path(delta, path), parse_path(path))
-        if isinstance(value, dict) and {"provider", "name"} <= value.keys():
-            value = f"{value['provider']}/{value['name']}"
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield f"{one_line(path, limit=200)}={one_line(text, limit=MAX_VALUE_CHARS)}"
-
-
-MAX_CHARS = 60
-"""Limit of the text of a request in one line."""
-
-
-def format_exchange_count(count: int) -> str:
-    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
-    return f"{count:,} exchange{'' if count == 1 else 's'}"
-
-
-def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
-    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
-    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
-    last = cassette.parts.get(("message", exchange.last_message))
-    said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
-    # Before the text is cut, because a part of a key is not recognized as a key.
-    hidden = hide_secrets(plain(said, limit=sys.maxsize))
-    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_CHARS)}"
 
 
 MAX_COMPACTIONS = 50

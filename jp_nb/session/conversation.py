@@ -217,7 +217,7 @@ class ActiveConversation:
         `is_local` means that this process made every entry of it. Without prepared `settings`, it
         inherits the user's settings at the paths `inherits` from the previous one.
         """
-        from jp_nb.rendering.tables import inherited_notices
+        from jp_nb.rendering.notices import inherited_notices
         from jp_nb.session.settings import Settings
 
         trust, is_empty = self.trust, not len(stream)
@@ -320,7 +320,7 @@ class ActiveConversation:
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
-            from jp_nb.rendering.status import interrupted_turn
+            from jp_nb.rendering.notices import interrupted_turn
 
             self.notices.append(interrupted_turn(turn, recovered))
 

@@ -31,7 +31,11 @@ from jp_nb.rendering import report, tables, turn
 from jp_nb.rendering import tools as tools_module
 from jp_nb.rendering.questions import question_sheets, question_table
 from jp_nb.rendering.report import Report, with_note
-from jp_nb.rendering.request_diff import request_difference
+from jp_nb.rendering.request_diff import (
+    describe_exchange,
+    format_exchange_count,
+    request_difference,
+)
 from jp_nb.rendering.requests import (
     TracedRequest,
     body_text,
@@ -39,7 +43,7 @@ from jp_nb.rendering.requests import (
     key_in_words,
     request_report,
 )
-from jp_nb.rendering.tables import describe_exchange, format_exchange_count, model_table
+from jp_nb.rendering.tables import model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
