@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
 from importlib.resources import files
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import ipywidgets as widgets
 import traitlets
@@ -30,8 +31,10 @@ from pygments.util import ClassNotFound
 from jp_nb.agent.prompts import (
     ActionPrompt,
     AnyEnd,
+    AnyPrompt,
     NotAnswered,
     SimplePrompt,
+    with_sender,
 )
 from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
@@ -42,10 +45,13 @@ from jp_nb.notebook.prompt.controls import (
     question_control,
 )
 from jp_nb.notebook.prompt.output import FormOutput
+from jp_nb.notebook.prompt.presence import IdleClock, PromptSettings, note_page, who_sent
+from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import change_table, without_form
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.session.cell_loop import CellLoop, Timer
 
 _FILES = files(__package__)
 
@@ -150,100 +156,6 @@ STATE: Final = ("index", "value", "picks", "custom")
 """Traits of a control that hold an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormEvents:
-    """Callbacks of a form. They run in comm callbacks, so they must not print.
-
-    Attributes:
-        shown: A page shows the form, or its next step.
-        changed: The user did something.
-        turned: The form went to another step, which no page shows yet.
-        ended: The form ended. It may be called several times.
-    """
-
-    shown: Callable[[], None]
-    changed: Callable[[], None]
-    turned: Callable[[], None]
-    ended: Callable[[AnyEnd], None]
-
-
-class ShownForm(Protocol):
-    """A form in the running cell, from `show` to `close`."""
-
-    def show(self) -> None:
-        """Display the form."""
-        ...
-
-    def announce(self) -> None:
-        """Notify a user who does not see the form."""
-        ...
-
-    def is_busy(self) -> bool:
-        """Return True while the user writes a text in it."""
-        ...
-
-    def expire(self) -> None:
-        """End the current step, because its time is over."""
-        ...
-
-    def give_way(self) -> None:
-        """Show that the prompt continues below, on stdin."""
-        ...
-
-    def close(self, record: PromptSummary | None) -> None:
-        """Remove the form. `record` replaces it if given."""
-        ...
-
-
-class FormFrame:
-    """The widgets around a form: the earlier output of the cell, and the form below it.
-
-    Attributes:
-        widget: The root widget.
-    """
-
-    def __init__(
-        self, place: FormOutput, children: Iterable[widgets.Widget], *, wide: bool = False
-    ) -> None:
-        self._place = place
-        self._so_far = widgets.Output()
-        self._so_far.add_class("jp-nb-so-far")
-        form = widgets.VBox([*children])
-        form.add_class("jp-nb-form")
-        if wide:
-            form.add_class("jp-nb-wide")
-        self.widget = widgets.VBox([self._so_far, form])
-        self.widget.add_class("jp-nb-waiting")
-
-    def show(self, without_form: str) -> None:
-        """Display the form in the running cell, with `without_form` as its plain-text fallback."""
-        show_figures()  # the question may be about them
-        self._place.show(
-            {
-                # For consoles, and for notebooks saved while the form was open.
-                "text/plain": without_form,
-                "application/vnd.jupyter.widget-view+json": {
-                    "version_major": 2,
-                    "version_minor": 0,
-                    "model_id": self.widget.model_id,
-                },
-            },
-            self._show_so_far,
-        )
-
-    def _show_so_far(self, bundle: dict[str, str]) -> None:
-        self._so_far.outputs = outputs(bundle)
-
-    def end(self, note: str | None, record: PromptSummary | None) -> None:
-        """Replace the form with a temporary `note` or a permanent `record`."""
-        self._place.end(note, record)
-        self.discard()
-
-    def discard(self) -> None:
-        """Close the widgets."""
-        close_widgets(self.widget)
-
-
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the context and the question."""
     if context := prompt_text.context(prompt):
@@ -331,106 +243,239 @@ def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widge
     return row
 
 
-class Form:
-    """A form in a page for one question or one decision, from `show` to `close`."""
+@dataclass(frozen=True, slots=True)
+class FormContext:
+    """The surroundings of a form.
 
-    def __init__(
-        self,
-        prompt: SimplePrompt,
-        *,
-        place: FormOutput,
-        notify: bool,
-        timed: bool,
-        events: FormEvents,
-    ) -> None:
+    Attributes:
+        loop: Loop of the cell's thread.
+        place: Output for the form.
+        settings: The time to answer, from when a page shows the form, and whether to notify.
+        on_seen: Called when a page shows the form.
+        on_end: Called with the end of the form, possibly several times.
+    """
+
+    loop: CellLoop
+    place: FormOutput
+    settings: PromptSettings
+    on_seen: Callable[[], None]
+    on_end: Callable[[AnyEnd], None]
+
+
+Act = Callable[[Message], None]
+
+
+class PromptForm(ABC):
+    """A form in the running cell, from `show` to `close`. Used on the cell's thread.
+
+    It has a deadline for a page to show it, and one for the user to answer.
+
+    Attributes:
+        widget: The root widget: the earlier output of the cell, and the form below it.
+    """
+
+    def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
+        self._asked = prompt
+        self._title = title
+        self._context = context
+        self._loop = context.loop
+        self._seen = self._over = self._writing = False
+        self._shown: int | None = None  # the last step that a page showed
+        self._patience: Timer | None = None
+        settings = context.settings
+        self._clock = IdleClock(
+            self._loop, settings.timeout, busy=self._is_busy, expired=self._expire
+        )
+        self._note = text("", "note")
+        self._bridge = FormBridge(notify=settings.notify, timed=settings.timeout > 0)
+        self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
+        self._so_far = widgets.Output()
+        self._so_far.add_class("jp-nb-so-far")
+        self._form = widgets.VBox()
+        self._form.add_class("jp-nb-form")
+        self.widget = widgets.VBox([self._so_far, self._form])
+        self.widget.add_class("jp-nb-waiting")
+
+    # --- parts of a subclass -------------------------------------------------------------------
+
+    @property
+    def _step(self) -> int:
+        """Number of the current step."""
+        return 0
+
+    @abstractmethod
+    def _list_actions(self) -> Mapping[str, Act]:
+        """Return the actions of the current step by the name in a message of the page."""
+
+    @abstractmethod
+    def _is_busy(self) -> bool:
+        """Return True while the user writes a text."""
+
+    @abstractmethod
+    def _expire(self) -> None:
+        """End the current step, because its time is over."""
+
+    # --- display -------------------------------------------------------------------------------
+
+    def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
+        """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
+        show_figures()  # the question may be about them
+        self._context.place.show(
+            {
+                # For consoles, and for notebooks saved while the form was open.
+                "text/plain": without_form(self._asked),
+                "application/vnd.jupyter.widget-view+json": {
+                    "version_major": 2,
+                    "version_minor": 0,
+                    "model_id": self.widget.model_id,
+                },
+            },
+            self._show_so_far,
+        )
+        self._patience = self._loop.call_after_idle(patience, on_unseen)
+
+    def _show_so_far(self, bundle: dict[str, str]) -> None:
+        self._so_far.outputs = outputs(bundle)
+
+    def stay(self) -> None:
+        """Keep the form while no page shows it. The time to answer starts anyway."""
+        self._clock.start()
+
+    def give_way(self) -> None:
+        """Show that the prompt continues below, on stdin."""
+        self._end(prompt_text.ANSWERED_BELOW, None)
+
+    def close(self, record: PromptSummary | None) -> None:
+        """Remove the form. `record` replaces it if given."""
+        self._end(None, record)
+
+    def _end(self, note: str | None, record: PromptSummary | None) -> None:
+        self._clock.stop()
+        self._stop_patience()
+        self._over = True  # later messages of a page are ignored
+        self._context.place.end(note, record)
+        self.discard()
+
+    def discard(self) -> None:
+        """Close the widgets."""
+        close_widgets(self.widget)
+
+    def _show_note(self, words: str) -> None:
+        self._note.value = escape(words)
+
+    # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
+
+    def _handle_message(self, message: Message) -> None:
+        current = message.get("step", self._step) == self._step
+        match message.get("type"):
+            case "rendered":
+                self._writing = False
+                if current and self._shown != self._step:  # a reload does not extend the deadline
+                    self._shown = self._step
+                    self._loop.post(self._handle_shown)
+            case "writing":
+                self._writing = message.get("value") is True
+                self._clock.restart()
+            case str() as name if current:
+                self._press(name, message)
+            case _:
+                self._show_note(form_text.STALE)
+
+    def _press(self, name: str, message: Message | None = None) -> None:
+        verb, _, place = name.partition("-")
+        act = self._list_actions().get(verb)
+        if act is None:
+            log.debug("Unexpected message from the page of a form: %r", name)
+            return
+        self._clock.restart()
+        self._run_action(partial(act, {**(message or {}), "place": place}))
+
+    def _run_action(self, act: Callable[[], None]) -> None:
+        # If the action fails, the form stays as it is.
+        try:
+            act()
+        except Exception as exc:
+            log.exception("A form failed")
+            self._show_note(form_text.FAILED.format(type(exc).__name__))
+
+    def _finish(self, end: AnyEnd) -> None:
+        # `who_sent` is None after a deadline, because no message of a page is handled then.
+        sent = with_sender(end, who_sent("comm_msg"))
+        self._loop.post(lambda: self._context.on_end(sent))
+
+    # --- deadlines -----------------------------------------------------------------------------
+
+    def _handle_shown(self) -> None:
+        if self._over:
+            return
+        self._stop_patience()
+        if not self._seen:
+            self._seen = True
+            note_page()
+            self._context.on_seen()
+            if self._context.settings.notify:
+                self._bridge.announce(self._title)
+        self._clock.start()
+
+    def _begin_step(self) -> None:
+        # The time starts again when a page shows the next step, or after `rendered_timeout`. The
+        # page may have been closed.
+        self._clock.stop()
+        self._stop_patience()
+        patience = self._context.settings.rendered_timeout
+        self._patience = self._loop.call_after_idle(patience, self._clock.start)
+
+    def _stop_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+
+class Form(PromptForm):
+    """A form for one question or one decision."""
+
+    def __init__(self, prompt: SimplePrompt, context: FormContext) -> None:
+        super().__init__(prompt, prompt_text.header(prompt), context)
         self._prompt = prompt
-        self._events = events
         self._control = (
             action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_control(prompt)
         )
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
-        self._writing = self._shown = False
         self._control.observe(self._changed)
         entry = make_entry(self._control)
-        self._bridge = FormBridge(
-            controls=[] if entry is None else [get_model_id(self._control)],
-            notify=notify,
-            timed=timed,
-            only_buttons=isinstance(prompt, ActionPrompt) and prompt.only_buttons,
-        )
-        self._bridge.on_msg(self._handle_message)
-        self._note = text("", "note")
-        self._frame = FormFrame(
-            place,
-            [
-                *_decision_head(prompt),
-                *([] if entry is None else [entry]),
-                self._bridge,
-                self._note,
-                action_row(prompt, self._buttons()),
-            ],
-            wide=isinstance(prompt, ActionPrompt) and bool(prompt.changes),
-        )
-        self.widget = self._frame.widget
+        self._bridge.controls = [] if entry is None else [get_model_id(self._control)]
+        self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
+        self._form.children = [
+            *_decision_head(prompt),
+            *([] if entry is None else [entry]),
+            self._bridge,
+            self._note,
+            action_row(prompt, self._buttons()),
+        ]
+        if isinstance(prompt, ActionPrompt) and prompt.changes:
+            self._form.add_class("jp-nb-wide")
 
-    def show(self) -> None:
-        """Display the form in the running cell."""
-        self._frame.show(without_form(self._prompt))
-
-    def announce(self) -> None:
-        """Notify a user who does not see the form."""
-        self._bridge.announce(prompt_text.header(self._prompt))
-
-    def is_busy(self) -> bool:
-        """Return True while the user writes a text in it."""
+    def _is_busy(self) -> bool:
         return self._writing or self._control.in_use()
 
-    def expire(self) -> None:
-        """End the form, because the time to answer is over."""
-        self._events.ended(NotAnswered("timed_out", "form"))
-
-    def give_way(self) -> None:
-        """Show that the prompt continues below, on stdin."""
-        self._frame.end(prompt_text.ANSWERED_BELOW, None)
-
-    def close(self, record: PromptSummary | None) -> None:
-        """Remove the form. `record` replaces it if given."""
-        self._frame.end(None, record)
-
-    def discard(self) -> None:
-        """Close the widgets."""
-        self._frame.discard()
+    def _expire(self) -> None:
+        self._finish(NotAnswered("timed_out", "form"))
 
     def _buttons(self) -> Iterator[widgets.Button]:
         for label, answer in (self._control.buttons or {}).items():
-            yield button(label, partial(self._events.ended, answer))
+            yield button(label, partial(self._finish, answer))
         if self._control.buttons is None:
-            yield button(prompt_text.SUBMIT, lambda: self._submit({}), does="submit", primary=True)
+            submit = partial(self._press, "submit")
+            yield button(prompt_text.SUBMIT, submit, does="submit", primary=True)
         if not isinstance(self._prompt, ActionPrompt):
-            yield button(prompt_text.CANCEL, self._cancel)
+            yield button(prompt_text.CANCEL, partial(self._press, "cancel"))
 
-    def _handle_message(self, _: Any, message: Message, __: Any) -> None:
-        match message.get("type"):
-            case "rendered":
-                self._writing = False
-                if not self._shown:  # a reloaded page does not restart the deadline
-                    self._shown = True
-                    self._events.shown()
-            case "writing":
-                self._writing = message.get("value") is True
-                self._events.changed()
-            case "cancel":
-                self._cancel()
-            case "submit":
-                self._submit(message)
-            case "unchosen":  # a key submits only a value that the user touched
-                found = self._control.read(message)
-                self._show_note(
-                    found.why if isinstance(found, NoValidAnswer) else prompt_text.NOTHING_CHANGED
-                )
-            case other:
-                log.debug("Unexpected message from the page of a form: %r", other)
+    def _list_actions(self) -> Mapping[str, Act]:
+        return {
+            "submit": self._submit,
+            "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
+            "unchosen": self._report_no_choice,
+        }
 
     def _submit(self, message: Message) -> None:
         self._reported = message
@@ -439,19 +484,20 @@ class Form:
             self._confirmed = found.confirmable
             self._show_note(found.why)
         else:
-            self._events.ended(found)
+            self._finish(found)
+
+    def _report_no_choice(self, message: Message) -> None:
+        # A key submits only a value that the user touched.
+        found = self._control.read(message)
+        self._show_note(
+            found.why if isinstance(found, NoValidAnswer) else prompt_text.NOTHING_CHANGED
+        )
 
     def _changed(self) -> None:
         if not matches_report(self._control, self._reported):
             self._confirmed = False
             self._show_note("")  # the note was about the previous content
-        self._events.changed()
-
-    def _show_note(self, words: str) -> None:
-        self._note.value = escape(words)
-
-    def _cancel(self) -> None:
-        self._events.ended(NotAnswered("cancelled", "form"))
+        self._clock.restart()
 
 
 def _decision_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import ipywidgets as widgets
 from pydantic import JsonValue
@@ -19,9 +19,9 @@ from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, field_control
 from jp_nb.notebook.prompt.form import (
-    FormBridge,
-    FormEvents,
-    FormFrame,
+    Act,
+    FormContext,
+    PromptForm,
     SecretField,
     action_row,
     button,
@@ -36,12 +36,10 @@ from jp_nb.notebook.prompt.form import (
     split_reports,
     text,
 )
-from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.forms import SummaryLine, without_form
+from jp_nb.rendering.forms import SummaryLine
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import REQUIRED, FormAnswer
 
@@ -322,8 +320,6 @@ def _make_screen(*children: widgets.Widget) -> widgets.VBox:
     return made
 
 
-Act = Callable[[Message], None]
-
 LABELS: Final = {
     "back": form_text.BACK,
     "next": form_text.NEXT,
@@ -350,55 +346,35 @@ class _Step:
     model_ids: Sequence[str] = ()
 
 
-class PagedForm:
-    """Several questions in a page, from `show` to `close`.
+class PagedForm(PromptForm):
+    """A form with several questions.
 
     A page is created when it is first shown, and keeps its content while other pages are visible.
     """
 
-    def __init__(
-        self,
-        prompt: FormPrompt,
-        *,
-        place: FormOutput,
-        notify: bool,
-        timed: bool,
-        events: FormEvents,
-    ) -> None:
+    def __init__(self, prompt: FormPrompt, context: FormContext) -> None:
+        first = prompt.pages[0]
+        title = prompt_text.header(first) or form_text.page_header(first)
+        super().__init__(prompt, title, context)
         self._prompt = prompt
-        self._events = events
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
         self._menu: ReplyMenu | None = None
         self._temporary: widgets.Widget | None = None  # belongs to the current step only
-        self._shown: int | None = None  # the last step that a page showed
-        self._writing = False
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._top = html("", "progress")
         self._body = widgets.VBox()
         self._body.add_class("jp-nb-body")
-        self._note = text("", "note")
-        self._actions = action_row(prompt.pages[0], ())
+        self._actions = action_row(first, ())
         self._asked_by = self._actions.children
-        self._bridge = FormBridge(notify=notify, timed=timed)
-        self._bridge.on_msg(self._handle_message)
-        self._frame = FormFrame(
-            place, [self._top, self._body, self._bridge, self._note, self._actions]
-        )
-        self.widget = self._frame.widget
+        self._form.children = [self._top, self._body, self._bridge, self._note, self._actions]
         self._draw()
 
-    def show(self) -> None:
-        """Display the form in the running cell."""
-        self._frame.show(without_form(self._prompt))
+    @property
+    def _step(self) -> int:
+        return self._draft.step
 
-    def announce(self) -> None:
-        """Notify a user who does not see the form."""
-        first = self._prompt.pages[0]
-        self._bridge.announce(prompt_text.header(first) or form_text.page_header(first))
-
-    def is_busy(self) -> bool:
-        """Return True while the user writes a text in it."""
+    def _is_busy(self) -> bool:
         match self._draft.screen:
             case "page":
                 return self._writing or self._page.is_busy()
@@ -407,27 +383,17 @@ class PagedForm:
             case _:
                 return False
 
-    def expire(self) -> None:
-        """Keep the page's answer and turn to the next page, because the time is over."""
+    def _expire(self) -> None:
+        # Keep the page's answer and turn to the next page.
         page = self._page
         picked = page.read(page.empty_reports).draft.answer if page.touched else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
             self._show_note(form_text.TIME_WENT)
 
-    def give_way(self) -> None:
-        """Show that the prompt continues below, on stdin."""
-        self._frame.end(prompt_text.ANSWERED_BELOW, None)
-        self.discard()
-
-    def close(self, record: PromptSummary | None) -> None:
-        """Remove the form. `record` replaces it if given."""
-        self._frame.end(None, record)
-        self.discard()
-
     def discard(self) -> None:
         """Close all widgets, including those of hidden pages."""
-        self._frame.discard()
+        super().discard()
         for page in self._pages.values():
             page.close()
         menu = [] if self._menu is None else [self._menu.widget]
@@ -454,11 +420,11 @@ class PagedForm:
     def _changed(self, is_new: bool = True) -> None:
         if is_new:  # the message was about the previous content
             self._show_note("")
-        self._events.changed()
+        self._clock.restart()
 
     def _draw(self) -> None:
         previous, self._temporary = self._temporary, None
-        step = self._step()
+        step = self._make_step()
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
@@ -497,7 +463,7 @@ class PagedForm:
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
-    def _step(self) -> _Step:
+    def _make_step(self) -> _Step:
         match self._draft.screen:
             case "page":
                 return self._page_step()
@@ -528,52 +494,18 @@ class PagedForm:
 
     # --- input of the user ----------------------------------------------------------------
 
-    def _handle_message(self, _: Any, message: Message, __: Any) -> None:
-        current = message.get("step", self._draft.step) == self._draft.step
-        match message.get("type"):
-            case "rendered":
-                self._writing = False
-                if current and self._shown != self._draft.step:
-                    self._shown = self._draft.step
-                    self._events.shown()
-            case "writing":
-                self._writing = message.get("value") is True
-                self._events.changed()
-            case str() as name if current:
-                self._press(name, message)
-            case _:
-                self._show_note(form_text.STALE)
-
-    def _press(self, name: str, message: Message | None = None) -> None:
-        verb, _, place = name.partition("-")
-        act = self._list_actions().get(verb)
-        if act is None:
-            log.debug("Unexpected message from the page of a form: %r", name)
-            return
-        self._events.changed()
-        self._run_action(partial(act, {**(message or {}), "place": place}))
-
     def _run_action(self, act: Callable[[], None]) -> None:
-        # If the action fails, the form stays as it is.
         before = self._draft.step
-        try:
-            act()
-        except Exception as exc:
-            log.exception("A form failed")
-            self._show_note(form_text.FAILED.format(type(exc).__name__))
+        super()._run_action(act)
         if self._draft.end is not None:
-            self._events.ended(self._draft.end)
+            self._finish(self._draft.end)
         elif self._draft.step != before:
-            self._show_next_step()
-
-    def _show_next_step(self) -> None:
-        # A step that cannot be shown ends the form, because the user could not answer it.
-        self._events.turned()
-        try:
-            self._draw()
-        except Exception as exc:
-            log.exception("A page of a form could not be shown")
-            self._events.ended(Unavailable(f"the form failed: {error_summary(exc)}"))
+            self._begin_step()
+            try:
+                self._draw()
+            except Exception as exc:  # the user could not answer it, so the form ends
+                log.exception("A page of a form could not be shown")
+                self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
     def _list_actions(self) -> Mapping[str, Act]:
         draft, resume = self._draft, self._resume
@@ -672,9 +604,6 @@ class PagedForm:
 
     def _report_no_choice(self, _: Message) -> None:
         self._show_note(prompt_text.NOTHING_CHOSEN)
-
-    def _show_note(self, words: str) -> None:
-        self._note.value = escape(words)
 
 
 def _screen_class(widget: widgets.Widget) -> str:

@@ -9,6 +9,7 @@ import _thread
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import sleep
 from types import TracebackType
@@ -17,6 +18,7 @@ from typing import Any, Literal, Self
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.pump import missing_internals
+from jp_nb.session.cell_loop import CellLoop, Timer
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 """Seconds that a front end without cell ids has to show a form. Consoles rarely show widgets."""
@@ -163,6 +165,61 @@ def running_kernel() -> Any:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None)
+
+
+class IdleClock:
+    """Calls back when the user has been idle for some time. Used on the cell's thread.
+
+    The clock stops while the thread is busy, because clicks are not read then.
+
+    Args:
+        loop: Loop of the cell's thread.
+        seconds: Idle time; 0: never.
+        busy: Return True while the user writes a text; the time restarts afterwards.
+        expired: Called once, at the end.
+    """
+
+    def __init__(
+        self,
+        loop: CellLoop,
+        seconds: float,
+        *,
+        busy: Callable[[], bool],
+        expired: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._busy = busy
+        self._expired = expired
+        self._deadline = 0.0
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Start the time."""
+        self.stop()
+        if self._seconds > 0:
+            self._deadline = self._loop.idle_s + self._seconds
+            self._timer = self._loop.call_after_idle(self._seconds, self._check)
+
+    def restart(self) -> None:
+        """Restart the time if it runs."""
+        self._deadline = self._loop.idle_s + self._seconds  # keeps the timer, which checks it again
+
+    def stop(self) -> None:
+        """Stop the time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        if self._busy():
+            self.restart()
+        left = self._deadline - self._loop.idle_s
+        if left > 0:
+            self._timer = self._loop.call_after_idle(left, self._check)
+        else:
+            self._timer = None
+            self._expired()
 
 
 class Expired(Exception):  # noqa: N818 - not an error

@@ -55,7 +55,7 @@ from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:
-    from jp_nb.notebook.prompt.timeout import TimedForm
+    from jp_nb.notebook.prompt.form import PromptForm
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class PromptScreen:
         self._end = end
         self._settings = PromptSettings()
         self._place: FormOutput | None = None
-        self._form: TimedForm | None = None
+        self._form: PromptForm | None = None
         self._unseen: SeparateOutput | None = None  # notice that no page shows the form
         self._pump: CommPump | None = None
 
@@ -143,16 +143,20 @@ class PromptScreen:
         reason = f"no page showed the form within {route.patience:g} s"
         try:
             self._start_listening()
-            from jp_nb.notebook.prompt.timeout import TimedForm
+            from jp_nb.notebook.prompt.form import Form, FormContext
+            from jp_nb.notebook.prompt.form_pages import PagedForm
 
-            self._form = TimedForm(
-                waiting.prompt,
-                loop=self._loop,
-                place=self._place or SeparateOutput(),
-                settings=self._settings,
+            context = FormContext(
+                self._loop,
+                self._place or SeparateOutput(),
+                self._settings,
                 on_seen=self._remove_notice,
                 on_end=lambda end: self._end(waiting, end),
             )
+            if isinstance(waiting.prompt, FormPrompt):
+                self._form = PagedForm(waiting.prompt, context)
+            else:
+                self._form = Form(waiting.prompt, context)
             self._form.show(
                 route.patience, lambda: self._handle_unseen_form(waiting, route, reason)
             )

@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import ipywidgets
 
 from jp_nb.agent.prompts import AnyEnd, FormPrompt, QuestionPrompt
 from jp_nb.notebook.prompt.controls import Choices
-from jp_nb.notebook.prompt.form import FormEvents
+from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.tools.question import Question
+
+
+@dataclass
+class ManualLoop:
+    """A loop of a cell with a manual clock. It runs each posted job at once."""
+
+    now: float = 0.0
+    timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    made: int = 0
+
+    @property
+    def idle_s(self) -> float:
+        return self.now
+
+    def post(self, job: Callable[[], None]) -> None:
+        job()
+
+    def call_after_idle(self, seconds: float, job: Callable[[], None]) -> ManualLoop:
+        self.made += 1
+        self.timers.append((self.now + seconds, job))
+        return self
+
+    def cancel(self) -> None:
+        self.timers.clear()
+
+    def pass_(self, seconds: float) -> None:
+        until = self.now + seconds
+        while due := [each for each in self.timers if each[0] <= until]:
+            self.timers.remove(due[0])
+            self.now = due[0][0]
+            due[0][1]()
+        self.now = until
+
+
+TIMEOUT = 10.0
+
+
+def context_of(ends: list[AnyEnd], loop: ManualLoop | None = None) -> FormContext:
+    """Return the surroundings of a form that reports its ends in `ends`."""
+    return FormContext(
+        loop or ManualLoop(),  # type: ignore[arg-type]  # as much of a loop as it needs
+        SeparateOutput(),
+        PromptSettings(timeout=TIMEOUT),
+        on_seen=lambda: None,
+        on_end=ends.append,
+    )
 
 
 class FormUser:
     """Fills in a form like a page: changes widget states, and sends them with each click.
 
     Attributes:
-        heard: Events of the form: `shown`, `changed`, `turned`.
+        loop: The loop of the form. Each page has `TIMEOUT` seconds.
         ends: Reported ends of the form.
     """
 
     def __init__(self, *questions: Question, partial: bool = True, menu: bool = True) -> None:
-        self.heard: list[str] = []
+        self.loop = ManualLoop()
         self.ends: list[AnyEnd] = []
         self.form = PagedForm(
             FormPrompt(tuple(map(QuestionPrompt, questions)), partial=partial, menu=menu),
-            place=SeparateOutput(),
-            notify=False,
-            timed=True,
-            events=FormEvents(
-                shown=lambda: self.heard.append("shown"),
-                changed=lambda: self.heard.append("changed"),
-                turned=lambda: self.heard.append("turned"),
-                ended=self.ends.append,
-            ),
+            context_of(self.ends, self.loop),
         )
 
     @property

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
 from jp_nb.notebook.prompt import form_pages
+from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.rendering import forms as form_text
 from jp_nb.tools.question import FormAnswer, Question
-from tests.notebook.prompt.paged_forms import FormUser
+from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
 
 COLOUR = Question.select("colour", "Which colour?", ["red", "green", "blue"])
 EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
@@ -399,9 +400,11 @@ def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
     user = FormUser(EXTRAS, proposed, COLOUR.with_required(False))
     user.boxes[0].picks = [2, 0]
     for page in (1, 2):
-        user.form.expire()
+        user.send("rendered")
+        user.loop.pass_(TIMEOUT)
         assert (user.draft.page, user.note) == (page, form_text.TIME_WENT)
-    user.form.expire()
+    user.send("rendered")
+    user.loop.pass_(TIMEOUT)
     late = frozenset({"timed_out"})
     auto = frozenset({"timed_out", "auto"})
     assert user.ends == [
@@ -418,45 +421,61 @@ def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
 @pytest.mark.req("RPI-71", "RPI-73", "HB-2")
 def test_change_begins_the_time_anew_and_a_text_stops_it() -> None:
     user = FormUser(COLOUR, NAME)
-    user.heard.clear()
+    user.send("rendered")
+    user.loop.pass_(9)
     user.boxes[0].index = 1
-    assert user.heard == ["changed"]
-    assert not user.form.is_busy()
+    user.loop.pass_(9)
+    assert user.draft.page == 0
     user.send("writing", value=True)
-    assert user.form.is_busy()
+    user.loop.pass_(100)
+    assert user.draft.page == 0
     user.send("writing", value=False)
-    assert not user.form.is_busy()
     user.send("next")
-    assert "turned" in user.heard
+    user.send("rendered")
     user.boxes[0].value = "x"
-    assert user.form.is_busy()
+    user.loop.pass_(100)
+    assert user.ends == []
     user.boxes[0].value = ""
-    assert not user.form.is_busy()
     user.send("cancel")
+    user.send("rendered")
     user.form._reply_menu().area.value = "Wai"
-    assert user.form.is_busy()
-    user.send("stop")
+    user.loop.pass_(100)
+    assert user.ends == []
+    user.form._reply_menu().area.value = ""
+    user.loop.pass_(TIMEOUT)
+    assert len(user.ends) == 1
 
 
 @pytest.mark.req("RPI-73", "HB-2")
 def test_press_that_leads_nowhere_begins_the_time_anew() -> None:
-    user = FormUser(SIZE, NAME)
-    user.boxes[0].value = "no number"
-    user.heard.clear()
-    user.send("next")
-    assert (user.draft.page, user.heard) == (0, ["changed"])
+    user = FormUser(COLOUR, NAME)
+    user.send("rendered")
+    user.loop.pass_(9)
+    user.send("unchosen")
+    user.loop.pass_(9)
+    assert user.draft.page == 0
+    user.loop.pass_(1)
+    assert user.draft.page == 1
 
 
 @pytest.mark.req("RPI-72")
-def test_page_is_shown_once_however_often_it_is_drawn() -> None:
+def test_time_begins_once_a_page_shows_the_step_however_often_it_is_drawn() -> None:
     user = FormUser(COLOUR, NAME)
-    for _ in range(3):
-        user.send("rendered")
-    user.send("next")
-    user.send("rendered", step=0)  # the page before, late
-    assert user.heard.count("shown") == 1
+    user.loop.pass_(100)  # no page shows it
     user.send("rendered")
-    assert user.heard.count("shown") == 2
+    user.loop.pass_(6)
+    user.send("rendered")
+    user.loop.pass_(4)
+    assert user.draft.page == 1
+    user.send("rendered", step=0)  # the page before, late
+    user.loop.pass_(PromptSettings().rendered_timeout)  # then the time begins without a page
+    user.loop.pass_(9)
+    assert user.ends == []
+    user.send("rendered")
+    user.loop.pass_(9)
+    assert user.ends == []
+    user.loop.pass_(1)
+    assert len(user.ends) == 1
 
 
 # --- bounded, hostile, any way through ---------------------------------------------------------

@@ -33,7 +33,7 @@ def left_open(user: FrontEnd) -> set[str]:
 
 @pytest.mark.req("RCP-92")
 def test_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: FrontEnd) -> None:
-    user.run(BREAK.format(module="form", name="FormFrame.show"))
+    user.run(BREAK.format(module="form", name="PromptForm.show"))
     cell = user.start(f"print(ask_form({QUESTIONS}).then)")
     for line in ("Ada", "7", "s"):
         user.input_request()
@@ -41,7 +41,7 @@ def test_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: Fr
     user.finish(cell)
     assert "submitted" in user.printed(cell)
     assert left_open(user) == set()
-    user.run(MEND.format(name="FormFrame.show"))
+    user.run(MEND.format(name="PromptForm.show"))
 
 
 @pytest.mark.req("RCP-92")

@@ -14,8 +14,7 @@ from jp_nb.agent.prompts import Answered, AnyEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoValidAnswer
-from jp_nb.notebook.prompt.form import Form, FormEvents
-from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,
     StdinChannel,
@@ -28,6 +27,7 @@ from jp_nb.rendering.prompts import static_record
 from jp_nb.tools.answer_types import AnswerType, Misfit, TextAnswer
 from jp_nb.tools.outcome import NeedsInput, read_outcome
 from jp_nb.tools.question import QUESTION_KINDS, FormAnswer, Question
+from tests.notebook.prompt.paged_forms import context_of
 
 
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
@@ -110,10 +110,7 @@ class Typist:
 
 def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
     ends: list[AnyEnd] = []
-    deaf = FormEvents(
-        shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=ends.append
-    )
-    form = Form(prompt, place=SeparateOutput(), notify=True, timed=False, events=deaf)
+    form = Form(prompt, context_of(ends))
 
     def press_enter(value: int) -> None:
         page: dict[str, Any] = {"type": "submit", "value": value}

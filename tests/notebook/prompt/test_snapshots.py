@@ -23,32 +23,23 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     Unavailable,
 )
-from jp_nb.notebook.prompt.form import Form, FormEvents, SecretField
-from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.notebook.prompt.form import Form, SecretField
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
 from jp_nb.rendering.forms import without_form
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import difference, option_labels, static_record
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.tools.question import Question
+from tests.notebook.prompt.paged_forms import context_of
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import Scribe, parts_of
 
-DEAF = FormEvents(
-    shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=lambda _: None
-)
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
 def unshown(prompt: SimplePrompt) -> Form:
     """Return a form that is in no page yet."""
-    return Form(
-        prompt,
-        place=SeparateOutput(),
-        notify=True,
-        timed=False,
-        events=DEAF,
-    )
+    return Form(prompt, context_of([]))
 
 
 @pytest.fixture
