@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from itertools import islice
@@ -271,7 +271,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
             parsed = read_json(value)
         except ValueError:
             return value
-        if not _has_type(parsed, wanted):
+        if not has_type(parsed, wanted):
             return value
         return parsed if isinstance(parsed, str) else coerce(parsed, schema)
     properties = schema.get("properties")
@@ -376,7 +376,8 @@ def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
     return set()
 
 
-def _has_type(value: JsonValue, wanted: set[str]) -> bool:
+def has_type(value: JsonValue, wanted: Collection[str]) -> bool:
+    """Return True if `value` has one of the JSON types `wanted`."""
     if isinstance(value, bool):  # bool is a subclass of int
         return "boolean" in wanted
     return any(isinstance(value, _PYTHON_TYPES.get(name, ())) for name in wanted)

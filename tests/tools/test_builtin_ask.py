@@ -34,10 +34,8 @@ from jp_nb.tools.builtin import BUILTINS, ask_user
 from jp_nb.tools.builtin.ask import (
     DESCRIPTION,
     MAX_CALL_CHARS,
-    MAX_OPTIONS,
+    MAX_ITEMS,
     NO_SECRETS,
-    OPTION_FIELDS,
-    QUESTION_FIELDS,
     SCHEMA,
     Ask,
     read_form,
@@ -140,7 +138,7 @@ async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
 
 
 @pytest.mark.req("RPI-13", "RPI-23", "RCP-6")
-@pytest.mark.parametrize("count", [1, MAX_OPTIONS])
+@pytest.mark.parametrize("count", [1, MAX_ITEMS["options"]])
 async def test_number_of_options_has_a_limit(count: int) -> None:
     labels = [f"colour {number}" for number in range(count)]
     kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
@@ -351,8 +349,8 @@ async def test_all_problems_are_reported_at_once() -> None:
     )
     places = [line.split("`")[1] for line in found]
     assert places == [
-        *("title", "questions[0].id", "questions[0].multi", "questions[0].options[2].label"),
-        *("questions[0].options[1].label", "questions[1]"),
+        *("title", "questions[0].id", "questions[0].multi", "questions[0].options[1].label"),
+        *("questions[0].options[2].label", "questions[1]"),
         *("questions[2].extra", "questions[2].question"),
     ]
 
@@ -379,9 +377,9 @@ async def test_size_of_a_call_is_limited() -> None:
     many = [changed(NAME, id=str(number)) for number in range(MAX_QUESTIONS + 1)]
     assert await asked(*many[:-1])
     [line] = await problems(*many)
-    assert "a form holds at most 50 questions, found 51" in line
+    assert "at most 50 questions are allowed, found 51" in line
     [line] = await problems(
-        changed(SIZE, options=options(*(str(n) for n in range(MAX_OPTIONS + 1))))
+        changed(SIZE, options=options(*(str(n) for n in range(MAX_ITEMS["options"] + 1))))
     )
     assert "at most 200 options are allowed, found 201" in line
     long = [changed(NAME, id=str(number), context="x" * 9_990) for number in range(11)]
@@ -403,13 +401,17 @@ JSON = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below),
     max_leaves=12,
 )
+FIELDS: Any = SCHEMA["properties"]["questions"]["items"]["properties"]  # type: ignore[index, call-overload]
 OPTION = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(OPTION_FIELDS, st.text(max_size=6) | st.booleans() | JSON)
+    {},
+    optional=dict.fromkeys(
+        FIELDS["options"]["items"]["properties"], st.text(max_size=6) | st.booleans() | JSON
+    ),
 )
 QUESTION = st.fixed_dictionaries(
     {},
     optional={
-        **dict.fromkeys(QUESTION_FIELDS, st.text(max_size=6) | st.booleans() | JSON),
+        **dict.fromkeys(FIELDS, st.text(max_size=6) | st.booleans() | JSON),
         "mode": st.sampled_from(["choice", "freetext", 1]),
         "options": st.lists(OPTION | JSON, max_size=4) | JSON,
     },

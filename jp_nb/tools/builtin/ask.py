@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
@@ -29,7 +29,6 @@ from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
     OTHER,
-    AnswerType,
     Option,
     Picks,
     SelectAnswer,
@@ -44,10 +43,102 @@ from jp_nb.tools.base import (
     ToolDefaults,
 )
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
+from jp_nb.tools.parameters import has_type
 from jp_nb.tools.question import Question
 
 Mode = Literal["choice", "freetext"]
 MODES: Final[tuple[Mode, ...]] = ("choice", "freetext")
+
+DESCRIPTION: Final = """\
+Ask the user one or several questions in one form, and get the answers back.
+
+Use it if options need an explanation, if the user can choose several options, or if you need \
+several answers before you continue. Put all of these questions into one call. For a single short \
+question use `ask_user` instead, if it is available. Ask rather than assume a default that \
+matters. Do not ask for information that you can derive from the conversation, and do not ask the \
+user to confirm an obvious next step.
+
+Give a choice 2 to 5 options with short labels. Explain each option in its `description`, and \
+recommend at most one. The form adds "Other" for a custom answer, so do not list it. The user can \
+leave questions open, or reply to you instead. The result then states this.
+
+Never use it to collect secrets such as passwords, API keys, or passphrases: answers are sent back \
+to you and are stored in the conversation."""
+
+_OPTION: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string", "description": "A few words that name the option."},
+        "value": {
+            "type": "string",
+            "description": "Value that you get back with the label. Default: the label.",
+        },
+        "description": {"type": "string", "description": "What choosing this option means."},
+        "recommended": {"type": "boolean", "description": "Marks the option that you recommend."},
+    },
+    "required": ["label"],
+    "additionalProperties": False,
+}
+_QUESTION: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {
+        "id": {
+            "type": "string",
+            "description": 'Unique name of the answer in the result, such as "database".',
+        },
+        "question": {"type": "string", "description": "The question, on a single line."},
+        "header": {"type": "string", "description": "Topic of the question, in one or two words."},
+        "context": {
+            "type": "string",
+            "description": "Background shown above the question. Can have several lines.",
+        },
+        "mode": {
+            "type": "string",
+            "enum": [*MODES],
+            "description": 'Kind of answer: one of `options`, or a text. Default: "choice".',
+        },
+        "options": {
+            "type": "array",
+            "items": _OPTION,
+            "description": 'The options of a "choice", without "Other".',
+        },
+        "multi": {
+            "type": "boolean",
+            "description": "The user can pick several options. Default: false.",
+        },
+        "recommended": {
+            "type": "integer",
+            "description": "Index of the option that you recommend, from 0.",
+        },
+        "allow_other": {
+            "type": "boolean",
+            "description": "The user can type an answer of their own. Default: true.",
+        },
+        "required": {
+            "type": "boolean",
+            "description": (
+                "If true, no option is chosen for the user, who can still leave the "
+                "question open. If false, the recommended or first option is used "
+                "when no user answers in time. Default: true."
+            ),
+        },
+    },
+    "required": ["id", "question"],
+    "additionalProperties": False,
+}
+SCHEMA: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {
+        "questions": {
+            "type": "array",
+            "items": _QUESTION,
+            "minItems": 1,
+            "description": "The pages of the form, in order.",
+        }
+    },
+    "required": ["questions"],
+    "additionalProperties": False,
+}
 
 MAX_CHARS: Final[Mapping[str, int]] = {
     "id": 64,
@@ -59,17 +150,26 @@ MAX_CHARS: Final[Mapping[str, int]] = {
     "description": 1000,
 }
 """Limits for the texts that a form shows without truncation."""
-MAX_OPTIONS: Final = 200
+MAX_ITEMS: Final = {"questions": MAX_QUESTIONS, "options": 200}
+"""Limits for the items of a list."""
 MAX_CALL_CHARS: Final = 100_000
 """Limit for all texts of a call together."""
 MAX_PROBLEMS: Final = 30
 """Limit for the listed problems. Further ones are only counted."""
 
-QUESTION_FIELDS: Final = (
-    *("id", "question", "header", "context", "mode", "options"),
-    *("multi", "recommended", "allow_other", "required"),
-)
-OPTION_FIELDS: Final = ("label", "value", "description", "recommended")
+_CALL: Final[dict[str, JsonValue]] = {
+    **SCHEMA,
+    "properties": {"questions": {"type": "array", "minItems": 1}},
+}
+"""Schema of a call, without that of its questions."""
+_OBJECTS: Final = {"": "the call", "questions": "a question", "options": "an option"}
+_EXPECTED: Final = {
+    "questions": "a list of at least one question",
+    "options": "a list of options",
+    "integer": "the index of an option, from 0",
+    "boolean": "true or false",
+    "string": "a text",
+}
 _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
     "options": [],
     "multi": False,
@@ -126,33 +226,27 @@ def read_form(
     arguments: Mapping[str, JsonValue],
 ) -> tuple[list[AskedQuestion], list[CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
-    problems: list[CallProblem] = []
-    call = _Fields(arguments, "", problems)
-    call.refuse_unknown(("questions",), "the call")
-    given = call.given.get("questions")
-    if not isinstance(given, list):
-        found = "is missing" if given is None else _format_found(given)
-        call.add_problem("questions", f"{found}: expected a list of at least one question.")
+    questions = arguments.get("questions")
+    problems = [CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
+    if not isinstance(questions, list) or len(questions) > MAX_ITEMS["questions"]:
         return [], problems
-    if not given:
-        call.add_problem("questions", "the list is empty: ask at least one question.")
-    if len(given) > MAX_QUESTIONS:
-        call.add_problem(
-            "questions", f"a form holds at most {MAX_QUESTIONS} questions, found {len(given)}."
-        )
-        return [], problems
-    if (total := sum(map(len, _find_texts(given)))) > MAX_CALL_CHARS:
+    if (total := sum(map(len, _find_texts(questions)))) > MAX_CALL_CHARS:
         text = (
             f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
             "shorten them."
         )
-        call.add_problem("questions", text)
-        return [], problems
-    asked = [
-        _read_question(item, f"questions[{index}]", problems) for index, item in enumerate(given)
-    ]
-    _check_unique_ids(given, problems)
-    return [each for each in asked if each is not None], problems
+        return [], [*problems, CallProblem("questions", "", text)]
+    given = [_read_fields(item) for item in questions]
+    ids: dict[JsonValue, int] = {}
+    for index, fields in enumerate(given):
+        path, key = f"questions[{index}]", fields.get("id")
+        found = [*_find_question_problems(questions[index], path)]
+        if isinstance(key, str) and ids.setdefault(key, index) != index and key.strip():
+            text = f"questions[{ids[key]}] has the same id: give each question a different id."
+            found.append((f"{path}.id", text))
+        question_id = key if isinstance(key, str) else ""
+        problems += [CallProblem(place, question_id, text) for place, text in found]
+    return ([] if problems else [_make_question(fields) for fields in given]), problems
 
 
 def label_key(label: str) -> str:
@@ -164,45 +258,137 @@ def label_key(label: str) -> str:
     return "".join(char for char in key if char.isprintable()).casefold()
 
 
-def _check_unique_ids(given: list[JsonValue], problems: list[CallProblem]) -> None:
-    seen: dict[str, int] = {}
-    for index, item in enumerate(given):
-        key = item.get("id") if isinstance(item, dict) else None
-        if isinstance(key, str) and key in seen:
-            text = f"questions[{seen[key]}] has the same id: give each question a different id."
-            problems.append(CallProblem(f"questions[{index}].id", key, text))
-        elif isinstance(key, str) and key.strip():
-            seen[key] = index
+# --- problems: pairs of a path and a text ----------------------------------------------------
 
 
-def _read_question(
-    given: JsonValue, path: str, problems: list[CallProblem]
-) -> AskedQuestion | None:
-    before = len(problems)
-    if not isinstance(given, dict):
-        text = (
-            f'expected an object such as {{"id": "size", "question": "…"}}, {_format_found(given)}.'
-        )
-        problems.append(CallProblem(path, "", text))
-        return None
-    question_id = given.get("id")
-    fields = _Fields(given, path, problems, question_id if isinstance(question_id, str) else "")
-    fields.refuse_unknown(QUESTION_FIELDS, "a question")
-    texts = {
-        name: fields.text(name, required=name in ("id", "question"), lines=name == "context")
-        for name in ("id", "question", "header", "context")
-    }
-    mode = fields.mode()
-    required = fields.flag("required", default=True)
-    kind = _read_choice(fields) if mode == "choice" else TextAnswer()
-    if len(problems) > before or kind is None or mode is None:
-        return None
+def _find_question_problems(item: JsonValue, path: str) -> Iterator[tuple[str, str]]:
+    fields = _read_fields(item)
+    if fields.get("mode", "choice") == "choice":
+        yield from _find_misfits(item, _QUESTION, path, "questions")
+        yield from _find_option_conflicts(fields, path)
+    else:
+        unused = fields.keys() & _CHOICE_DEFAULTS
+        checked = {name: value for name, value in fields.items() if name not in unused}
+        yield from _find_misfits(checked, _QUESTION, path, "questions")
+
+
+def _find_misfits(
+    value: Any, schema: Mapping[str, Any], path: str, name: str = ""
+) -> Iterator[tuple[str, str]]:
+    # Of `value`, and of its parts. `name` is that of the field, or of the list that has the value.
+    kind = schema["type"]
+    if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
+        yield path, f"expected {_describe_expected(value, schema, name)}, {_format_found(value)}."
+    elif name in MAX_CHARS and (problem := _find_text_problem(value, name)):
+        yield path, problem
+    elif kind == "array" and not schema.get("minItems", 0) <= len(value) <= MAX_ITEMS[name]:
+        few = "the list is empty: ask at least one question."
+        many = f"at most {MAX_ITEMS[name]} {name} are allowed, found {len(value)}."
+        yield path, many if value else few
+    elif kind == "array" and "items" in schema:
+        for index, item in enumerate(value):
+            yield from _find_misfits(item, schema["items"], f"{path}[{index}]", name)
+    elif kind == "object":
+        yield from _find_field_misfits(value, schema, f"{path}." if path else "", name)
+
+
+def _find_field_misfits(
+    value: Any, schema: Mapping[str, Any], prefix: str, name: str
+) -> Iterator[tuple[str, str]]:
+    given, known = _read_fields(value), schema["properties"]
+    for key in given:
+        if key not in known:
+            text = f"is not a field of {_OBJECTS[name]}. Known fields: {', '.join(known)}."
+            yield f"{prefix}{spell_invisible(key)[:80]}", text
+    for key, part in known.items():
+        if key in given:
+            yield from _find_misfits(given[key], part, f"{prefix}{key}", key)
+        elif key in schema["required"]:
+            yield f"{prefix}{key}", f"is missing: expected {_describe_expected(None, part, key)}."
+
+
+def _describe_expected(value: JsonValue, schema: Mapping[str, Any], name: str) -> str:
+    if schema["type"] != "object":
+        choices = " or ".join(map(json.dumps, schema.get("enum", [])))
+        return choices or _EXPECTED.get(name) or _EXPECTED[schema["type"]]
+    example = json.dumps({"label": value if isinstance(value, str) else "…"})[:100]
+    if name == "questions":
+        example = '{"id": "size", "question": "…"}'
+    return f"an object such as {example}"
+
+
+def _find_text_problem(text: str, name: str) -> str | None:
+    if not text.strip():
+        return "is blank." if name in ("id", "question", "label", "value") else None
+    if len(text) > MAX_CHARS[name]:
+        return f"has {len(text)} characters, at most {MAX_CHARS[name]} are allowed."
+    if name not in ("context", "description") and len(text.splitlines()) > 1:
+        more = " Move further lines into `context`." if name == "question" else ""
+        return f"has several lines: write a single line.{more}"
+    if name == "id" and spell_invisible(text) != text:
+        return "starts or ends with a space, or contains invisible characters."
+    return None
+
+
+def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    given = fields.get("options", [])
+    if not isinstance(given, list) or len(given) > MAX_ITEMS["options"]:
+        return
+    if not given and fields.get("allow_other") is False:
+        text = "the question cannot be answered: give at least one option, or remove `allow_other`."
+        yield f"{path}.options", text
+    options = [_read_fields(option) for option in given]
+    labels: dict[str, int] = {}
+    values: dict[str, int] = {}
+    for index, option in enumerate(options):
+        at, label = f"{path}.options[{index}]", option.get("label")
+        if not isinstance(label, str):
+            continue
+        key, value = label_key(label), option.get("value", label)
+        if key in RESERVED_LABELS:
+            text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
+            more = "The form offers a custom answer unless `allow_other` is false."
+            yield f"{at}.label", f"{text}{more}"
+        if (same := labels.setdefault(key, index)) != index:
+            yield f"{at}.label", _format_lookalikes(label, options[same]["label"])
+        elif isinstance(value, str) and (same := values.setdefault(value, index)) != index:
+            other = _format_text(options[same]["label"])
+            text = f"the option {other} has the same value: use a different one."
+            yield f"{at}.value", text
+    if len(found := _find_recommended(fields, options)) > 1:
+        text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
+        yield f"{path}.recommended", text
+
+
+def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[int]:
+    # The question can have an index, or one of its options the mark `recommended`.
+    index = fields.get("recommended")
+    named = [at for at in range(len(options)) if at == index and type(index) is int]
+    marked = [at for at, option in enumerate(options) if option.get("recommended") is True]
+    return sorted({*marked, *named})
+
+
+def _format_lookalikes(label: str, earlier: str) -> str:
+    if label == earlier:
+        return f"another option has the label {_format_text(label)}: rename one of them."
+    return (
+        f"{_format_text(label)} differs from {_format_text(earlier)} only in case, white space, "
+        "or letters that look alike: rename one of them."
+    )
+
+
+# --- questions of a valid call ---------------------------------------------------------------
+
+
+def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
+    mode: Mode = fields.get("mode", "choice")
+    required = fields.get("required", True)
     question = Question(
-        id=cast(str, texts["id"]),
-        text=cast(str, texts["question"]),
-        header=texts["header"],
-        context=texts["context"],
-        answer_type=kind,
+        id=fields["id"],
+        text=fields["question"],
+        header=_read_text(fields, "header"),
+        context=_read_text(fields, "context"),
+        answer_type=_make_choice(fields) if mode == "choice" else TextAnswer(),
         required=required,
         exclusive=required,
         persistence="none",
@@ -210,9 +396,32 @@ def _read_question(
     ignored = (
         name
         for name, default in _CHOICE_DEFAULTS.items()
-        if mode == "freetext" and fields.given.get(name, default) != default
+        if mode == "freetext" and fields.get(name, default) != default
     )
     return AskedQuestion(_add_secret_warning(question), mode, tuple(ignored))
+
+
+def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
+    given = [_read_fields(option) for option in fields.get("options", [])]
+    options = [
+        Option(
+            value=option.get("value", option["label"]),
+            label=option["label"],
+            description=_read_text(option, "description"),
+        )
+        for option in given
+    ]
+    return SelectAnswer(
+        options=tuple(options),
+        multi=fields.get("multi", False),
+        other=fields.get("allow_other", True),
+        recommended=next(iter(_find_recommended(fields, given)), None),
+    )
+
+
+def _read_text(fields: Mapping[str, Any], name: str) -> str | None:
+    text = fields.get(name)
+    return text if text and text.strip() else None
 
 
 def _add_secret_warning(question: Question) -> Question:
@@ -225,166 +434,10 @@ def _add_secret_warning(question: Question) -> Question:
     return question.with_context("\n\n".join(line for line in lines if line))
 
 
-def _read_choice(fields: _Fields) -> AnswerType | None:
-    given = fields.given.get("options", [])
-    other = fields.flag("allow_other", default=True)
-    multi = fields.flag("multi", default=False)
-    before = len(fields.problems)
-    if not isinstance(given, list):
-        fields.add_problem("options", f"expected a list of options, {_format_found(given)}.")
-        return None
-    if len(given) > MAX_OPTIONS:
-        text = f"at most {MAX_OPTIONS} options are allowed, found {len(given)}."
-        fields.add_problem("options", text)
-        return None
-    if not given and not other:
-        text = "the question cannot be answered: give at least one option, or remove `allow_other`."
-        fields.add_problem("options", text)
-    option_fields = [fields.child(item, f"options[{index}]") for index, item in enumerate(given)]
-    options = [None if each is None else _read_option(each) for each in option_fields]
-    _check_distinct_options(option_fields)
-    recommended = _read_recommended(fields, option_fields)
-    if len(fields.problems) > before:
-        return None
-    found = tuple(option for option in options if option is not None)
-    return SelectAnswer(options=found, multi=multi, other=other, recommended=recommended)
-
-
-def _read_option(fields: _Fields) -> Option | None:
-    fields.refuse_unknown(OPTION_FIELDS, "an option")
-    label = fields.text("label", required=True)
-    value = fields.text("value")
-    description = fields.text("description", lines=True)
-    if label is None:
-        return None
-    if label_key(label) in RESERVED_LABELS:
-        text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
-        fields.add_problem(
-            "label", f"{text}The form offers a custom answer unless `allow_other` is false."
-        )
-    return Option(value=label if value is None else value, label=label, description=description)
-
-
-def _check_distinct_options(options: list[_Fields | None]) -> None:
-    labels: dict[str, str] = {}
-    values: dict[str, str] = {}
-    for fields in options:
-        label = fields.given.get("label") if fields is not None else None
-        if fields is None or not isinstance(label, str):
-            continue
-        key, value = label_key(label), fields.given.get("value", label)
-        if key in labels:
-            fields.add_problem("label", _format_lookalikes(label, labels[key]))
-        elif isinstance(value, str) and value in values:
-            option = _format_text(values[value])
-            text = f"the option {option} has the same value: use a different one."
-            fields.add_problem("value", text)
-        else:
-            labels[key] = label
-            if isinstance(value, str):
-                values[value] = label
-
-
-def _format_lookalikes(label: str, earlier: str) -> str:
-    if label == earlier:
-        return f"another option has the label {_format_text(label)}: rename one of them."
-    return (
-        f"{_format_text(label)} differs from {_format_text(earlier)} only in case, white space, "
-        "or letters that look alike: rename one of them."
-    )
-
-
-def _read_recommended(fields: _Fields, options: list[_Fields | None]) -> int | None:
-    # The question can have an index, or one of its options the mark `recommended`.
-    index = fields.given.get("recommended")
-    if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
-        text = f"expected the index of an option, from 0, {_format_found(index)}."
-        fields.add_problem("recommended", text)
-        return None
-    marked = [
-        number
-        for number, option in enumerate(options)
-        if option is not None and option.flag("recommended", default=False)
-    ]
-    named = [index] if isinstance(index, int) and 0 <= index < len(options) else []
-    if len(found := sorted({*marked, *named})) > 1:
-        text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
-        fields.add_problem("recommended", text)
-    return found[0] if found else None
-
-
-@dataclass(slots=True)
-class _Fields:
-    """Reader for the fields of one object in the arguments. It treats null as missing.
-
-    Attributes:
-        path: Path of the object; "" for the arguments as a whole.
-        problems: List to which the methods append problems.
-        question_id: Id of the question, for problems.
-    """
-
-    source: Mapping[str, JsonValue]
-    path: str
-    problems: list[CallProblem]
-    question_id: str = ""
-    given: Mapping[str, JsonValue] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.given = {key: value for key, value in self.source.items() if value is not None}
-
-    def add_problem(self, name: str, text: str) -> None:
-        path = f"{self.path}.{name}" if self.path else name
-        self.problems.append(CallProblem(path, self.question_id, text))
-
-    def child(self, value: JsonValue, name: str) -> _Fields | None:
-        if isinstance(value, dict):
-            return _Fields(value, f"{self.path}.{name}", self.problems, self.question_id)
-        example = json.dumps({"label": value if isinstance(value, str) else "…"})
-        text = f"expected an object such as {example[:100]}, {_format_found(value)}."
-        self.add_problem(name, text)
-        return None
-
-    def refuse_unknown(self, known: tuple[str, ...], what: str) -> None:
-        for name in self.given:
-            if name not in known:
-                text = f"is not a field of {what}. Known fields: {', '.join(known)}."
-                self.add_problem(spell_invisible(name)[:80], text)
-
-    def mode(self) -> Mode | None:
-        given = self.given.get("mode", "choice")
-        if (found := next((mode for mode in MODES if mode == given), None)) is None:
-            self.add_problem("mode", f'expected "choice" or "freetext", {_format_found(given)}.')
-        return found
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        value = self.given.get(name, default)
-        if not isinstance(value, bool):
-            self.add_problem(name, f"expected true or false, {_format_found(value)}.")
-            return default
-        return value
-
-    def text(self, name: str, *, required: bool = False, lines: bool = False) -> str | None:
-        # None if the text is missing, blank, or invalid.
-        value = self.given.get(name)
-        if value is None and not required:
-            return None
-        if value is None:
-            problem = "is missing."
-        elif not isinstance(value, str):
-            problem = f"expected a text, {_format_found(value)}."
-        elif not value.strip() and name in ("id", "question", "label", "value"):
-            problem = "is blank."
-        elif len(value) > MAX_CHARS[name]:
-            problem = f"has {len(value)} characters, at most {MAX_CHARS[name]} are allowed."
-        elif not lines and len(value.splitlines()) > 1:
-            more = " Move further lines into `context`." if name == "question" else ""
-            problem = f"has several lines: write a single line.{more}"
-        elif name == "id" and spell_invisible(value) != value:
-            problem = "starts or ends with a space, or contains invisible characters."
-        else:
-            return value if value.strip() else None
-        self.add_problem(name, problem)
-        return None
+def _read_fields(value: Any) -> dict[str, Any]:
+    # Models send null for a missing field.
+    given = value if isinstance(value, Mapping) else {}
+    return {key: item for key, item in given.items() if item is not None}
 
 
 def _find_texts(value: JsonValue) -> Iterator[str]:
@@ -619,98 +672,6 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     if picks.custom is not None:
         fields["customInput"] = picks.custom
     return fields
-
-
-DESCRIPTION: Final = """\
-Ask the user one or several questions in one form, and get the answers back.
-
-Use it if options need an explanation, if the user can choose several options, or if you need \
-several answers before you continue. Put all of these questions into one call. For a single short \
-question use `ask_user` instead, if it is available. Ask rather than assume a default that \
-matters. Do not ask for information that you can derive from the conversation, and do not ask the \
-user to confirm an obvious next step.
-
-Give a choice 2 to 5 options with short labels. Explain each option in its `description`, and \
-recommend at most one. The form adds "Other" for a custom answer, so do not list it. The user can \
-leave questions open, or reply to you instead. The result then states this.
-
-Never use it to collect secrets such as passwords, API keys, or passphrases: answers are sent back \
-to you and are stored in the conversation."""
-
-_OPTION: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "properties": {
-        "label": {"type": "string", "description": "A few words that name the option."},
-        "value": {
-            "type": "string",
-            "description": "Value that you get back with the label. Default: the label.",
-        },
-        "description": {"type": "string", "description": "What choosing this option means."},
-        "recommended": {"type": "boolean", "description": "Marks the option that you recommend."},
-    },
-    "required": ["label"],
-    "additionalProperties": False,
-}
-_QUESTION: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "properties": {
-        "id": {
-            "type": "string",
-            "description": 'Unique name of the answer in the result, such as "database".',
-        },
-        "question": {"type": "string", "description": "The question, on a single line."},
-        "header": {"type": "string", "description": "Topic of the question, in one or two words."},
-        "context": {
-            "type": "string",
-            "description": "Background shown above the question. Can have several lines.",
-        },
-        "mode": {
-            "type": "string",
-            "enum": [*MODES],
-            "description": 'Kind of answer: one of `options`, or a text. Default: "choice".',
-        },
-        "options": {
-            "type": "array",
-            "items": _OPTION,
-            "description": 'The options of a "choice", without "Other".',
-        },
-        "multi": {
-            "type": "boolean",
-            "description": "The user can pick several options. Default: false.",
-        },
-        "recommended": {
-            "type": "integer",
-            "description": "Index of the option that you recommend, from 0.",
-        },
-        "allow_other": {
-            "type": "boolean",
-            "description": "The user can type an answer of their own. Default: true.",
-        },
-        "required": {
-            "type": "boolean",
-            "description": (
-                "If true, no option is chosen for the user, who can still leave the "
-                "question open. If false, the recommended or first option is used "
-                "when no user answers in time. Default: true."
-            ),
-        },
-    },
-    "required": ["id", "question"],
-    "additionalProperties": False,
-}
-SCHEMA: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "properties": {
-        "questions": {
-            "type": "array",
-            "items": _QUESTION,
-            "minItems": 1,
-            "description": "The pages of the form, in order.",
-        }
-    },
-    "required": ["questions"],
-    "additionalProperties": False,
-}
 
 
 class Ask(ToolDefaults):
