@@ -1,8 +1,7 @@
 """Run the tool calls of one response concurrently, and deliver their results in call order.
 
-All calls start at once. One loop makes every change of state: it takes events from one queue.
-Runs, inquiries, and prompts are tasks that post an event when they end. Prompts wait in a queue,
-and one of them is on screen. The module treats all tools alike.
+All calls start at once. Each is a task that takes its call through all steps. Prompts wait in line,
+and one of them is on screen. An interrupt of the kernel opens a menu, which may cancel the tasks.
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -14,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import Literal, assert_never
 
@@ -22,7 +22,6 @@ from pydantic import JsonValue
 from jp_nb.agent.config_changes import ConfigChanges
 from jp_nb.agent.display import InterruptReceived, Notice, ToolBegins, ToolEnds, Waits
 from jp_nb.agent.interrupts import (
-    CONTINUE,
     USER_STOPPED,
     Choice,
     Interrupts,
@@ -40,11 +39,17 @@ from jp_nb.agent.permissions import (
     Delivery,
     PermissionRequests,
 )
-from jp_nb.agent.prompts import PromptEvent, Prompts, SafeAsk
 from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnContext
 from jp_nb.agent.recording import RecordedResult
-from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
-from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare_arguments
+from jp_nb.agent.tasks import (
+    Activity,
+    CellCall,
+    CellFunctions,
+    PromptLine,
+    raise_if_cancelled,
+    was_interrupted,
+)
+from jp_nb.agent.tool_call import NO_IMAGES, Call, CallEnded, limit_images, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
@@ -64,7 +69,6 @@ from jp_nb.tools.base import (
     ToolContext,
     error_summary,
     format_traceback,
-    is_cancelled,
     tool_frames,
 )
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
@@ -122,47 +126,38 @@ CHANGE_LOST = (
 )
 """Last words of a journaled result. The model gets them only if the kernel stops too early."""
 RESTARTED = "restarted"
+CANCELED_ITSELF = "The tool cancelled itself."
 
 
 class CallRunner:
     """Takes each call of a batch from its arguments to its response.
 
-    Everything but the runs themselves happens in the coordinator's loop.
-
     Args:
         turn: State and ports of the turn.
-        events: Runs work as tasks.
-        prompts: Prompts of the turn.
-        cell: Functions on the cell's thread.
-        on_function_interrupted: Called when an interrupt of the cell ended the function of a call,
-            with the number of interrupts when it began.
+        line: The line of prompts.
+        activity: The work of the batch.
+        functions: Functions on the cell's thread.
         stop_turn: Called when the user stops the turn at a question.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
-        unavailable_reason: Set when a decision needed a user and none was available.
     """
 
     def __init__(
         self,
         turn: TurnContext,
-        events: BatchEvents,
-        prompts: Prompts,
-        cell: CellFunctions,
-        *,
-        on_function_interrupted: Callable[[Call, int], None],
+        line: PromptLine,
+        activity: Activity,
+        functions: CellFunctions,
         stop_turn: Callable[[], None],
     ) -> None:
         self._turn = turn
-        self._events = events
-        self._cell = cell
-        self._on_function_interrupted = on_function_interrupted
-        self.stop_turn = stop_turn
+        self._functions = functions
+        self._stop_turn = stop_turn
         self._batch = BatchContext(RequestContext())
-        self._questions = ToolQuestions(self, turn, prompts, events)
-        self._permissions = PermissionRequests(self, turn, prompts)
-        self.changes = ConfigChanges(self, turn, prompts)
-        self.unavailable_reason: str | None = None
+        self._questions = ToolQuestions(turn, line, activity)
+        self._permissions = PermissionRequests(turn, line)
+        self.changes = ConfigChanges(turn, line)
 
     def begin_batch(self, batch: BatchContext) -> None:
         """Set the context of the next calls."""
@@ -173,62 +168,86 @@ class CallRunner:
         """Close the open questions of canceled calls."""
         self._questions.drop(end)
 
-    def restart(self, call: Call) -> None:
-        """Run `call` again from the beginning."""
+    def reset(self, call: Call) -> None:
+        """Prepare `call` to run again from the beginning."""
         if call.is_displayed and call.response is None:  # end its line before a new one begins
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
         self._drop_images(call)
         call.reset()
-        self.begin(call)
 
-    def begin(self, call: Call) -> None:
-        """Run `call`, ask for permission, or report why it cannot run."""
-        tool = call.tool
+    async def run(self, call: Call) -> None:
+        """Take `call` from its arguments to its response."""
+        try:
+            result = await self._run(call)
+        except CallEnded as end:
+            content = end.content
+            if end.is_error and call.tool is not None:
+                content = _truncate_result(content, call.tool)
+            self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
+            if end.stops_turn:
+                self._stop_turn()
+        else:
+            self.finish(call, result.content, is_error=result.is_error, skipped=result.withheld)
+
+    async def _run(self, call: Call) -> Delivery:
         if self._batch.results is not None:  # a replay runs no tool and asks no user
-            self._use_recorded_result(call, self._batch.results)
-            return
-        if tool is None:
-            self.fail(call, UNAVAILABLE.format(call.request.name))
-            return
-        if call.bad_arguments is not None:
-            self.fail(call, call.bad_arguments)
-            return
-        prepared = prepare_arguments(tool, call.request.arguments)
-        if isinstance(prepared, Failure):
-            self.fail(call, prepared.message)
-            return
-        call.arguments = prepared
-        match tool.run:
-            case "skip":
-                self.finish(call, SKIPPED, skipped=True)
-            case "unattended":
-                self.start(call, tool)
-            case "ask" | "edit":
-                self._report_progress(call, "asked")
-                self._show_begin(call, tool, asked=True)
-                self._permissions.request_run(call, tool)
-            case _:
-                assert_never(tool.run)
+            return self._recorded_result(call, self._batch.results)
+        tool = self._prepare(call)
+        if tool.run != "unattended":
+            await self._get_permission(call, tool)
+        self._report_progress(call, "permitted")
+        await self._format_arguments(call, tool)
+        self._show_begin(call, tool)
+        while True:
+            outcome = await self._execute(call, tool)
+            match outcome:
+                case NeedsInput():
+                    await self._questions.ask(call, tool, outcome, self._batch)
+                case Success() if outcome.proposes and tool.executor.may_propose:
+                    raise_if_cancelled()  # while the batch ends, nothing can be approved
+                    call.structured = outcome.structured
+                    if await self.changes.review(call, tool, outcome):
+                        return await self._deliver(call, tool, outcome)
+                case Success() | Failure():
+                    return await self._deliver(call, tool, outcome)
+                case _:
+                    assert_never(outcome)
 
-    def _use_recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> None:
+    def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
         if call.tool is not None:
             call.arguments = copy_json(call.request.arguments)
             self._show_begin(call, call.tool)
-        if call.index < len(results):
-            result, call.may_have_run = results[call.index], False  # its result is known
-            self.finish(call, result.content, is_error=result.is_error)
-        else:
-            self.fail(call, NOT_RECORDED)
+        if call.index >= len(results):
+            raise CallEnded(NOT_RECORDED, is_error=True)
+        result, call.may_have_run = results[call.index], False  # its result is known
+        return Delivery(result.content, is_error=result.is_error)
 
-    def start(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool`, which is permitted, for the first time."""
-        self._report_progress(call, "permitted")
+    def _prepare(self, call: Call) -> OfferedTool:
+        """Set the arguments of `call`, and return its tool.
 
-        def show_and_run() -> None:
-            self._show_begin(call, tool)
-            self.run(call, tool)
+        Raises:
+            CallEnded: The call cannot run.
+        """
+        if call.tool is None:
+            raise CallEnded(UNAVAILABLE.format(call.request.name), is_error=True)
+        if call.bad_arguments is not None:
+            raise CallEnded(call.bad_arguments, is_error=True)
+        prepared = prepare_arguments(call.tool, call.request.arguments)
+        if isinstance(prepared, Failure):
+            raise CallEnded(prepared.message, is_error=True)
+        call.arguments = prepared
+        return call.tool
 
-        self.format_arguments(call, tool, show_and_run)
+    async def _get_permission(self, call: Call, tool: OfferedTool) -> None:
+        if tool.run == "skip":
+            raise CallEnded(SKIPPED, skipped=True)
+        self._report_progress(call, "asked")
+        self._show_begin(call, tool, asked=True)
+        if self._permissions.is_prepared(call, tool):
+            return
+        if tool.format == "unattended":
+            await self._format_arguments(call, tool)
+        await self._permissions.request_run(call, tool, self._tool_context(call, tool))
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         """Report the progress of `call` to the journal."""
@@ -253,38 +272,24 @@ class CallRunner:
         call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, begins.asked
         self._turn.display(begins)
 
-    def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
-        """Format the arguments for the user, if a formatter is configured, and call `then`."""
-        formatter = tool.formatter
-        if formatter is None or call.formatted is not None:
-            then()
+    async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
+        """Format the arguments for the user, if a formatter is configured."""
+        if tool.formatter is None or call.formatted is not None:
             return
-        context = self.tool_context(call, tool, for_formatter=True)
+        context = self._tool_context(call, tool, for_formatter=True)
+        await asyncio.sleep(0)  # the other calls of the batch begin first
+        try:
+            text = await tool.formatter.format(copy_json(call.arguments), context)
+        except (Exception, asyncio.CancelledError) as exc:
+            raise_if_cancelled()
+            problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
+            raise CallEnded(NOT_FORMATTED.format(tool.name, problem), is_error=True) from exc
+        raise_if_cancelled()
+        call.formatted, call.needs_redisplay = text, True
+        if call.is_displayed:
+            self._show_begin(call, tool, asked=call.texts_in_prompt)
 
-        async def write() -> PromptEvent:
-            try:
-                text = await formatter.format(copy_json(call.arguments), context)
-            except (Exception, asyncio.CancelledError) as exc:
-                if is_cancelled():
-                    raise
-                problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
-                return lambda: self.fail(call, NOT_FORMATTED.format(tool.name, problem))
-            return lambda: use(text)
-
-        def use(text: str) -> None:
-            call.formatted, call.needs_redisplay = text, True
-            if call.is_displayed:
-                self._show_begin(call, tool, asked=call.texts_in_prompt)
-            then()
-
-        self._events.spawn(write)
-
-    def run(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool` with the current state of `call`."""
-        self._turn.display(Waits(call.key, call.title))
-        self._events.spawn(lambda: self._execute(call, tool))
-
-    def tool_context(
+    def _tool_context(
         self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
     ) -> ToolContext:
         """Return the context for a run of `tool`, or for its formatter, which gets less."""
@@ -303,74 +308,83 @@ class CallRunner:
             **self._turn.shared,
         )
 
-    async def _execute(self, call: Call, tool: OfferedTool) -> PromptEvent:
+    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
+        """Run `tool` once, with the current state of `call`.
+
+        Raises:
+            CallEnded: An interrupt ended its function, and the turn continues.
+        """
+        raise_if_cancelled()
+        self._turn.display(Waits(call.key, call.title))
+        await asyncio.sleep(0)  # the other calls of the batch begin first
         in_cell = tool.executor.waits_for_cell
         if not in_cell:  # a function in the cell may wait for others before it starts
             self._report_progress(call, "started")
         call.ran = True
-        context, run = self.tool_context(call, tool), Run()
+        context, run = self._tool_context(call, tool), Run()
         cell = CellCall(
-            self._cell, call, lambda: self._report_progress(call, "started") if in_cell else None
+            self._functions,
+            call,
+            lambda: self._report_progress(call, "started") if in_cell else None,
         )
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
+        error: BaseException | None = None
         try:
             arguments = copy_json(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            outcome = Failure("The tool cancelled itself.")
+            raise_if_cancelled()
+            outcome = Failure(CANCELED_ITSELF)
         except ToolError as exc:
             outcome = Failure(str(exc))
         except BaseException as exc:
-            if was_interrupted(exc):
-                return _release_cell_after(
-                    cell, lambda: self._on_function_interrupted(call, cell.interrupts)
-                )
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            outcome = Failure(error_summary(exc))
-            call.traceback = format_traceback(exc)
-            if self._turn.on_tool_error is not None:
-                self._turn.on_tool_error(call, exc.with_traceback(tool_frames(exc)))
+            error, outcome = exc, Failure(error_summary(exc))
         finally:
             run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
-        outcome = self._turn.state.secrets.hide_in_outcome(outcome)
-        return _release_cell_after(cell, lambda: self._handle_outcome(call, tool, outcome))
+            # The result is recorded before the loop comes to it: what follows does not wait.
+            asyncio.get_running_loop().call_soon(cell.settled)
+        if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
+            raise asyncio.CancelledError
+        if error is not None and was_interrupted(error):
+            call.was_interrupted = True
+            raise_if_cancelled()
+            verdict = await self._functions.decision_about(cell)
+            raise CallEnded(stopped_text(call, verdict), skipped=True)
+        if error is not None:
+            call.traceback = format_traceback(error)
+            if self._turn.on_tool_error is not None:
+                self._turn.on_tool_error(call, error.with_traceback(tool_frames(error)))
+        return self._turn.state.secrets.hide_in_outcome(outcome)
 
-    def _handle_outcome(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
-        call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
-        call.result_images = outcome.images if isinstance(outcome, Success) else ()
-        match outcome:
-            case Success() if outcome.proposes and tool.executor.may_propose:
-                # While the batch ends, the user cannot approve, and the tool cannot run again.
-                if not self._events.is_canceling:
-                    self.changes.propose(call, tool, outcome)
-            case Success(content=content):
-                if outcome.proposes:
-                    log.warning("%s may not propose configuration changes: ignored", tool.name)
-                self.deliver(call, tool, content)
-            case Failure(message=message, trace=trace):
-                text = "\n".join([message, "", "Trace:", *trace]) if trace else message
-                self._deliver(call, tool, Delivery(text, is_error=True))
-            case NeedsInput():
-                self._questions.ask(call, tool, outcome, self._batch)
+    async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+        """Return the result for the model: bounded, and reviewed by the user if configured."""
+        if isinstance(outcome, Failure):
+            trace = "\n".join([outcome.message, "", "Trace:", *outcome.trace])
+            result = Delivery(trace if outcome.trace else outcome.message, is_error=True)
+        else:
+            result = Delivery(outcome.content, images=outcome.images)
+            if outcome.proposes and not tool.executor.may_propose:
+                log.warning("%s may not propose configuration changes: ignored", tool.name)
+        limits = self._batch.basis.config.record
+        call.structured = outcome.structured
+        call.shown_images = limit_images(result.images, limits, before=self._turn.state.images)
+        self._turn.state.images += len(call.shown_images.images)
+        short = _truncate_result(result.content, tool)
+        call.whole_chars = None if short == result.content else len(result.content)
+        call.delivered = call.shown_images.add_omissions_to(short)
+        result = replace(result, content=call.delivered, images=call.shown_images.images)
+        match tool.result:
+            case "skip":
+                return Delivery(NOT_DELIVERED_BY_CONFIGURATION, withheld=True)
+            case "unattended":
+                return result
+            case "ask" | "edit":
+                return await self._permissions.request_delivery(call, tool, result)
             case _:
-                assert_never(outcome)
-
-    def deliver(self, call: Call, tool: OfferedTool, content: str) -> None:
-        """Deliver the result of a successful run."""
-        self._deliver(call, tool, Delivery(content))
-
-    def note_unavailable(self, reason: str) -> None:
-        """Note why no user was available for a decision that needed one."""
-        self.unavailable_reason = reason
-
-    def fail(self, call: Call, text: str) -> None:
-        """End `call` with an error."""
-        shown = text if call.tool is None else _truncate_result(text, call.tool)
-        self.finish(call, shown, is_error=True)
+                assert_never(tool.result)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
@@ -392,25 +406,6 @@ class CallRunner:
         if not skipped:  # else it has no result, and a restart of the kernel may have closed a form
             self._report_progress(call, "finished")
         self._show_end(call, content, is_error=is_error, skipped=skipped)
-
-    def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
-        limits = self._batch.basis.config.record
-        call.shown_images = limit_images(call.result_images, limits, before=self._turn.state.images)
-        self._turn.state.images += len(call.shown_images.images)
-        short = _truncate_result(result.content, tool)
-        call.whole_chars = None if short == result.content else len(result.content)
-        content = call.shown_images.add_omissions_to(short)
-        result = replace(result, content=content, images=call.shown_images.images)
-        call.delivered = content
-        match tool.result:
-            case "skip":
-                self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
-            case "unattended":
-                self.finish(call, result.content, is_error=result.is_error)
-            case "ask" | "edit":
-                self._permissions.request_delivery(call, tool, result)
-            case _:
-                assert_never(tool.result)
 
     def _drop_images(self, call: Call) -> None:
         """Omit the images of `call` from the context."""
@@ -438,24 +433,14 @@ class CallRunner:
         )
 
 
-def _release_cell_after(cell: CellCall, event: PromptEvent) -> PromptEvent:
-    """Return `event`, after which the next function may run on the cell's thread."""
-
-    def settle() -> None:
-        try:
-            event()
-        finally:
-            cell.settled()
-
-    return settle
-
-
 def _truncate_result(text: str, tool: OfferedTool) -> str:
     path = f"conversation.tools.{tool.name}.result_max_chars"
     return truncate_middle(text, tool.result_max_chars, path)
 
 
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+STOP_GRACE = 2.0
+"""Seconds that canceled tools have to clean up."""
 BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
 NEVER_RAN = "This tool call did not run. The turn ended first."
 DISCARDED = (
@@ -484,33 +469,30 @@ class BatchEnd:
 
 
 class Coordinator:
-    """Runs batches of tool calls, one after the other."""
+    """Runs batches of tool calls, one after the other: a task for each call."""
 
     def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
         self._turn = turn
         self._interrupts = interrupts
-        self._events = BatchEvents()
-        self._prompts = Prompts(turn.prompter, self._events.spawn)
-        self._functions = CellFunctions(turn.cell, turn.display, self._function_ended)
+        self._activity = Activity()
+        self._line = PromptLine(turn.prompter, self._activity)
+        self._functions = CellFunctions(turn.cell, turn.display)
         self._runner = CallRunner(
-            turn,
-            self._events,
-            self._prompts,
-            self._functions,
-            on_function_interrupted=self._on_function_interrupted,
-            stop_turn=self._stop_turn,
+            turn, self._line, self._activity, self._functions, self._stop_turn
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
-        self._menu_open = self._menu_due = False
-        self._interrupted_names: Sequence[str] = ()
-        self._last_continue: Verdict = CONTINUE
+        self._changed = asyncio.Event()
+        self._new_interrupts = 0
+        self._is_canceling = False
+        self._menu: asyncio.Task[None] | None = None
         self._verdict: Verdict | None = None
+        self._error: BaseException | None = None
 
     @property
     def unavailable_reason(self) -> str | None:
         """Set when a decision needed a user and none was available."""
-        return self._runner.unavailable_reason
+        return self._turn.state.unavailable_reason
 
     async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
         """Run `calls` until each of them has a response.
@@ -523,18 +505,23 @@ class Coordinator:
         for index, call in enumerate(calls):
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
-            self._runner.begin(call)
-        # An interrupt that came with the last response still belongs to this batch.
-        while self._menu_open or self._open_calls() or self._events.has_events:
-            event = await self._events.next()
-            event()
-            self._open_menu()
+            self._start(call)
+        await asyncio.sleep(0)  # every call begins before an interrupt takes effect
+        while True:
+            self._changed.clear()
+            if self._error is not None:
+                raise self._error
             if self._verdict is not None:
                 verdict, self._verdict = self._verdict, None
                 end = await self._carry_out(verdict)
                 if end is not None:
                     return end
-        return BatchEnd(self._responses(), change=self._runner.changes.take())
+            elif self._new_interrupts:  # also one that came with the last response
+                self._handle_interrupts()
+            elif self._open_calls() or self._menu is not None:
+                await self._changed.wait()
+            else:
+                return BatchEnd(self._responses(), change=self._runner.changes.take())
 
     async def stop(self) -> list[ToolCallResponse]:
         """Cancel all tasks and close all calls; return the responses in call order.
@@ -546,6 +533,20 @@ class Coordinator:
             self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
         self._discard_changes()
         return self._responses()
+
+    def _start(self, call: Call) -> None:
+        self._activity.begin()
+        call.task = asyncio.get_running_loop().create_task(self._runner.run(call))
+        call.task.add_done_callback(partial(self._on_call_end, call))
+
+    def _on_call_end(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._activity.end()
+        if not self._is_canceling and call.task is task:
+            if not task.cancelled():
+                self._error = task.exception() or self._error
+            elif call.response is None:
+                self._runner.finish(call, CANCELED_ITSELF, is_error=True)
+        self._changed.set()
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""
@@ -561,42 +562,44 @@ class Coordinator:
         return [call for call in self._calls if call.response is None]
 
     def interrupt(self) -> None:
-        """Handle an interrupt of the kernel, on the agent's event loop while a batch runs."""
-        self._events.post(self._on_interrupt)
+        """Handle an interrupt of the kernel, on the agent's event loop."""
+        self._line.hold()  # no other prompt appears before the effect is decided
+        self._new_interrupts += 1
+        self._changed.set()
 
-    def _on_interrupt(self) -> None:
-        self._functions.interrupts += 1
-        in_menu = self._menu_open or self._events.is_canceling
-        verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=in_menu)
-        self._interrupted_names = self._open_names()
-        self._turn.prompter.interrupt()  # closes the current prompt first: docs/decisions.md D24
-        if verdict is not None and verdict.choice != "continue":
-            self._decide(verdict)
-            return
-        self._menu_open = True
-        self._prompts.hold()  # the next choice may close a new form
-        if verdict is not None:
-            self._events.spawn(lambda: self._decide_later(verdict))
-            return
-        self._turn.display(InterruptReceived("menu"))
-        self._menu_due = True
-
-    def _open_menu(self) -> None:
-        """Open the due menu once all functions that the interrupt may have ended have returned."""
-        if not self._menu_due or self._functions.running or self._events.has_events:
-            return
-        self._menu_due, settings = False, self._settings
-
-        async def show(ask: SafeAsk) -> Verdict:
-            menu = tool_menu(
-                self._open_names(),
-                interrupted=self._interrupted_names,
-                disabled=self._disabled_choices(),
+    def _handle_interrupts(self) -> None:
+        while self._new_interrupts:
+            self._new_interrupts -= 1
+            self._functions.note_interrupt()
+            in_menu = self._menu is not None or self._is_canceling
+            verdict = self._interrupts.decide_without_menu(
+                "tool_call", self._settings, in_menu=in_menu
             )
-            return await ask_menu(ask, "tool_call", settings, menu)
+            interrupted = self._open_names()
+            self._turn.prompter.interrupt()  # closes the current prompt first: D24
+            if verdict is not None:
+                self._decide(verdict)
+                continue
+            self._turn.display(InterruptReceived("menu"))
+            self._menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
+            self._menu.add_done_callback(self._on_menu_end)
 
-        self._prompts.add(show, settle=self._decide, first=True)
-        self._prompts.release()
+    async def _show_menu(self, interrupted: Sequence[str]) -> None:
+        # The interrupt may have ended functions: the menu offers what is then possible.
+        await self._functions.wait_until_ended()
+        async with self._line.turn(first=True) as ask:
+            menu = tool_menu(
+                self._open_names(), interrupted=interrupted, disabled=self._disabled_choices()
+            )
+            verdict = await ask_menu(ask, "tool_call", self._settings, menu)
+            raise_if_cancelled()
+            self._menu = None
+            self._decide(verdict)
+
+    def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
+        if menu is self._menu and not self._is_canceling:  # it ended without a decision
+            self._error = RuntimeError("the menu failed") if menu.cancelled() else menu.exception()
+        self._changed.set()
 
     def _open_names(self) -> list[str]:
         return [call.request.name for call in self._open_calls()]
@@ -611,65 +614,43 @@ class Coordinator:
             disabled.append("restart")
         return disabled
 
-    def _function_ended(self) -> None:
-        if self._menu_due:
-            self._events.post(lambda: None)  # wakes the loop
-
-    def _on_function_interrupted(self, call: Call, count_before: int) -> None:
-        """Note that an interrupt ended the function of `call`."""
-        call.was_interrupted = True
-        # The decision follows, unless it was made between the interrupt and this event.
-        deciding = self._menu_open or self._events.is_canceling or self._verdict is not None
-        if self._functions.interrupts > count_before and not deciding:
-            self._stop_call(call, self._last_continue)
-
     def _stop_turn(self) -> None:
-        if self._verdict is None:
-            self._verdict = USER_STOPPED
-
-    async def _decide_later(self, verdict: Verdict) -> PromptEvent:
-        """Decide after the events in the queue, such as the end of an interrupted function."""
-        return lambda: self._decide(verdict)
+        self._verdict = self._verdict or USER_STOPPED
+        self._changed.set()
 
     def _decide(self, verdict: Verdict) -> None:
         self._turn.display(InterruptReceived(verdict.choice))
-        self._menu_open = self._menu_due = False
-        self._prompts.release()
+        if verdict.choice == "continue":
+            self._line.release()
+            self._functions.resume(verdict)
+            return
+        self._line.hold()  # no other prompt appears before the calls are canceled
         if self._verdict is None or not self._verdict.escalated:  # escalation is final
             self._verdict = verdict
+        self._changed.set()
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
-        """Apply the decision about an interrupt; return None if the batch continues."""
-        if verdict.choice == "continue":
-            self._last_continue = verdict
-            for call in self._open_calls():
-                if call.was_interrupted:
-                    self._stop_call(call, verdict)
-            self._functions.cell.release()
-            return None
+        """Cancel the calls as the user decided; return None if they run again."""
         await self._cancel_tasks(asked="interrupted" if verdict.interrupted else "cancelled")
         later, self._verdict = self._verdict, None
         if later is not None and later.escalated:  # a second interrupt during the cancellation
             verdict = later
         if verdict.choice == "restart":
-            self._functions.cell.release()
-            self._restart_calls()
+            self._functions.resume()
+            again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
+            for index in sorted(again):
+                self._runner.reset(self._calls[index])
+                self._start(self._calls[index])
             return None
         if verdict.escalated:
             self._discard_changes()
         unsent_message = self._cancel_batch(verdict)
         change = self._runner.changes.take()
         if verdict.choice == "reply":
-            self._functions.cell.release()
+            self._functions.resume()
             return BatchEnd(self._responses(), unsent_message=unsent_message, change=change)
         abandoned = not verdict.interrupted
         return BatchEnd(self._responses(), stopped=True, abandoned=abandoned, change=change)
-
-    def _restart_calls(self) -> None:
-        """Run the open calls again, and those whose approved change is discarded."""
-        again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
-        for index in sorted(again):
-            self._runner.restart(self._calls[index])
 
     def _cancel_batch(self, verdict: Verdict) -> str:
         """Close every call; return the message of `verdict` if no response contains it."""
@@ -679,31 +660,44 @@ class Coordinator:
                 self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
         cancelled = self._open_calls()
         for call in cancelled:
-            self._stop_call(call, verdict)
+            self._runner.finish(call, stopped_text(call, verdict), skipped=True)
         return "" if cancelled else verdict.text
 
     async def _cancel_tasks(
         self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
     ) -> None:
-        """Cancel all tasks, prompts, and inquiries, and give open questions the outcome `asked`."""
-        self._prompts.clear()
+        """Cancel all tasks, and give open questions the outcome `asked`."""
+        every = (*(call.task for call in self._calls), self._menu)
+        tasks = [task for task in every if task is not None and not task.done()]
+        self._is_canceling = True
         try:
-            await self._events.cancel_all()
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                # A tool that ignores its cancellation must not block the turn.
+                await asyncio.wait(tasks, timeout=STOP_GRACE)
+            self._handle_interrupts()
         finally:
-            self._menu_open = self._menu_due = False
-            self._functions.forget_runs()
-        self._prompts.clear()  # events of ended tasks may have queued more
-        self._prompts.release()
+            self._is_canceling = False
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                # The other calls still get their responses.
+                log.error("A canceled tool call failed", exc_info=error)
+        for call in self._calls:
+            call.task = None
+        self._menu = self._error = None
+        self._functions.forget_runs()
+        self._line.clear()
         self._runner.drop_questions(asked)
 
-    def _stop_call(self, call: Call, verdict: Verdict) -> None:
-        """End `call` as canceled by the user, or as stopped."""
-        text = stopped_call_text(verdict, ran=call.ran)
-        if verdict.text:
-            text = CANCELLED_WITH_MESSAGE.format(verdict.text)
-        elif _is_cancellation(verdict) and call.tool is not None:
-            text = call.tool.cancellation_response
-        self._runner.finish(call, text, skipped=True)
+
+def stopped_text(call: Call, verdict: Verdict) -> str:
+    """Return the response to a call that the user canceled, or that was stopped."""
+    if verdict.text:
+        return CANCELLED_WITH_MESSAGE.format(verdict.text)
+    if _is_cancellation(verdict) and call.tool is not None:
+        return call.tool.cancellation_response
+    return stopped_call_text(verdict, ran=call.ran)
 
 
 def _is_cancellation(verdict: Verdict) -> bool:

@@ -17,17 +17,17 @@ from typing import Final, Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
-from jp_nb.agent.permissions import Approval, ask_approval
+from jp_nb.agent.permissions import ask_approval
 from jp_nb.agent.prompts import (
     ANSWERS,
     DeclinedByFile,
     GivenAnswer,
     OpenDecision,
-    Prompts,
     ProposedChange,
 )
 from jp_nb.agent.questions import TurnContext
-from jp_nb.agent.tool_call import Call, CallCallbacks
+from jp_nb.agent.tasks import PromptLine
+from jp_nb.agent.tool_call import Call, CallEnded
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
@@ -171,27 +171,21 @@ class _Proposed:
     """A change that a tool proposed within its access rules.
 
     Attributes:
-        content: Result of the tool, which is delivered after the decision.
         lines: The change as text for the user.
     """
 
     call: Call
     tool: OfferedTool
-    content: str
     proposal: Proposal
     lines: tuple[ProposedChange, ...]
 
 
 class ConfigChanges:
-    """Reviews and collects the configuration changes that tools propose in a turn.
+    """Reviews and collects the configuration changes that tools propose in a turn."""
 
-    Its methods run in the coordinator's event loop.
-    """
-
-    def __init__(self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts) -> None:
-        self._calls = calls
+    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
         self._turn = turn
-        self._prompts = prompts
+        self._line = line
         self._basis = ConfigSnapshot()
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
@@ -250,68 +244,58 @@ class ConfigChanges:
             metadata=by,
         )
 
-    def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
-        """Review the changes that a run of `tool` proposed.
+    async def review(self, call: Call, tool: OfferedTool, outcome: Success) -> bool:
+        """Return True if the changes that a run of `tool` proposed are approved or have no effect.
 
-        If they are approved or have no effect, deliver the result of the run. If they are rejected,
-        run `tool` again.
+        False if they are rejected: the tool runs again, with the reason in `call.rejection`.
+
+        Raises:
+            CallEnded: Too many proposals were rejected.
         """
         if outcome.malformed is not None:
-            self._reject(call, tool, refuse_malformed(outcome.malformed))
-            return
+            return self._reject(call, tool, refuse_malformed(outcome.malformed))
         reviewed = review_proposal(outcome.config, outcome.unset, tool.rights, self._basis)
         match reviewed:
             case None:
-                self._calls.deliver(call, tool, outcome.content)
+                return True
             case Refusal():
-                self._reject(call, tool, reviewed)
+                return self._reject(call, tool, reviewed)
             case Proposal():
                 if reviewed.needs_approval and has_no_effect(reviewed):
                     self._turn.display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
-                    self._calls.deliver(call, tool, outcome.content)
-                    return
-                lines = tuple(list_changes(reviewed))
-                proposed = _Proposed(call, tool, outcome.content, reviewed, lines)
+                    return True
+                proposed = _Proposed(call, tool, reviewed, tuple(list_changes(reviewed)))
                 if reviewed.needs_approval:
-                    self._ask_approval(proposed)
-                else:
-                    self._approve(proposed, "grant")
+                    return await self._get_approval(proposed)
+                return self._approve(proposed, "grant")
             case _:
                 assert_never(reviewed)
 
-    def _ask_approval(self, proposed: _Proposed, *, again: bool = False) -> None:
+    async def _get_approval(self, proposed: _Proposed) -> bool:
         match self._turn.state.prepared.decision("change", proposed.tool.name):
             case GivenAnswer():
-                self._approve(proposed, "person", ANSWERS)
-                return
+                return self._approve(proposed, "person", ANSWERS)
             case DeclinedByFile():
-                self._reject_by_user(proposed, ANSWERS)
-                return
+                return self._reject_by_user(proposed, ANSWERS)
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            self._reject_without_user(proposed, unavailable.reason)
-            return
+            return self._reject_without_user(proposed, unavailable.reason)
+        self._show_wait(proposed)
+        async with self._line.turn() as ask:
+            decided = await ask_approval(ask, proposed.tool.name, proposed.lines)
+            while decided.decision == "interrupted":  # an interrupt is no decision: ask again
+                self._show_wait(proposed)
+                await self._line.wait_again()
+                decided = await ask_approval(ask, proposed.tool.name, proposed.lines)
+        if decided.decision == "applied":
+            return self._approve(proposed, "person", decided.channel, decided.by)
+        if decided.decision == "rejected":
+            return self._reject_by_user(proposed, decided.channel, decided.by)
+        return self._reject_without_user(proposed, decided.reason)
 
-        def settle(decided: Approval) -> None:
-            match decided.decision:
-                case "applied":
-                    self._approve(proposed, "person", decided.channel, decided.by)
-                case "rejected":
-                    self._reject_by_user(proposed, decided.channel, decided.by)
-                case "interrupted":  # asked again if the batch continues
-                    self._ask_approval(proposed, again=True)
-                case "unavailable":
-                    self._reject_without_user(proposed, decided.reason)
-                case _:
-                    assert_never(decided.decision)
-
+    def _show_wait(self, proposed: _Proposed) -> None:
         text = f"your decision on a change that {proposed.call.title} proposes"
         self._turn.display(Waits(proposed.call.key, text, person=True))
-        self._prompts.add(
-            lambda ask: ask_approval(ask, proposed.tool.name, proposed.lines),
-            settle=settle,
-            again=again,
-        )
 
     def _approve(
         self,
@@ -319,19 +303,19 @@ class ConfigChanges:
         by: Literal["person", "grant"],
         channel: str | None = None,
         person: str | None = None,
-    ) -> None:
+    ) -> Literal[True]:
         call, tool = proposed.call, proposed.tool
         paths = proposed.proposal.paths
         author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
         self._approved.append((proposed, author))
         self._show(proposed, applied=True, by=by, channel=channel, person=person)
-        self._calls.deliver(call, tool, proposed.content)
+        return True
 
     def _reject_by_user(
         self, proposed: _Proposed, channel: str | None, person: str | None = None
-    ) -> None:
+    ) -> Literal[False]:
         self._show(proposed, applied=False, by="person", channel=channel, person=person)
-        self._reject(
+        return self._reject(
             proposed.call,
             proposed.tool,
             refuse_unconfirmed(
@@ -342,15 +326,15 @@ class ConfigChanges:
             ),
         )
 
-    def _reject_without_user(self, proposed: _Proposed, reason: str) -> None:
-        self._calls.note_unavailable(reason)
+    def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
+        self._turn.state.unavailable_reason = reason
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._turn.state.prepared.note_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
-        self._reject(
+        return self._reject(
             proposed.call,
             proposed.tool,
             refuse_unconfirmed(
@@ -361,19 +345,18 @@ class ConfigChanges:
             ),
         )
 
-    def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> None:
-        """Run `tool` again with the reason, or end its call after too many rejections."""
+    def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> Literal[False]:
+        """Note the reason for the next run of `tool`. Too many rejections end its call."""
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
             text = FALLBACK.format(
                 tool.name, MAX_REJECTIONS, refusal.summary, _format_paths(refusal)
             )
-            self._calls.finish(call, text, is_error=True)
-            return
+            raise CallEnded(text, is_error=True)
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
         call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
-        self._calls.run(call, tool)
+        return False
 
     def _show(
         self,

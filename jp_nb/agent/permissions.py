@@ -8,7 +8,7 @@ Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
@@ -27,7 +27,6 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     PromptDetail,
     PromptEnd,
-    Prompts,
     ProposedChange,
     QuestionPrompt,
     SafeAsk,
@@ -35,13 +34,14 @@ from jp_nb.agent.prompts import (
     label_name,
 )
 from jp_nb.agent.questions import TurnContext
-from jp_nb.agent.tool_call import Call, CallCallbacks, prepare_arguments
+from jp_nb.agent.tasks import PromptLine
+from jp_nb.agent.tool_call import Call, CallEnded, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.tools.base import NOT_IN_TIME, CommandLine
+from jp_nb.tools.base import NOT_IN_TIME, CommandLine, ToolContext
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.question import Question
@@ -494,80 +494,97 @@ WITHHELD = "▸ {} withholds the result of {} from the model"
 
 
 class PermissionRequests:
-    """Asks the user for permission and delivery, call by call, in the coordinator's loop."""
+    """Asks the user for permission and delivery, call by call."""
 
-    def __init__(self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts) -> None:
-        self._calls = calls
+    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
         self._turn = turn
-        self._prompts = prompts
+        self._line = line
 
-    def request_run(self, call: Call, tool: OfferedTool) -> None:
-        """Run `call` after the user, or the answers file, permits it."""
+    def is_prepared(self, call: Call, tool: OfferedTool) -> bool:
+        """Return True if the answers file permits `call`, so that the user need not be asked.
+
+        Raises:
+            CallEnded: The answers file does not permit it, or no user is available.
+        """
         match self._turn.state.prepared.decision("permission", tool.name):
             case GivenAnswer(place=place):
                 self._turn.display(Notice(PERMITTED.format(place, spell_invisible(tool.name))))
-                self._calls.start(call, tool)
-                return
+                return True
             case DeclinedByFile(place=place):
                 self._turn.display(Notice(NOT_PERMITTED.format(place, spell_invisible(tool.name))))
-                self._calls.finish(call, SKIPPED, skipped=True)
-                return
+                raise CallEnded(SKIPPED, skipped=True)
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            self._fail_without_user(call, tool, "permission", unavailable)
-        elif tool.format == "unattended":
-            self._calls.format_arguments(call, tool, lambda: self._queue_prompt(call, tool))
-        else:
-            self._queue_prompt(call, tool)
+            raise self._fail_without_user(tool, "permission", unavailable)
+        return False
 
-    def _queue_prompt(self, call: Call, tool: OfferedTool) -> None:
-        def decide(ask: SafeAsk) -> Awaitable[Permission]:
-            context = self._calls.tool_context(call, tool)
-            return ask_permission(
-                ask,
-                tool,
-                call.arguments,
-                lambda given: prepare_arguments(tool, given),
-                formatted=call.formatted,
-                command=lambda arguments: tool.executor.command_line(arguments, context),
-            )
+    async def request_run(self, call: Call, tool: OfferedTool, context: ToolContext) -> None:
+        """Wait until the user permits `call`, or remembers an earlier permission for it.
 
+        The user may edit the arguments.
+
+        Raises:
+            CallEnded: The user does not permit it.
+        """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
-        self._prompts.add(
-            decide,
-            settle=lambda decided: self._settle_permission(call, tool, decided),
-            skip=lambda: self._use_remembered_permission(call, tool),
-        )
-
-    def _use_remembered_permission(self, call: Call, tool: OfferedTool) -> bool:
-        remembered = self._turn.state.permission(tool, call.arguments)
-        if remembered is None:
-            return False
-        if remembered:
-            self._calls.start(call, tool)
-        else:
-            self._calls.finish(call, SKIPPED_REMEMBERED, skipped=True)
-        return True
-
-    def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
-        if decided.unavailable is not None:
-            self._fail_without_user(call, tool, "permission", decided.unavailable)
+        async with self._line.turn() as ask:
+            # The user may have decided about this call together with another one meanwhile.
+            remembered = self._turn.state.permission(tool, call.arguments)
+            if remembered is None:
+                decided = await ask_permission(
+                    ask,
+                    tool,
+                    call.arguments,
+                    lambda given: prepare_arguments(tool, given),
+                    formatted=call.formatted,
+                    command=lambda arguments: tool.executor.command_line(arguments, context),
+                )
+        if remembered is not None:
+            if not remembered:
+                raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
             return
+        if decided.unavailable is not None:
+            raise self._fail_without_user(tool, "permission", decided.unavailable)
         if decided.remembered:
             shown = call.arguments if decided.arguments is None else decided.arguments
             self._turn.state.remember_permission(tool, shown, runs=decided.runs)
         if not decided.runs:
-            self._calls.finish(call, decided.skipped, skipped=True)
-            return
+            raise CallEnded(decided.skipped, skipped=True)
         if decided.arguments is not None:
             call.arguments, call.edited, call.formatted = decided.arguments, decided.channel, None
             call.needs_redisplay = True
-        self._calls.start(call, tool)
+
+    async def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> Delivery:
+        """Return the result that the user, or the answers file, lets the model read.
+
+        Raises:
+            CallEnded: No user is available.
+        """
+        match self._turn.state.prepared.decision("result", tool.name):
+            case GivenAnswer(place=place):
+                self._turn.display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
+                return result
+            case DeclinedByFile(place=place):
+                self._turn.display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
+                return Delivery(NOT_DELIVERED, withheld=True)
+        unavailable = self._turn.prompter.unavailable()
+        if unavailable is not None:
+            raise self._fail_without_user(tool, "result", unavailable)
+        call.delivering = True
+        self._turn.display(
+            Waits(call.key, f"your decision on the result of {call.title}", person=True)
+        )
+        async with self._line.turn() as ask:
+            decided = await ask_delivery(ask, tool, result)
+        if decided.unavailable is not None:
+            raise self._fail_without_user(tool, "result", decided.unavailable)
+        return decided
 
     def _fail_without_user(
-        self, call: Call, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
-    ) -> None:
-        self._calls.note_unavailable(unavailable.reason)
+        self, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
+    ) -> CallEnded:
+        """Note that a decision needs a user, and return the end of the call."""
+        self._turn.state.unavailable_reason = unavailable.reason
         self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, unavailable.reason))
         what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
@@ -575,39 +592,9 @@ class PermissionRequests:
             what = (
                 f"{tool.name} ran, but its result is not delivered: that needs the user's approval"
             )
-        self._calls.fail(
-            call,
+        return CallEnded(
             f"{what}, and no user is available: {unavailable.reason}. The user can set "
             f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
             "this tool call in this turn.",
+            is_error=True,
         )
-
-    def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
-        """Deliver `result` after the user, or the answers file, approves it."""
-
-        def settle(decided: Delivery) -> None:
-            if decided.unavailable is not None:
-                self._fail_without_user(call, tool, "result", decided.unavailable)
-                return
-            self._calls.finish(
-                call, decided.content, is_error=decided.is_error, skipped=decided.withheld
-            )
-
-        match self._turn.state.prepared.decision("result", tool.name):
-            case GivenAnswer(place=place):
-                self._turn.display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
-                settle(result)
-                return
-            case DeclinedByFile(place=place):
-                self._turn.display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
-                settle(Delivery(NOT_DELIVERED, withheld=True))
-                return
-        unavailable = self._turn.prompter.unavailable()
-        if unavailable is not None:
-            self._fail_without_user(call, tool, "result", unavailable)
-            return
-        call.delivering = True
-        self._turn.display(
-            Waits(call.key, f"your decision on the result of {call.title}", person=True)
-        )
-        self._prompts.add(lambda ask: ask_delivery(ask, tool, result), settle=settle)

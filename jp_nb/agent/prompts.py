@@ -5,12 +5,11 @@ Source: `docs/prompts.md`, `docs/turns.md`, `docs/answers.md`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -289,14 +288,6 @@ class SafeAsk(Protocol):
         """Display `prompt` and wait."""
 
 
-PromptEvent = Callable[[], None]
-"""A change of state, called in the coordinator's loop."""
-Spawn = Callable[[Callable[[], Awaitable[PromptEvent]]], "asyncio.Task[None]"]
-"""Runs work as a task; the returned event is called in the coordinator's loop."""
-Dialogue = Callable[[SafeAsk], Awaitable[T]]
-"""One or several prompts that keep the screen until the function returns."""
-
-
 def safe_ask(prompter: Prompter) -> SafeAsk:
     """Return an `SafeAsk` for `prompter` that does not raise, except for cancellation."""
 
@@ -351,82 +342,6 @@ class PromptQueue(Generic[T]):
     def clear(self) -> None:
         """Remove all waiting items, but not the one on screen."""
         self._line.clear()
-
-
-@dataclass(slots=True, eq=False)
-class _WaitingDialogue(Generic[T]):
-    """A queued dialogue. `settle` receives its result. `skip` returns True to drop it."""
-
-    dialogue: Dialogue[T]
-    settle: Callable[[T], None]
-    skip: Callable[[], bool]
-    first: bool
-    task: asyncio.Task[None] | None = None
-
-
-class Prompts:
-    """Dialogues of a turn, one at a time, in the coordinator's loop."""
-
-    def __init__(self, prompter: Prompter, spawn: Spawn) -> None:
-        self._ask = safe_ask(prompter)
-        self._spawn = spawn
-        self._queue = PromptQueue[_WaitingDialogue[Any]](self._show)
-
-    def add(
-        self,
-        dialogue: Dialogue[T],
-        settle: Callable[[T], None],
-        *,
-        skip: Callable[[], bool] = lambda: False,
-        first: bool = False,
-        again: bool = False,
-    ) -> None:
-        """Queue `dialogue`.
-
-        Args:
-            dialogue: Displays prompts until it returns a result.
-            settle: Receives the result.
-            skip: Called before the dialogue starts. Returns True if it settled the matter itself.
-            first: Queue it in front of all others.
-            again: The dialogue was interrupted: queue it in front of all but `first` ones.
-        """
-        self._queue.add(
-            _WaitingDialogue(dialogue, settle, skip, first),
-            before=lambda other: first or (again and not other.first),
-        )
-
-    def hold(self) -> None:
-        """Display no new dialogue until `release`."""
-        self._queue.held = True
-
-    def release(self) -> None:
-        """Display the next dialogue."""
-        self._queue.held = False
-        self._queue.show_next()
-
-    def clear(self) -> None:
-        """Drop all dialogues without a result, including the one on screen."""
-        self._queue.clear()
-        if (shown := self._queue.shown) is not None:
-            self._queue.remove(shown)
-            if shown.task is not None:
-                shown.task.cancel()
-
-    def _show(self, waiting: _WaitingDialogue[T]) -> None:
-        if waiting.skip():
-            self._queue.remove(waiting)
-        else:
-            waiting.task = self._spawn(lambda: self._run(waiting))
-
-    async def _run(self, waiting: _WaitingDialogue[T]) -> PromptEvent:
-        result = await waiting.dialogue(self._ask)
-
-        def settle() -> None:
-            if self._queue.remove(waiting):  # else it was dropped just after its end
-                waiting.settle(result)
-                self._queue.show_next()
-
-        return settle
 
 
 DecisionKind = Literal["question", "permission", "result", "change"]

@@ -21,7 +21,6 @@ from jp_nb.agent.prompts import (
     ANSWERS,
     NOTHING_PREPARED,
     Answered,
-    AnyEnd,
     Channel,
     DeclinedByFile,
     FormEnd,
@@ -35,19 +34,16 @@ from jp_nb.agent.prompts import (
     PreparedDecision,
     Prompt,
     Prompter,
-    PromptEvent,
-    Prompts,
     QuestionPrompt,
-    SafeAsk,
     Unavailable,
     apply_timeout_default,
     needs_form,
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.recording import RecordedResult
-from jp_nb.agent.tasks import BatchEvents
+from jp_nb.agent.tasks import Activity, PromptLine, raise_if_cancelled
 from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call, CallCallbacks
+from jp_nb.agent.tool_call import Call, CallEnded
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -235,6 +231,7 @@ class TurnState:
         images: Number of images in the turn, including results that wait for delivery.
         recorded: Answers with precedence over all others, by the id of the inquiry.
         prepared: Prepared answers and decisions. They outlive the turn.
+        unavailable_reason: Set when a decision needed a user and none was available.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
@@ -244,6 +241,7 @@ class TurnState:
     images: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     prepared: PreparedAnswers = NOTHING_PREPARED
+    unavailable_reason: str | None = None
 
     def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
         """Return the remembered decision for `tool` with these arguments, if any."""
@@ -443,15 +441,10 @@ class BatchContext:
 
 @dataclass(slots=True, eq=False)
 class _InquiryGroup:
-    """Questions of one run of a tool, until each has an outcome.
-
-    Models answer before the user, because a model that fails ends the call.
+    """Questions of one run of a tool.
 
     Attributes:
         label: Header without a configured one; None: the tool.
-        for_models: Questions that models are answering.
-        for_user: Questions for the user, after the models.
-        is_over: True once the call continues without the open questions.
     """
 
     call: Call
@@ -460,9 +453,6 @@ class _InquiryGroup:
     batch: BatchContext
     label: str | None = None
     inquiries: list[_OpenInquiry] = field(default_factory=list)
-    for_models: list[_OpenInquiry] = field(default_factory=list)
-    for_user: list[_OpenInquiry] = field(default_factory=list)
-    is_over: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -497,20 +487,29 @@ class _OpenInquiry:
         return (config.prompt_label if config else None) or self.group.label
 
 
-class ToolQuestions:
-    """Gets the questions of a turn's calls answered, in the coordinator's loop."""
+def _filter_open(inquiries: Sequence[_OpenInquiry]) -> list[_OpenInquiry]:
+    return [inquiry for inquiry in inquiries if inquiry.end is None]
 
-    def __init__(
-        self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts, events: BatchEvents
-    ) -> None:
-        self._calls = calls
+
+class ToolQuestions:
+    """Gets the questions of a turn's calls answered."""
+
+    def __init__(self, turn: TurnContext, line: PromptLine, activity: Activity) -> None:
         self._turn = turn
-        self._prompts = prompts
-        self._events = events
+        self._line = line
+        self._activity = activity
         self._open: dict[str, _OpenInquiry] = {}
 
-    def ask(self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext) -> None:
-        """Record the questions of `tool`, get answers, and run the tool again."""
+    async def ask(
+        self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext
+    ) -> None:
+        """Record the questions of `tool`, and wait for their outcomes, which `call` gets.
+
+        Models answer before the user is asked, because a model that fails ends the call.
+
+        Raises:
+            CallEnded: A required question has no answer, or the user stopped the turn.
+        """
         source = tool.executor.inquiry_source(tool.name)
         label = ASSISTANT if source.source == "assistant" else None
         group = _InquiryGroup(call, tool, needs, batch, label)
@@ -519,30 +518,33 @@ class ToolQuestions:
             self._turn.record(inquiry_request(inquiry_id, source, question))
             group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
             self._open[inquiry_id] = group.inquiries[-1]
-        self._route_all(group, group.inquiries, self._turn.prompter.unavailable())
+        unavailable = self._turn.prompter.unavailable()
+        while unanswered := _filter_open(group.inquiries):
+            for_models, for_user = self._route_all(group, unanswered, unavailable)
+            await self._ask_models(for_models, unavailable)
+            if for_user:
+                unavailable = await self._ask_user(group, for_user)
+        self._give_outcomes(group)
 
     def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
         """Close all questions with the outcome `end`, because their calls were canceled."""
         for inquiry in list(self._open.values()):
-            inquiry.group.is_over = True
             self._close(inquiry, cancellation_entry(inquiry.id, "user", end=end))
 
     def _route_all(
         self, group: _InquiryGroup, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
-    ) -> None:
-        """Get answers to `inquiries`. The questions for the user are one prompt."""
+    ) -> tuple[list[_OpenInquiry], list[_OpenInquiry]]:
+        """Use the known outcomes of `inquiries`; return those for models, and for the user."""
         routes = [(inquiry, self._select_route(inquiry, unavailable)) for inquiry in inquiries]
         refused = [(inquiry, chosen) for inquiry, chosen in routes if isinstance(chosen, Refuse)]
         if refused:  # before any answer is used
-            self._refuse(group, refused)
-            return
+            raise self._refuse(group, refused)
         for inquiry, chosen in routes:
             self._apply_route(inquiry, chosen)
-            if group.is_over:
-                return
-        for inquiry in group.for_models:
-            self._events.spawn(partial(self._ask_model, inquiry, unavailable))
-        self._advance(group)
+        return (
+            [inquiry for inquiry, chosen in routes if chosen == "model"],
+            [inquiry for inquiry, chosen in routes if chosen == "user"],
+        )
 
     def _apply_route(self, inquiry: _OpenInquiry, chosen: Route) -> None:
         match chosen:
@@ -558,10 +560,6 @@ class ToolQuestions:
                 self._count_automatic_answer(inquiry)
             case "decline":
                 self._decline(inquiry)
-            case "model":
-                inquiry.group.for_models.append(inquiry)
-            case "user":
-                inquiry.group.for_user.append(inquiry)
 
     def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = inquiry.tool
@@ -586,29 +584,22 @@ class ToolQuestions:
             inquiry, cancellation_entry(inquiry.id, "user", end="declined", channel=ANSWERS)
         )
         self._count_automatic_answer(inquiry)
-        if inquiry.question.required and not group.needs.partial and not group.is_over:
-            self._fail(group, REASON_NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
+        if inquiry.question.required and not group.needs.partial:
+            text = REASON_NOT_ANSWERED["declined"]
+            raise self._end_call(group, text, "user", end="declined", skipped=True)
 
-    def _advance(self, group: _InquiryGroup) -> None:
-        """Prompt the user once the models are done, then run the tool again."""
-        if group.is_over or group.for_models:
-            return
-        if inquiries := group.for_user:
-            group.for_user = []
-            self._queue_prompt(group, inquiries)
-        elif all(inquiry.end is not None for inquiry in group.inquiries):
-            self._run_tool_again(group)
-
-    def _refuse(self, group: _InquiryGroup, refused: list[tuple[_OpenInquiry, Refuse]]) -> None:
+    def _refuse(
+        self, group: _InquiryGroup, refused: list[tuple[_OpenInquiry, Refuse]]
+    ) -> CallEnded:
         for inquiry, chosen in refused:
             if chosen.open is not None:
-                self._calls.note_unavailable(chosen.open)
+                self._turn.state.unavailable_reason = chosen.open
                 self._note_open(inquiry, chosen.open)
         chosen = refused[0][1]
         end = "unavailable" if chosen.reason == "no_prompt_backend" else None
-        self._fail(group, chosen.text, chosen.reason, end=end)
+        return self._end_call(group, chosen.text, chosen.reason, end=end)
 
-    def _fail(
+    def _end_call(
         self,
         group: _InquiryGroup,
         text: str,
@@ -616,16 +607,14 @@ class ToolQuestions:
         *,
         end: str | None = None,
         skipped: bool = False,
-    ) -> None:
-        """End the call with the error `text`, and close its other questions.
+    ) -> CallEnded:
+        """Close the open questions, and return the end of the call.
 
         `skipped` is True for a decision of the user, which is no error.
         """
-        group.is_over = True
-        for inquiry in group.inquiries:
-            if inquiry.end is None:
-                self._close(inquiry, cancellation_entry(inquiry.id, reason, end=end))
-        self._calls.finish(group.call, text, is_error=not skipped, skipped=skipped)
+        for inquiry in _filter_open(group.inquiries):
+            self._close(inquiry, cancellation_entry(inquiry.id, reason, end=end))
+        return CallEnded(text, is_error=not skipped, skipped=skipped)
 
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
@@ -639,10 +628,9 @@ class ToolQuestions:
         """Count an answer without the user. End a call that ignores such answers."""
         call, question_id = inquiry.call, inquiry.question.id
         call.automatic_answer_counts[question_id] += 1
-        count = call.automatic_answer_counts[question_id]
-        if count >= MAX_AUTOMATIC_ANSWERS and not inquiry.group.is_over:
+        if call.automatic_answer_counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
             text = IGNORES_ANSWERS.format(inquiry.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
-            self._fail(inquiry.group, text, "backend_error")
+            raise self._end_call(inquiry.group, text, "backend_error")
 
     def _record_answer(
         self, inquiry: _OpenInquiry, answer: JsonValue, entry: InquiryResponse
@@ -651,32 +639,64 @@ class ToolQuestions:
         inquiry.answer = answer
         self._turn.state.secrets.add_answer(inquiry.question, answer)
 
-    def _run_tool_again(self, group: _InquiryGroup) -> None:
-        """Run the tool again: every question has an outcome."""
+    def _give_outcomes(self, group: _InquiryGroup) -> None:
+        """Give the outcomes of all questions to the call, for the next run of its tool."""
         for inquiry in group.inquiries:
-            if inquiry.end is not None and (
-                inquiry.end.timed_out or inquiry.end.end == "timed_out"
-            ):
+            assert inquiry.end is not None
+            if inquiry.end.timed_out or inquiry.end.end == "timed_out":
                 self._count_automatic_answer(inquiry)
-        if group.is_over:
-            return
-        group.is_over = True
         accepts_partial, call = group.needs.partial, group.call
         for inquiry in group.inquiries:
             assert inquiry.end is not None
             question, is_answered = inquiry.question, inquiry.end.end == "answered"
             if question.required and not is_answered and not accepts_partial:
                 text = REASON_NOT_ANSWERED.get(inquiry.end.end, CANCELLED_BY_USER)
-                self._calls.finish(call, text, skipped=True)
-                return
+                raise CallEnded(text, skipped=True)
             if is_answered or not accepts_partial:
                 call.answers[question.id] = inquiry.answer
             call.question_ends[question.id] = inquiry.end
-        self._calls.run(call, group.tool)
 
-    async def _ask_model(
-        self, inquiry: _OpenInquiry, unavailable: Unavailable | None
-    ) -> PromptEvent:
+    async def _ask_models(
+        self, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
+    ) -> None:
+        """Ask models concurrently. The first failure ends the call, and the other requests."""
+        if not inquiries:
+            return
+        raise_if_cancelled()
+        if len(inquiries) == 1:
+            await self._ask_model(inquiries[0], unavailable)
+            return
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._ask_model(each, unavailable)) for each in inquiries]
+        running = len(tasks)
+        self._activity.begin(
+            running - 1
+        )  # they take the place of the call, and the last returns it
+
+        def on_end(_: object) -> None:
+            nonlocal running
+            running -= 1
+            if running:
+                self._activity.end()
+
+        for task in tasks:
+            task.add_done_callback(on_end)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for failure in ended:
+            if isinstance(failure, Exception):
+                raise failure
+
+    async def _ask_model(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> None:
+        """Get the answer of a model, and use it.
+
+        Raises:
+            CallEnded: There is no valid answer.
+        """
         batch, call = inquiry.group.batch, inquiry.call
         problem = NO_INQUIRY_BACKEND
         if batch.tokens.is_over:
@@ -690,10 +710,11 @@ class ToolQuestions:
                 call.number,
                 waits=partial(self._wait_for_model, call),
                 spent=partial(self._count_usage, inquiry),
-                when_idle=self._events.when_idle,
+                when_idle=self._activity.when_idle,
             )
             try:
                 answer = await batch.inquiry.inquire(batch.thread, request)
+                raise_if_cancelled()
             except InquiryError as exc:
                 problem = str(exc)
             except asyncio.CancelledError:
@@ -704,30 +725,19 @@ class ToolQuestions:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__
             else:
-                return lambda: self._use_model_answer(inquiry, answer)
-        return lambda: self._fail_inquiry(inquiry, problem, unavailable)
+                if inquiry.end is None:  # else another question has just ended the call
+                    self._use_answer(inquiry, answer, "model")
+                return
+        if unavailable is not None:
+            self._turn.state.unavailable_reason = unavailable.reason
+        text = INQUIRY_FAILED.format(
+            tool=inquiry.tool.name, text=inquiry.question.text, error=problem
+        )
+        raise self._end_call(inquiry.group, text, "backend_error")
 
     def _count_usage(self, inquiry: _OpenInquiry, model: str, usage: Usage) -> None:
         tokens = inquiry.group.batch.tokens.count(usage)
         inquiry.usage = ModelUsage(model, inquiry.usage.tokens + tokens)
-
-    def _use_model_answer(self, inquiry: _OpenInquiry, answer: JsonValue) -> None:
-        if not inquiry.group.is_over:
-            inquiry.group.for_models.remove(inquiry)
-            self._use_answer(inquiry, answer, "model")
-            self._advance(inquiry.group)
-
-    def _fail_inquiry(
-        self, inquiry: _OpenInquiry, problem: str, unavailable: Unavailable | None
-    ) -> None:
-        if inquiry.group.is_over:
-            return
-        if unavailable is not None:
-            self._calls.note_unavailable(unavailable.reason)
-        text = INQUIRY_FAILED.format(
-            tool=inquiry.tool.name, text=inquiry.question.text, error=problem
-        )
-        self._fail(inquiry.group, text, "backend_error")
 
     def _wait_for_model(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
@@ -735,54 +745,41 @@ class ToolQuestions:
         text = f"{model}, which is answering a question of {call.title}"
         self._turn.display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
-    def _queue_prompt(self, group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> None:
-        """Prompt the user, unless answers that are remembered meanwhile settle all `inquiries`."""
+    async def _ask_user(
+        self, group: _InquiryGroup, inquiries: list[_OpenInquiry]
+    ) -> Unavailable | None:
+        """Ask the user, unless answers that are remembered meanwhile settle all `inquiries`.
 
-        def use_remembered() -> bool:
-            if group.is_over:
-                return True
-            # Another call may have asked the same question in the meantime.
-            for inquiry in self._filter_open(inquiries):
-                answer = self._turn.state.remembered(group.tool.name, inquiry.question)
-                if answer is not None:
-                    self._use_answer(inquiry, answer, "remembered")
-            if self._filter_open(inquiries):
-                return False
-            self._advance(group)
-            return True
-
-        async def dialogue(ask: SafeAsk) -> tuple[list[_OpenInquiry], AnyEnd]:
-            shown = self._filter_open(inquiries)
-            return shown, await ask(_make_prompt(group, shown))
-
+        Return the reason if no user was available after all: the questions stay open.
+        """
         questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
         who = "the assistant" if group.label == ASSISTANT else group.call.title
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
-        self._prompts.add(
-            dialogue,
-            settle=lambda ended: self._handle_prompt_end(group, *ended),
-            skip=use_remembered,
-        )
+        async with self._line.turn() as ask:
+            for inquiry in inquiries:  # another call may have asked the same question meanwhile
+                answer = self._turn.state.remembered(group.tool.name, inquiry.question)
+                if answer is not None:
+                    self._use_answer(inquiry, answer, "remembered")
+            shown = _filter_open(inquiries)
+            if not shown:
+                return None
+            end = await ask(_make_prompt(group, shown))
+            raise_if_cancelled()
+            if isinstance(end, Unavailable):
+                return end
+            self._record_prompt_end(group, shown, end)
+            return None
 
-    def _filter_open(self, inquiries: list[_OpenInquiry]) -> list[_OpenInquiry]:
-        return [inquiry for inquiry in inquiries if inquiry.end is None]
-
-    def _handle_prompt_end(
+    def _record_prompt_end(
         self,
         group: _InquiryGroup,
         inquiries: list[_OpenInquiry],
-        end: AnyEnd,
+        end: Answered | NotAnswered | FormEnd,
     ) -> None:
-        if group.is_over:
-            return
         match end:
-            case Unavailable():
-                self._route_all(group, inquiries, end)
-                return
             case FormEnd(then="stop", ends=ends):
-                self._stop_turn(group, ends[0].channel, ends[0].by)
-                return
+                raise self._stop_turn(group, ends[0].channel, ends[0].by)
             case FormEnd(ends=ends):
                 for inquiry, one in zip(inquiries, ends, strict=True):
                     self._record_outcome(inquiry, one)
@@ -790,8 +787,7 @@ class ToolQuestions:
                 if group.call.reply is not None:
                     self._turn.display(UserMessage(group.call.reply))
             case NotAnswered():
-                self._handle_missing_answers(group, inquiries, end)
-                return
+                self._record_missing_answers(group, inquiries, end)
             case Answered(value=value, remember=remember):
                 [inquiry] = inquiries
                 if remember and _rememberable(inquiry.question):
@@ -799,23 +795,18 @@ class ToolQuestions:
                 self._record_outcome(inquiry, end)
             case _:
                 assert_never(end)
-        self._advance(group)
 
-    def _handle_missing_answers(
+    def _record_missing_answers(
         self, group: _InquiryGroup, inquiries: list[_OpenInquiry], end: NotAnswered
     ) -> None:
-        """Handle a prompt that ended as a whole. Most calls end with it."""
+        """Record a prompt that ended as a whole. Most calls end with it."""
         if end.end == "cancelled" and group.needs.menu:
-            self._stop_turn(group, end.channel, end.by)
-            return
+            raise self._stop_turn(group, end.channel, end.by)
         for inquiry in inquiries:
             self._record_outcome(inquiry, apply_timeout_default(inquiry.question, end))
         accepts_it = group.needs.partial and end.end != "interrupted"
-        if accepts_it or end.end == "timed_out":
-            self._advance(group)
-            return
-        group.is_over = True
-        self._calls.finish(group.call, REASON_NOT_ANSWERED[end.end], skipped=True)
+        if not accepts_it and end.end != "timed_out":
+            raise CallEnded(REASON_NOT_ANSWERED[end.end], skipped=True)
 
     def _record_outcome(self, inquiry: _OpenInquiry, end: Answered | NotAnswered) -> None:
         entry = closing_entry(inquiry.id, inquiry.question, end)
@@ -826,16 +817,15 @@ class ToolQuestions:
 
     def _stop_turn(
         self, group: _InquiryGroup, channel: Channel | None = None, by: str | None = None
-    ) -> None:
-        """End the turn. Unsent input is discarded."""
-        group.is_over = True
-        for inquiry in self._filter_open(group.inquiries):
+    ) -> CallEnded:
+        """Close the questions, and return the end of the call. Unsent input is discarded."""
+        self._line.hold()  # no other prompt appears before the turn ends
+        for inquiry in _filter_open(group.inquiries):
             stopped = cancellation_entry(
                 inquiry.id, "user", end="cancelled", channel=channel, by=by
             )
             self._close(inquiry, stopped)
-        self._calls.finish(group.call, STOPPED_BY_USER, is_error=True, skipped=True)
-        self._calls.stop_turn()
+        return CallEnded(STOPPED_BY_USER, is_error=True, skipped=True, stops_turn=True)
 
     def _close(self, inquiry: _OpenInquiry, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)

@@ -1,4 +1,4 @@
-"""Run a tool in a task, or as a function in the cell's thread.
+"""Waits of the tasks of tool calls: other work, the line of prompts, and the cell's thread.
 
 Source: `docs/turns.md`, `docs/decisions.md` D55.
 """
@@ -6,129 +6,137 @@ Source: `docs/turns.md`, `docs/decisions.md` D55.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from threading import Event, get_ident
 from time import monotonic
 from typing import TypeVar
 
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
-from jp_nb.agent.prompts import PromptEvent
+from jp_nb.agent.interrupts import CONTINUE, Verdict
+from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk, safe_ask
 from jp_nb.agent.tool_call import Call
 from jp_nb.tools.base import CallInterrupted, CellThread, is_cancelled
 
-log = logging.getLogger(__name__)
 
-STOP_GRACE = 2.0
-"""Seconds that cancelled tools have to clean up."""
+def raise_if_cancelled() -> None:
+    """Raise `CancelledError` if a tool or a prompt ignored the cancellation of the current task."""
+    if is_cancelled():
+        raise asyncio.CancelledError
 
 
-class BatchEvents:
-    """Runs work as tasks, and passes their events to the coordinator's loop.
+class Activity:
+    """Counts the work of a batch that is under way.
 
-    Attributes:
-        is_canceling: True while the tasks are being canceled.
+    Replayed inquiries wait for all other work, so that their order is reproducible.
     """
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[PromptEvent] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._idle_waiters: dict[asyncio.Future[None], None] = {}
-        self._is_idle = False
-        self._epoch = 0
-        self.is_canceling = False
+        self._busy = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
-    @property
-    def has_events(self) -> bool:
-        """True if there are unprocessed events."""
-        return not self._queue.empty()
+    def begin(self, count: int = 1) -> None:
+        """Count more work."""
+        self._busy += count
 
-    def post(self, event: PromptEvent) -> None:
-        """Add `event` to the queue of the loop."""
-        self._queue.put_nowait(event)
-
-    async def next(self) -> PromptEvent:
-        """Wait for the oldest event."""
-        self._is_idle = True
-        self._wake_idle_waiter()
-        try:
-            return await self._queue.get()
-        finally:
-            self._is_idle = False
+    def end(self) -> None:
+        """Count less work. The first waiter continues if there is none left."""
+        self._busy -= 1
+        # Not at once: the work may begin something else before it waits.
+        asyncio.get_running_loop().call_soon(self._wake_waiter)
 
     async def when_idle(self) -> None:
-        """Wait in a task until all other tasks wait here or are done. The first waiter continues.
-
-        This makes the order of work that takes no time reproducible.
-        """
+        """Wait until all other work waits here, or for a prompt, or is done."""
         turn = asyncio.get_running_loop().create_future()
-        self._idle_waiters[turn] = None
-        self._wake_idle_waiter()
+        self._waiters.append(turn)
+        self.end()
         try:
             await turn
         finally:
-            self._idle_waiters.pop(turn, None)
+            if turn in self._waiters:  # the wait was canceled
+                self._waiters.remove(turn)
+                self._busy += 1
 
-    def _wake_idle_waiter(self) -> None:
-        busy = not self._is_idle or self.has_events or len(self._tasks) > len(self._idle_waiters)
-        turn = next(iter(self._idle_waiters), None)
-        if turn is not None and not busy and not turn.done():
-            turn.set_result(None)
+    def _wake_waiter(self) -> None:
+        if self._busy == 0 and self._waiters:
+            turn = self._waiters.popleft()
+            self._busy += 1
+            if not turn.done():
+                turn.set_result(None)
 
-    def spawn(self, work: Callable[[], Awaitable[PromptEvent]]) -> asyncio.Task[None]:
-        """Run `work` as a task. The loop calls the event that it returns.
 
-        Events of tasks that began before a `cut` are dropped.
+class _Place:
+    """A place in the line of prompts."""
+
+    def __init__(self, *, first: bool) -> None:
+        self.first = first
+        self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class PromptLine:
+    """The line in which calls wait for the screen: one prompt at a time, in order of request."""
+
+    def __init__(self, prompter: Prompter, activity: Activity) -> None:
+        self._ask = safe_ask(prompter)
+        self._activity = activity
+        self._queue = PromptQueue[_Place](self._grant)
+
+    @asynccontextmanager
+    async def turn(self, *, first: bool = False) -> AsyncIterator[SafeAsk]:
+        """Wait for the screen, and keep it in the block, for one prompt or several.
+
+        Args:
+            first: Go in front of all others, and end `hold`.
         """
-        epoch = self._epoch
-
-        async def run() -> None:
-            try:
-                event = await work()
-            except asyncio.CancelledError:
-                if is_cancelled():
-                    raise
-                event = partial(_raise, RuntimeError("the code cancelled its own task"))
-            except Exception as exc:  # a bug in jp_nb: the loop raises it
-                event = partial(_raise, exc)
-            if epoch == self._epoch:
-                self.post(event)
-
-        task = asyncio.get_running_loop().create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        if self.is_canceling:
-            task.cancel()
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._wake_idle_waiter()
-
-    async def cancel_all(self) -> None:
-        """Cancel all tasks, and call the events of those that had ended."""
-        self.is_canceling = True
+        raise_if_cancelled()
+        place = _Place(first=first)
         try:
-            running = list(self._tasks)
-            for task in running:
-                task.cancel()
-            if running:
-                # A tool that ignores its cancellation must not block the turn.
-                await asyncio.wait(running, timeout=STOP_GRACE)
-            while self.has_events:
-                event = self._queue.get_nowait()
-                try:
-                    event()
-                except Exception:  # the other calls still get their responses
-                    log.exception("A late event of a canceled batch of tool calls failed")
+            await self._wait(place, before=lambda other: first)
+            yield self._ask
+            raise_if_cancelled()
         finally:
-            self.is_canceling = False
-            self._epoch += 1  # late events of these tasks are dropped
+            self._queue.remove(place)
+            if not place.granted.done() or place.granted.cancelled():
+                self._activity.begin()
+            self._queue.show_next()
 
+    async def wait_again(self) -> None:
+        """Leave the screen to the menu of an interrupt, if there is one. Others stay behind."""
+        raise_if_cancelled()
+        place = self._queue.shown
+        assert place is not None
+        self._queue.remove(place)
+        place.granted = asyncio.get_running_loop().create_future()
+        await self._wait(place, before=lambda other: not other.first)
 
-def _raise(exc: Exception) -> None:
-    raise exc
+    def hold(self) -> None:
+        """Display no new prompt until `release`."""
+        self._queue.held = True
+
+    def release(self) -> None:
+        """Display the next prompt."""
+        self._queue.held = False
+        self._queue.show_next()
+
+    def clear(self) -> None:
+        """Forget all prompts, because their calls were canceled, and end `hold`."""
+        self._queue.clear()
+        if self._queue.shown is not None:
+            self._queue.remove(self._queue.shown)
+        self.release()
+
+    async def _wait(self, place: _Place, *, before: Callable[[_Place], bool]) -> None:
+        self._activity.end()
+        self._queue.add(place, before=before)
+        if place.first:
+            self.release()
+        await place.granted
+
+    def _grant(self, place: _Place) -> None:
+        if not place.granted.done():  # else its call was just canceled
+            self._activity.begin()
+            place.granted.set_result(None)
 
 
 T = TypeVar("T")
@@ -141,29 +149,71 @@ Recording takes a few milliseconds, unless a tool blocks the agent's loop.
 
 
 class CellFunctions:
-    """Functions of a batch on the cell's thread.
-
-    Args:
-        ended: Called after each function.
+    """Functions of a turn's tools on the cell's thread, and interrupts that end them.
 
     Attributes:
         running: Runs with a function that has not returned.
         interrupts: Number of interrupts so far.
+        is_deciding: True while the effect of an interrupt is not decided.
         settled: Set when the result of the last function is recorded. A function that ends the
             process must not destroy the result of the previous one.
     """
 
-    def __init__(self, cell: CellThread, display: Display, ended: Callable[[], None]) -> None:
+    def __init__(self, cell: CellThread, display: Display) -> None:
         self.cell = cell
         self.display = display
-        self.ended = ended
         self.running: set[CellCall] = set()
         self.interrupts = 0
+        self.is_deciding = False
         self.settled = Event()
         self.settled.set()
+        self._last_continue = CONTINUE
+        self._waiters: list[asyncio.Future[None]] = []
+        self._decisions: list[asyncio.Future[Verdict]] = []
+
+    def note_interrupt(self) -> None:
+        """Note an interrupt. Its effect will be decided."""
+        self.interrupts += 1
+        self.is_deciding = True
+
+    def resume(self, verdict: Verdict | None = None) -> None:
+        """Let functions run again. `verdict` ends the calls with an interrupted function."""
+        self.is_deciding = False
+        if verdict is not None:
+            self._last_continue = verdict
+            decisions, self._decisions = self._decisions, []
+            for decision in decisions:
+                if not decision.done():
+                    decision.set_result(verdict)
+        self.cell.release()
+
+    async def decision_about(self, interrupted: CellCall) -> Verdict:
+        """Wait until the turn continues after the interrupt that ended a function.
+
+        The function may end before the interrupt itself arrives here, or after the decision.
+        """
+        if self.interrupts > interrupted.interrupts and not self.is_deciding:
+            return self._last_continue
+        self._decisions.append(asyncio.get_running_loop().create_future())
+        return await self._decisions[-1]
+
+    async def wait_until_ended(self) -> None:
+        """Wait until all functions have returned."""
+        while self.running:
+            self._waiters.append(asyncio.get_running_loop().create_future())
+            await self._waiters[-1]
+
+    def on_end(self, ended: CellCall) -> None:
+        """Note the end of a function."""
+        self.running.discard(ended)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def forget_runs(self) -> None:
         """Let the next function run: the run before was canceled."""
+        self._decisions.clear()
         self.settled.set()
 
 
@@ -210,8 +260,7 @@ class CellCall:
         try:
             return await self._all.cell.call(begin)
         finally:
-            self._all.running.discard(self)
-            self._all.ended()
+            self._all.on_end(self)
 
     def settled(self) -> None:
         """Let the next function run: the result of this run is recorded."""

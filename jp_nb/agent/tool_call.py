@@ -1,24 +1,25 @@
-"""State of one tool call, limits for its images, and the callbacks for its progress.
+"""State of one tool call, and limits for its images.
 
 Source: `docs/turns.md`, `docs/record.md`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Channel, PromptEvent
+from jp_nb.agent.prompts import Channel
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Record
 from jp_nb.images import Image, find_image_problem
 from jp_nb.json_values import copy_json
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.tools.base import DeltaRejection, QuestionEnd, ToolContext, error_summary
+from jp_nb.tools.base import DeltaRejection, QuestionEnd, error_summary
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import coerce_arguments
 
@@ -103,10 +104,10 @@ class Call:
         structured: Data of the result for the record. It is recorded only with the text
             `delivered`, because the user may edit the text.
         delivered: Text of the result, before the user edits it.
-        result_images: Images of the result.
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         was_interrupted: True if an interrupt ended the tool's function.
+        task: The task that runs the call. Another one is abandoned: it must not change the call.
         response: Final: once it is set, nothing changes.
         traceback: For the user only.
         seconds: Duration of all runs, without the time for prompts.
@@ -134,10 +135,10 @@ class Call:
     delivering: bool = False
     structured: JsonValue = None
     delivered: str | None = None
-    result_images: tuple[Image, ...] = ()
     shown_images: LimitedImages = NO_IMAGES
     whole_chars: int | None = None
     was_interrupted: bool = False
+    task: asyncio.Task[None] | None = None
     response: ToolCallResponse | None = None
     traceback: str | None = None
     seconds: float = 0.0
@@ -155,48 +156,36 @@ class Call:
     def reset(self) -> None:
         """Reset the call for another run. `may_have_run` remembers the earlier one."""
         self.may_have_run |= self.ran
-        self.arguments, self.answers, self.question_ends = {}, {}, {}
-        self.reply = self.structured = self.delivered = self.whole_chars = None
-        self.result_images, self.shown_images = (), NO_IMAGES
-        self.automatic_answer_counts.clear()
-        self.rejections, self.rejection = 0, None
-        self.is_displayed = self.needs_redisplay = self.texts_in_prompt = False
-        self.ran = self.delivering = self.was_interrupted = False
-        self.edited = self.formatted = self.traceback = self.response = None
-        self.seconds = 0.0
+        fresh = Call(self.request, self.tool)
+        for each in fields(self):
+            if each.name not in _KEPT_ON_RESET:
+                setattr(self, each.name, getattr(fresh, each.name))
 
 
-class CallCallbacks(Protocol):
-    """Callbacks for questions, permissions, and configuration changes of calls."""
+_KEPT_ON_RESET: Final = {"request", "tool", "bad_arguments", "index", "number", "may_have_run"}
 
-    def start(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool`, which is permitted, for the first time."""
 
-    def run(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool` with the current state of `call`."""
+class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error
+    """A tool call ends without the result of its tool.
 
-    def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
-        """Format the arguments for the user, if a formatter is configured, and call `then`."""
+    Attributes:
+        content: The response.
+        stops_turn: True if the user stopped the turn.
+    """
 
-    def tool_context(self, call: Call, tool: OfferedTool) -> ToolContext:
-        """Return the context for a run of `tool`."""
-
-    def deliver(self, call: Call, tool: OfferedTool, content: str) -> None:
-        """Deliver the result of a successful run."""
-
-    def fail(self, call: Call, text: str) -> None:
-        """End `call` with an error."""
-
-    def finish(
-        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    def __init__(
+        self,
+        content: str,
+        *,
+        is_error: bool = False,
+        skipped: bool = False,
+        stops_turn: bool = False,
     ) -> None:
-        """End `call` with a response."""
-
-    def note_unavailable(self, reason: str) -> None:
-        """Note why no user was available for a decision that needed one."""
-
-    def stop_turn(self) -> None:
-        """End the turn after the current event."""
+        super().__init__(content)
+        self.content = content
+        self.is_error = is_error
+        self.skipped = skipped
+        self.stops_turn = stops_turn
 
 
 def prepare_arguments(

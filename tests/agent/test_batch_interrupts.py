@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -239,7 +241,7 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
 
 
 async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jp_nb.agent.tasks.STOP_GRACE", 0.02)
+    monkeypatch.setattr("jp_nb.agent.batch.STOP_GRACE", 0.02)
     stale, runs = asyncio.Event(), 0
 
     async def stubborn() -> str:
@@ -265,6 +267,61 @@ async def test_result_after_cancellation_is_ignored(monkeypatch: pytest.MonkeyPa
     end = await one_interrupt(bench, lambda: runs)
     assert end.status == "completed"
     assert contents(bench) == [("call_1", "second")]
+
+
+async def test_error_during_cancellation_is_logged_and_every_call_gets_a_response(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stubborn() -> str:
+        with suppress(asyncio.CancelledError):
+            await forever()
+        return "late"
+
+    def fail(*_: Any, **options: Any) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    slow = Slow()
+    calls = reply(call("stubborn", "c1", index=1), call("slow", "c2", index=2))
+    person = FakePrompter(yes("stop"))
+    bench = Bench([calls], [PythonTool(stubborn), slow.tool], person, interrupt_config())
+    monkeypatch.setattr("jp_nb.agent.batch.limit_images", fail)
+    with caplog.at_level(logging.ERROR, "jp_nb.agent.batch"):
+        await one_interrupt(bench, lambda: slow.runs)
+    assert contents(bench) == [("c1", CANCELLATION), ("c2", CANCELLATION)]
+    assert "a fault of ours" in caplog.text
+
+
+async def test_tool_that_cancels_its_own_task_fails_alone() -> None:
+    async def t() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return "never"
+
+    bench = Bench([reply(call("t")), DONE], [PythonTool(t)])
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "The tool cancelled itself.")]
+
+
+async def test_tool_that_returns_during_cancellation_asks_nothing() -> None:
+    runs = 0
+
+    async def stubborn() -> Outcome:
+        nonlocal runs
+        runs += 1
+        with suppress(asyncio.CancelledError):
+            await forever()
+        return NeedsInput(Question.boolean("sure", "Sure?"))
+
+    person = FakePrompter(yes("stop"))
+    bench = Bench([reply(call("stubborn"))], [PythonTool(stubborn)], person, interrupt_config())
+    await one_interrupt(bench, lambda: runs)
+    assert contents(bench) == [("call_1", CANCELLATION)]
+    assert runs == 1
+    assert len(person.asked) == 1
+    assert not bench.stream.repair()
 
 
 async def test_interrupted_permission_is_reported_as_not_run() -> None:

@@ -1,82 +1,138 @@
-"""Events of a batch: cancellation, and work that waits until the others are idle."""
+"""The line of prompts, and the order of inquiries that wait for other work."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import PromptEvent
-from jp_nb.agent.tasks import BatchEvents
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.agent.tasks import Activity, PromptLine
+from tests.support.fakes import FakePrompter, yes
+
+PROMPT = ActionPrompt("Now?", ())
 
 
-async def test_work_started_during_cancellation_does_not_run() -> None:
-    events, ran = BatchEvents(), list[str]()
+class Work:
+    """Tasks that count as work, and a line of prompts."""
 
-    async def work() -> PromptEvent:
-        ran.append("begun")
-        return lambda: ran.append("heard")
+    def __init__(self) -> None:
+        self.activity = Activity()
+        self.line = PromptLine(FakePrompter(*[yes()] * 9), self.activity)
+        self.log: list[str] = []
 
-    def begin() -> None:
-        events.spawn(work)
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self.activity.begin()
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda _: self.activity.end())
+        return task
 
-    events.post(begin)
-    await events.cancel_all()
+    async def ask(self, name: str, *, first: bool = False, again: bool = False) -> None:
+        async with self.line.turn(first=first) as ask:
+            self.log.append(name)
+            await ask(PROMPT)
+            if again:
+                await self.line.wait_again()
+                self.log.append(f"{name} again")
+
+    async def wait(self, name: str) -> None:
+        await self.activity.when_idle()
+        self.log.append(f"{name} continues")
+        await asyncio.sleep(0.01)
+        self.log.append(f"{name} ends")
+
+
+async def run_all(*tasks: asyncio.Task[None]) -> None:
+    async with asyncio.timeout(5):
+        await asyncio.gather(*tasks)
+
+
+async def test_prompts_appear_in_the_order_of_their_requests() -> None:
+    work = Work()
+    await run_all(*(work.start(work.ask(name)) for name in "abc"))
+    assert work.log == ["a", "b", "c"]
+
+
+async def test_menu_goes_first_and_ends_the_hold() -> None:
+    work = Work()
+    work.line.hold()
+    tasks = [work.start(work.ask(name)) for name in "ab"]
     await asyncio.sleep(0.01)
-    assert (ran, events.has_events) == ([], False)
+    assert work.log == []
+    await run_all(*tasks, work.start(work.ask("menu", first=True)))
+    assert work.log == ["menu", "a", "b"]
 
 
-async def test_error_during_cancellation_is_logged_and_other_events_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    events, called = BatchEvents(), list[str]()
+@pytest.mark.parametrize("menu", [False, True])
+async def test_prompt_that_waits_again_lets_only_the_menu_go_first(menu: bool) -> None:
+    work = Work()
+    tasks = [work.start(work.ask("a", again=True)), work.start(work.ask("b"))]
+    if menu:
+        tasks.append(work.start(work.ask("menu", first=True)))
+    await run_all(*tasks)
+    assert work.log == ["a", *(["menu"] if menu else []), "a again", "b"]
 
-    def fail() -> None:
-        raise ZeroDivisionError("a fault of ours")
 
-    for event in (lambda: called.append("before"), fail, lambda: called.append("behind")):
-        events.post(event)
-    with caplog.at_level(logging.ERROR, "jp_nb.agent.tasks"):
-        await events.cancel_all()
-    assert called == ["before", "behind"]
-    assert "a fault of ours" in caplog.text
+@pytest.mark.parametrize("canceled", [0, 1])
+async def test_canceled_prompt_leaves_the_line(canceled: int) -> None:
+    work = Work()
+    tasks = [work.start(work.ask(name)) for name in "abc"]
+    await asyncio.sleep(0)  # the first prompt is on screen
+    tasks.pop(canceled).cancel()
+    await run_all(*tasks)
+    assert work.log == (["a", "b", "c"] if canceled == 0 else ["a", "c"])
+
+
+async def test_task_that_ignored_its_cancellation_gets_no_prompt() -> None:
+    work = Work()
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            await work.ask("late")
+
+    task = work.start(stubborn())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert work.log == []
 
 
 async def test_idle_work_continues_one_by_one() -> None:
-    events, done = BatchEvents(), list[str]()
-    gate = asyncio.Event()
+    work, gate = Work(), asyncio.Event()
 
-    def patient(name: str) -> Callable[[], Awaitable[PromptEvent]]:
-        async def work() -> PromptEvent:
-            await events.when_idle()
-            done.append(f"{name} continues")
-            await asyncio.sleep(0.01)
-            return lambda: done.append(f"{name} is heard")
-
-        return work
-
-    async def slow() -> PromptEvent:
+    async def slow() -> None:
         await gate.wait()
-        return lambda: done.append("slow")
+        work.log.append("slow")
 
-    for work in (patient("a"), slow, patient("b")):
-        events.spawn(work)
+    tasks = [work.start(each) for each in (work.wait("a"), slow(), work.wait("b"))]
     asyncio.get_running_loop().call_later(0.02, gate.set)
-    for _ in range(3):
-        (await events.next())()
-    assert done == ["slow", "a continues", "a is heard", "b continues", "b is heard"]
+    await run_all(*tasks)
+    assert work.log == ["slow", "a continues", "a ends", "b continues", "b ends"]
 
 
-async def test_idle_work_is_canceled_with_the_batch() -> None:
-    events = BatchEvents()
+@pytest.mark.parametrize(
+    "make", [lambda work: work.ask("held"), lambda work: work.wait("other")], ids=["prompt", "idle"]
+)
+async def test_canceled_wait_counts_as_work_until_it_ends(
+    make: Callable[[Work], Coroutine[Any, Any, None]],
+) -> None:
+    work, busy = Work(), asyncio.Event()
 
-    async def work() -> PromptEvent:
-        await events.when_idle()
-        raise AssertionError("the batch is cut")
+    async def keep_busy() -> None:
+        await busy.wait()
 
-    events.spawn(work)
-    await asyncio.sleep(0)
-    await events.cancel_all()
-    assert not events.has_events
+    work.line.hold()
+    other, canceled = work.start(keep_busy()), work.start(make(work))
+    last = work.start(work.wait("last"))
+    await asyncio.sleep(0.01)
+    canceled.cancel()
+    await asyncio.sleep(0.01)
+    assert work.log == []
+    busy.set()
+    await run_all(other, last)
+    assert work.log == ["last continues", "last ends"]
