@@ -142,17 +142,25 @@ def canonical_json(value: Any) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    match value:
-        case bool() | None:
-            return value
-        case int() | float():
-            return _double(value)
-        case str():
-            return replace_surrogates(value)
-        case Mapping():
-            return {replace_surrogates(str(key)): _canonical(item) for key, item in value.items()}
-        case _:
-            return [_canonical(item) for item in value]
+    kind = type(value)  # each entry of a record is signed, and exact types are the fast case
+    if kind is str:
+        return value if value.isascii() else replace_surrogates(value)
+    if kind is dict:
+        return {
+            key if type(key) is str and key.isascii() else replace_surrogates(str(key)): _canonical(
+                item
+            )
+            for key, item in value.items()
+        }
+    if kind is bool or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return _double(value)
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, Mapping):
+        return _canonical(dict(value))
+    return [_canonical(item) for item in value]
 
 
 def _double(value: float) -> float | None:
