@@ -19,7 +19,7 @@ from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import StorageError
 from jp_nb.headless.events import CassetteUse, ReportedDecision, RunEvents
 from jp_nb.headless.files import format_line, format_text
-from jp_nb.headless.runner import CellEnd, CellEnds, CellFailure, CellStatus, RunResult
+from jp_nb.headless.runner import CellEnd, CellFailure, CellStatus, RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
@@ -219,9 +219,7 @@ def make_report(result: RunResult, notebook: str, events: RunEvents | None = Non
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
-    cells = tuple(
-        _make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells
-    )
+    cells = tuple(_make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.cells)
     return RunReport(notebook, result.failure, cells, turns, error, events or RunEvents())
 
 
@@ -263,19 +261,19 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
     if stored is None:
         return
     active = Document.load(stored, clock=utc_now, tolerant=True).conversation
-    ran = {end.conversation for end in result.ends.cells}
+    ran = {end.conversation for end in result.cells}
     for other in reversed(others_of(stored)):
         identifier = conversation_id(other)
         if identifier in ran and identifier != active.id:
             shelved = Document.load(other, clock=utc_now, tolerant=True)
-            yield from _read_stream_turns(shelved.conversation, result.ends)
-    yield from _read_stream_turns(active, result.ends)
+            yield from _read_stream_turns(shelved.conversation, result)
+    yield from _read_stream_turns(active, result)
 
 
-def _read_stream_turns(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedTurn]:
-    places = [(end.entries, end.cell) for end in ends.cells if end.conversation == stream.id]
+def _read_stream_turns(stream: ConversationStream, result: RunResult) -> Iterator[ReportedTurn]:
+    places = [(end.entries, end.cell) for end in result.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    old, shared = _count_old_entries(stream, ends), _count_shared_turns(stream)
+    old, shared = _count_old_entries(stream, result), _count_shared_turns(stream)
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
@@ -292,9 +290,9 @@ def _count_shared_turns(stream: ConversationStream) -> int:
     return last + 1 if isinstance(last, int) else 0
 
 
-def _count_old_entries(stream: ConversationStream, ends: CellEnds) -> int:
-    count = ends.taken_over.get(stream.id, 0)
-    if not count or ends.continued:
+def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
+    count = result.taken_over.get(stream.id, 0)
+    if not count or result.continued:
         return count
     # A reproducible run replaces its old conversation by a new one with the same id, so all entries
     # are new. Only such a run stores times as whole seconds.

@@ -70,68 +70,6 @@ class CellEnd:
     entries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CellEnds:
-    """Ends of all code cells that are not blank.
-
-    Attributes:
-        cells: Ends in the order of the notebook.
-        taken_over: Number of entries before the run, by id of the conversation.
-        continued: The run continued the conversation of the notebook.
-    """
-
-    cells: tuple[CellEnd, ...] = ()
-    taken_over: Mapping[str, int] = field(default_factory=dict)
-    continued: bool = False
-
-
-@dataclass(slots=True)
-class CellWatch:
-    """Records the ends of cells while `client` runs, which collects the states of widgets."""
-
-    client: NotebookClient
-    _ends: dict[int, CellEnd] = field(default_factory=dict)
-    _running: int | None = None
-    _since: float = 0.0
-
-    def on_cell_start(self, number: int) -> None:
-        """Record the start of a cell."""
-        self._running, self._since = number, time.monotonic()
-
-    def on_cell_end(self, cell: Any, reply: Mapping[str, Any]) -> None:
-        """Record the end of the running cell, with the kernel's reply."""
-        # An error with text that is not UTF-8 leaves no output, so use the reply.
-        is_error = reply["content"]["status"] == "error"
-        self._record_end("failed" if is_error and not _may_fail(cell) else "passed")
-
-    def make_ends(
-        self, cells: list[Any], taken_over: Mapping[str, int], *, continued: bool
-    ) -> CellEnds:
-        """Return the ends of all `cells` after the run. A cell that still runs has failed."""
-        self._record_end("failed")
-        numbers = [n for n, cell in enumerate(cells) if is_executable(cell)]
-        ends = tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
-        return CellEnds(ends, taken_over, continued)
-
-    def _record_end(self, status: CellStatus) -> None:
-        if self._running is None:
-            return
-        number, self._running = self._running, None
-        state = self._find_carrier_state()
-        entries = state.get("length")
-        self._ends[number] = CellEnd(
-            number,
-            status,
-            time.monotonic() - self._since,
-            conversation_id(state.get("jp")),
-            entries if isinstance(entries, int) else 0,
-        )
-
-    def _find_carrier_state(self) -> Mapping[str, Any]:
-        states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
-        return next((each for each in states if each.get("_model_module") == MODULE), {})
-
-
 def count_entries(metadata: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of entries of each conversation in a notebook's metadata, by id."""
     stored = read_carrier(metadata)
@@ -180,27 +118,23 @@ class Execution:
         on_cell: Called after each cell.
 
     Attributes:
-        client: Client that runs the cells.
+        client: Client that runs the cells, and collects the states of widgets.
         interrupts: Number of times that the user pressed Ctrl+C.
         began: A cell has started.
-        watch: Record of the cells' ends.
     """
 
     def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
-        def executed(cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
-            self.watch.on_cell_end(cell, execute_reply)
-            if on_cell is not None:
-                on_cell(cell_index, cell)
-
         self.client = NotebookClient(
             notebook,
             timeout=timeout,
             record_timing=False,  # times would change the file in each run
             config=_make_encryption_config(),
             on_cell_execute=self._on_cell_start,
-            on_cell_executed=executed,
+            on_cell_executed=self._on_cell_end,
         )
-        self.watch = CellWatch(self.client)
+        self._on_cell = on_cell
+        self._ends: dict[int, CellEnd] = {}
+        self._running: tuple[int, float] | None = None  # number of the cell, and start
         self.interrupts = 0
         self.began = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -295,7 +229,35 @@ class Execution:
         if self.interrupts:  # the previous cell ignored the interrupt
             raise asyncio.CancelledError
         self.began = True
-        self.watch.on_cell_start(cell_index)
+        self._running = cell_index, time.monotonic()
+
+    def _on_cell_end(self, cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
+        # An error with text that is not UTF-8 leaves no output, so use the reply.
+        is_error = execute_reply["content"]["status"] == "error"
+        self._record_end("failed" if is_error and not _may_fail(cell) else "passed")
+        if self._on_cell is not None:
+            self._on_cell(cell_index, cell)
+
+    def _record_end(self, status: CellStatus) -> None:
+        if self._running is None:
+            return
+        (number, start), self._running = self._running, None
+        states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
+        state = next((each for each in states if each.get("_model_module") == MODULE), {})
+        entries = state.get("length")
+        self._ends[number] = CellEnd(
+            number,
+            status,
+            time.monotonic() - start,
+            conversation_id(state.get("jp")),
+            entries if isinstance(entries, int) else 0,
+        )
+
+    def finish(self) -> tuple[CellEnd, ...]:
+        """Return the ends of all code cells after the run. A cell that still runs has failed."""
+        self._record_end("failed")
+        numbers = [n for n, cell in enumerate(self.client.nb.cells) if is_executable(cell)]
+        return tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
 
 
 def _make_encryption_config() -> Config:
@@ -338,12 +300,21 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run: the notebook as written to `path`, and the ends of its cells."""
+    """Result of a run.
+
+    Attributes:
+        notebook: The notebook as written to `path`.
+        cells: Ends of all code cells that are not blank, in the order of the notebook.
+        taken_over: Number of entries before the run, by id of the conversation.
+        continued: The run continued the conversation of the notebook.
+    """
 
     path: Path
     notebook: Any
     failure: CellFailure | None = None
-    ends: CellEnds = field(default_factory=CellEnds)
+    cells: tuple[CellEnd, ...] = ()
+    taken_over: Mapping[str, int] = field(default_factory=dict)
+    continued: bool = False
 
     @property
     def ok(self) -> bool:
@@ -398,8 +369,16 @@ def run_notebook(
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _make_environment(path, strict, continue_, overrides, answers, events)
-    environment |= format_variables(settings or {})
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
+        environment_module.PATH: str(path),
+        **({environment_module.STRICT: "1"} if strict else {}),
+        **({environment_module.CONTINUE: "1"} if continue_ else {}),
+        **({environment_module.OVERRIDES: json.dumps(list(overrides))} if overrides else {}),
+        **({environment_module.ANSWERS: str(answers.resolve())} if answers else {}),
+        **({environment_module.EVENTS: str(events.resolve())} if events else {}),
+        **format_variables(settings or {}),
+    }
     failure: CellFailure | None = None
     with execution.interruptible():
         try:
@@ -420,8 +399,7 @@ def run_notebook(
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure
             _remove_journals(path, notebook.metadata.get(KEY))
-    ends = execution.watch.make_ends(notebook.cells, taken_over, continued=continue_)
-    return RunResult(target, notebook, failure, ends)
+    return RunResult(target, notebook, failure, execution.finish(), taken_over, continue_)
 
 
 def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
@@ -435,28 +413,6 @@ def _check_epoch() -> None:
     # IPython reads the variable for its banner, so no kernel starts with an invalid value.
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
         clock_from_epoch(epoch)
-
-
-def _make_environment(
-    path: Path,
-    strict: bool,
-    continue_: bool,
-    overrides: Sequence[str],
-    answers: Path | None,
-    events: Path | None,
-) -> dict[str, str]:
-    variables = {environment_module.PATH: str(path)}
-    if strict:
-        variables[environment_module.STRICT] = "1"
-    if continue_:
-        variables[environment_module.CONTINUE] = "1"
-    if overrides:
-        variables[environment_module.OVERRIDES] = json.dumps(list(overrides))
-    if answers is not None:
-        variables[environment_module.ANSWERS] = str(answers.resolve())
-    if events is not None:
-        variables[environment_module.EVENTS] = str(events.resolve())
-    return {k: v for k, v in os.environ.items() if k not in RUN_VARIABLES} | variables
 
 
 def _find_last_executed(notebook: Any) -> int | None:
