@@ -68,8 +68,7 @@ class ManualCompaction:
     """
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
-        active.refuse_while_running()
-        active.reload_files()
+        turns.require_ready()
         self._active = active
         self._turns = turns
 

@@ -9,7 +9,7 @@ Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
@@ -55,6 +55,7 @@ class ActiveConversation:
         inherited_entries: Number of entries that it began with; without later ones it is unused.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
         running: The current or last turn, or tool call of `%jp bench`.
+        has_invalid_files: True if configuration files were not valid when it was opened.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ActiveConversation:
         self._storage = notebook
         self._notebook_path = notebook.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
-        self._has_invalid_files = False
+        self.has_invalid_files = False
         self.inherited_entries = 0
         self._wants_journal = True
         base_config = self._base_config(is_loading=True)
@@ -182,7 +183,7 @@ class ActiveConversation:
         except ConfigError as exc:
             if not is_loading:
                 raise
-            self._has_invalid_files = True
+            self.has_invalid_files = True
             self.notices.append(
                 f"the configuration is not valid, so no request can be sent: {exc}. "
                 "Fix it, and `%%jp` works without a restart. `%jp doctor` and `%jp "
@@ -190,49 +191,6 @@ class ActiveConversation:
             )
             return {}
         return apply_overrides(base, self.files)
-
-    def reload_files(self) -> None:
-        """Apply configuration files that were not valid when the conversation was opened.
-
-        Raises:
-            ConfigError: They are still not valid.
-        """
-        if not self._has_invalid_files:
-            return
-        if self.is_local and not len(self.document.conversation):
-            self.activate(self.create_conversation(with_parent=False), is_local=True)
-        self._has_invalid_files = False
-
-    def activate(
-        self,
-        stream: ConversationStream,
-        *,
-        trusted: bool = True,
-        is_local: bool = False,
-        settings: Settings | None = None,
-        inherits: Collection[str] = INHERITED,
-    ) -> None:
-        """Make `stream` the active conversation; the previous one stays in the notebook.
-
-        `is_local` means that this process made every entry of it. Without prepared `settings`, it
-        inherits the user's settings at the paths `inherits` from the previous one.
-        """
-        from jp_nb.rendering.notices import inherited_notices
-        from jp_nb.session.settings import Settings
-
-        trust, is_empty = self.trust, not len(stream)
-        if settings is None:
-            settings = Settings(stream, self.files, trusted=trusted, is_local=is_local)
-            self.notices += inherited_notices(settings.inherit(self.settings, inherits))
-        self.document.archive_active()
-        self.document.conversation = stream
-        trust.follow(is_local=trusted)
-        self.follow(
-            is_local=is_local,
-            settings=settings,
-            is_stored=False,
-            inherited_entries=len(stream) if is_empty else 0,
-        )
 
     def follow(
         self,

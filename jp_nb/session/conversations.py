@@ -23,7 +23,7 @@ from jp_nb.record.conversations import fork, undo
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, TurnEntries, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
-from jp_nb.rendering.notices import format_dropped_settings
+from jp_nb.rendering.notices import format_dropped_settings, inherited_notices
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import MODEL, Settings
@@ -73,7 +73,9 @@ class ConversationList:
         unused = len(active.document.conversation) == active.inherited_entries
         previous = self._previous if keep_config and unused else None
         previous = previous or before.projection
-        active.activate(active.create_conversation(), is_local=True, inherits=(*INHERITED, MODEL))
+        NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL)).activate(
+            active
+        )
         if keep_config:
             self._previous = previous
             active.settings.record_change(active.settings.find_carried_over(previous))
@@ -110,7 +112,7 @@ class ConversationList:
         branch = make(
             document.conversation, clock=active.clock, made=active.made, taken_ids=document.ids()
         )
-        active.activate(branch, trusted=active.trust.trusted)
+        NextConversation(branch, is_new=False, trusted=active.trust.trusted).activate(active)
 
     def switch(self, name: str) -> bool:
         """Make another conversation of the notebook active; return False if it already is.
@@ -195,18 +197,20 @@ class ConversationList:
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"
             )
-        self._active.activate(document.conversation, trusted=False)
+        imported = NextConversation(document.conversation, is_new=False, trusted=False)
+        imported.activate(self._active)
 
 
 @dataclass(frozen=True, slots=True)
 class NextConversation:
-    """A conversation that becomes the active one with the next turn.
+    """A conversation that becomes the active one, at once or with the next turn.
 
     Attributes:
         notice: Message to the user about the change.
-        is_new: False if it is a branch of the active conversation.
+        is_new: True if this process made every entry of it.
         trusted: True if the record is trusted.
-        untrusted_count: Number of its first changes that are untrusted, if it is not trusted.
+        untrusted_count: Number of its first changes that are untrusted, if it is not trusted; None
+            for all.
         inherits: Paths of the user's settings that are copied from the active conversation.
     """
 
@@ -214,7 +218,7 @@ class NextConversation:
     notice: str = ""
     is_new: bool = True
     trusted: bool = True
-    untrusted_count: int = 0
+    untrusted_count: int | None = None
     inherits: tuple[str, ...] = INHERITED
 
     def settings(self, files: ConfigFiles) -> Settings:
@@ -226,6 +230,26 @@ class NextConversation:
             is_local=self.is_new,
             untrusted_count=self.untrusted_count,
         )
+
+    def activate(self, active: ActiveConversation, settings: Settings | None = None) -> None:
+        """Make it the active conversation; the previous one stays in the notebook.
+
+        Without prepared `settings`, it inherits the user's settings from the previous one.
+        """
+        trust, is_empty = active.trust, not len(self.stream)
+        if settings is None:
+            settings = self.settings(active.files)
+            active.notices += inherited_notices(settings.inherit(active.settings, self.inherits))
+        active.document.archive_active()
+        active.document.conversation = self.stream
+        trust.follow(is_local=self.trusted)
+        active.follow(
+            is_local=self.is_new,
+            settings=settings,
+            is_stored=False,
+            inherited_entries=len(self.stream) if is_empty else 0,
+        )
+        active.notices += filter(None, [self.notice])
 
 
 def branch_before(

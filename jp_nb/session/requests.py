@@ -81,7 +81,7 @@ class PastRequests:
             UsageError: There is no such request.
             ConfigError: The current configuration is not valid.
         """
-        self._active.reload_files()
+        self._turns.require_ready()
         if name == NEXT or (name is None and not self._places):
             return self._next()
         return self._traced(self._places[-1] if name is None else self._find_place(name))

@@ -240,9 +240,18 @@ class TurnRunner:
         )
 
     def require_ready(self) -> None:
-        """Raise `UsageError` if a turn runs; apply configuration files that are valid by now."""
-        self._active.refuse_while_running()
-        self._active.reload_files()
+        """Apply configuration files that were not valid when the conversation was opened.
+
+        Raises:
+            UsageError: A turn runs.
+            ConfigError: The files are still not valid.
+        """
+        active = self._active
+        active.refuse_while_running()
+        if active.has_invalid_files:
+            if active.is_local and not len(active.document.conversation):
+                NextConversation(active.create_conversation(with_parent=False)).activate(active)
+            active.has_invalid_files = False
 
     def own_tool_choice(self, request: ChatRequest) -> ToolChoice | None:
         """Return the tool choice of a recorded `request`; None if it is the configured one."""
@@ -397,13 +406,7 @@ class TurnRunner:
         )
         resolved, draft, previous = prepared.resolved, prepared.draft, active.settings.projection
         if other is not None:
-            active.activate(
-                other.stream,
-                trusted=other.trusted,
-                is_local=other.is_new,
-                settings=prepared.settings,
-            )
-            active.notices += filter(None, [other.notice])
+            other.activate(active, prepared.settings)
         self._first_requests.remember(cell)
         draft.record()
         active.notices += [*draft.notices, *active.files.take_notices()]
