@@ -686,7 +686,7 @@ class Coordinator:
         for call in self._calls:
             call.task = None
         self._menu = self._error = None
-        self._functions.forget_runs()
+        self._functions.settled.set()  # the function before was canceled
         self._line.clear()
         self._runner.drop_questions(asked)
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Final
 
 from jp_nb.agent.display import MODEL_WAITS, Display, Notice, Waits
-from jp_nb.agent.inquiry import InquiryModel, request_response
+from jp_nb.agent.inquiry import ChatModel, request_response
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Prompter, safe_ask
 from jp_nb.agent.provider import ModelRequest, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
@@ -316,7 +316,7 @@ class Summarizer:
         sleep: Waits before a retry.
     """
 
-    model: InquiryModel
+    model: ChatModel
     context: str = ""
     tools: tuple[ToolDefinition, ...] = ()
     conversation_id: str = ""

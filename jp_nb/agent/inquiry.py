@@ -23,6 +23,7 @@ from jp_nb.agent.provider import (
     ModelRequest,
     Provider,
     Retry,
+    ToolChoice,
     ToolDefinition,
     Usage,
 )
@@ -216,12 +217,11 @@ def _extraction_error(reason: str) -> InquiryError:
 
 
 @dataclass(frozen=True, slots=True)
-class InquiryModel:
-    """A model that answers questions of tools.
+class ChatModel:
+    """A model with its configuration.
 
     Attributes:
         request: Limits and retries.
-        full_name: `provider/name`, for the user.
         is_replayed: True if responses take no time. Inquiries of a batch then run one by one, in
             order.
     """
@@ -231,8 +231,13 @@ class InquiryModel:
     system: tuple[str, ...] = ()
     parameters: ModelParameters = field(default_factory=ModelParameters)
     request: RequestConfig = field(default_factory=background_request)
-    full_name: str = ""
+    provider_name: str = ""
     is_replayed: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """Name of the model in the configuration: `PROVIDER/NAME`."""
+        return f"{self.provider_name}/{self.model}" if self.provider_name else self.model
 
     def make_request(
         self,
@@ -240,17 +245,18 @@ class InquiryModel:
         *,
         attachments: tuple[Attachment, ...] = (),
         tools: tuple[ToolDefinition, ...] = (),
+        choice: ToolChoice = "none",
         schema: Mapping[str, JsonValue] | None = None,
         conversation_id: str,
     ) -> ModelRequest:
-        """Return a request to this model. It may not call `tools`."""
+        """Return the request to this model that continues `thread`."""
         return ModelRequest(
             model=self.model,
             thread=thread,
             system=self.system,
             attachments=attachments,
             tools=tools,
-            tool_choice="none",
+            tool_choice=choice,
             parameters=self.parameters,
             schema=schema,
             idle_timeout=float(self.request.stream_idle_timeout_secs),
@@ -272,8 +278,8 @@ class LlmInquiryBackend:
         sleep: Waits before a retry.
     """
 
-    default: InquiryModel
-    overrides: Mapping[tuple[str, str], InquiryModel] = field(default_factory=dict)
+    default: ChatModel
+    overrides: Mapping[tuple[str, str], ChatModel] = field(default_factory=dict)
     tools: tuple[ToolDefinition, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     conversation_id: str = ""
@@ -310,7 +316,7 @@ class LlmInquiryBackend:
 
 
 async def request_response(
-    model: InquiryModel,
+    model: ChatModel,
     request: ModelRequest,
     *,
     waits: WaitCallback,
@@ -329,7 +335,7 @@ async def request_response(
     Raises:
         ProviderError: No attempt succeeded.
     """
-    name = model.full_name or model.model
+    name = model.full_name
     return await with_retries(
         lambda: _request_once(model.provider, request, partial(spent, name)),
         model=name,

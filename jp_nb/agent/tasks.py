@@ -168,8 +168,7 @@ class CellFunctions:
         self.settled = Event()
         self.settled.set()
         self._last_continue = CONTINUE
-        self._waiters: list[asyncio.Future[None]] = []
-        self._decisions: list[asyncio.Future[Verdict]] = []
+        self._changed = asyncio.Event()
 
     def note_interrupt(self) -> None:
         """Note an interrupt. Its effect will be decided."""
@@ -179,12 +178,8 @@ class CellFunctions:
     def resume(self, verdict: Verdict | None = None) -> None:
         """Let functions run again. `verdict` ends the calls with an interrupted function."""
         self.is_deciding = False
-        if verdict is not None:
-            self._last_continue = verdict
-            decisions, self._decisions = self._decisions, []
-            for decision in decisions:
-                if not decision.done():
-                    decision.set_result(verdict)
+        self._last_continue = verdict or self._last_continue
+        self._changed.set()
         self.cell.release()
 
     async def decision_about(self, interrupted: CellCall) -> Verdict:
@@ -192,29 +187,23 @@ class CellFunctions:
 
         The function may end before the interrupt itself arrives here, or after the decision.
         """
-        if self.interrupts > interrupted.interrupts and not self.is_deciding:
-            return self._last_continue
-        self._decisions.append(asyncio.get_running_loop().create_future())
-        return await self._decisions[-1]
+        while self.is_deciding or self.interrupts <= interrupted.interrupts:
+            await self._wait_for_change()
+        return self._last_continue
 
     async def wait_until_ended(self) -> None:
         """Wait until all functions have returned."""
         while self.running:
-            self._waiters.append(asyncio.get_running_loop().create_future())
-            await self._waiters[-1]
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     def on_end(self, ended: CellCall) -> None:
         """Note the end of a function."""
         self.running.discard(ended)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def forget_runs(self) -> None:
-        """Let the next function run: the run before was canceled."""
-        self._decisions.clear()
-        self.settled.set()
+        self._changed.set()
 
 
 class CellCall:

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jp_nb.agent.display import Display, UserMessage
-from jp_nb.agent.inquiry import InquiryBackend
+from jp_nb.agent.inquiry import ChatModel, InquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
-    ModelParameters,
     ModelRequest,
     Provider,
     ToolChoice,
@@ -25,7 +24,6 @@ from jp_nb.agent.recording import RecordedResults
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.images import Image
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, Entry, InquiryEntry, ToolCallRequest
@@ -33,8 +31,8 @@ from jp_nb.record.marks import LastHost
 from jp_nb.record.stream import ConversationStream
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved(ChatModel):
     """The effective configuration, resolved for one model request.
 
     Attributes:
@@ -47,14 +45,8 @@ class Resolved:
         unavailable_reason: None if a user may be available.
     """
 
-    provider: Provider
-    provider_name: str
-    model: str
-    system: tuple[str, ...]
     tools: ToolSet
     tool_choice: str
-    parameters: ModelParameters
-    request: RequestConfig
     attachments: tuple[Attachment, ...] = ()
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
@@ -72,18 +64,13 @@ class Resolved:
         schema: Mapping[str, JsonValue] | None,
         conversation_id: str,
     ) -> ModelRequest:
-        """Return the request that continues `thread`."""
-        return ModelRequest(
-            model=self.model,
-            thread=thread,
-            system=self.system,
+        """Return the request of the turn that continues `thread`."""
+        return self.make_request(
+            thread,
             attachments=self.attachments,
             tools=tuple(tool.definition for tool in self.tools.tools.values()),
-            tool_choice=choice,
-            parameters=self.parameters,
+            choice=choice,
             schema=schema,
-            idle_timeout=float(self.request.stream_idle_timeout_secs),
-            max_response_bytes=self.request.max_response_bytes,
             conversation_id=conversation_id,
         )
 
@@ -91,11 +78,6 @@ class Resolved:
     def host(self) -> str:
         """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
         return urlsplit(self.provider.address).netloc
-
-    @property
-    def full_name(self) -> str:
-        """Name of the model in the configuration: `PROVIDER/NAME`."""
-        return f"{self.provider_name}/{self.model}"
 
 
 @dataclass(frozen=True, slots=True)

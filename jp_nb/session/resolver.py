@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from jp_nb.agent.compaction import INSTRUCTIONS, Summarizer
-from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
     ModelInfo,
@@ -256,7 +256,7 @@ class Resolver:
         base = aliases.build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
             own = self._load_model(base, llm, aliases.INQUIRY_MODEL_PATH, ANSWERS)
-        overrides: dict[tuple[str, str], InquiryModel] = {}
+        overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
                 if not isinstance(choice.target, QuestionAssistant):
@@ -286,12 +286,12 @@ class Resolver:
         attachments = self.attachments(config)
         return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
 
-    def _inquiry_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:
+    def _inquiry_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
         provider, name = model
-        return InquiryModel(
+        return ChatModel(
             provider=provider,
             model=name.name,
-            full_name=str(name),
+            provider_name=name.provider,
             system=assistant.system_texts(),
             parameters=_parameters(assistant.model.parameters),
             request=assistant.request,

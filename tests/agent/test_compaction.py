@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.agent.compaction import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
 from jp_nb.agent.display import Notice, ShowText
-from jp_nb.agent.inquiry import InquiryModel
+from jp_nb.agent.inquiry import ChatModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn import TurnLoop
@@ -58,7 +58,7 @@ def bench(
         tools=[PythonTool(fetch)],
     )
     summarizer = EventProvider(*summaries)
-    model = InquiryModel(summarizer, "small", system=(INSTRUCTIONS,), full_name="test/small")
+    model = ChatModel(summarizer, "small", system=(INSTRUCTIONS,), provider_name="test")
     model = replace(model, request=made.request.model_copy(update={"max_retries": 0}))
     compaction_settings = CompactionSettings(
         lambda: ("",), lambda resolved, rule: Summarizer(model)

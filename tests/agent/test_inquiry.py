@@ -13,9 +13,9 @@ import pytest
 
 from jp_nb.agent.inquiry import (
     NO_RESULT_YET,
+    ChatModel,
     InquiryBackend,
     InquiryError,
-    InquiryModel,
     LlmInquiryBackend,
     ModelInquiry,
     answer_schema,
@@ -89,7 +89,7 @@ class Backend:
         self.provider = EventProvider(*scripts)
         self.slept: list[float] = []
         self.usage: list[Usage] = []
-        model = InquiryModel(provider or self.provider, "small", **settings.pop("model", {}))
+        model = ChatModel(provider or self.provider, "small", **settings.pop("model", {}))
         self.real = LlmInquiryBackend(model, sleep=self._sleep, **settings)
 
     async def _sleep(self, seconds: float) -> None:
@@ -413,7 +413,7 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
         return [wait, *answer_events(answer, id_=f"tool_call.{tool}.call_{tool}")]
 
     provider = EventProvider(script("a", True), script("b", "drop"), script("c", "x"))
-    backend = LlmInquiryBackend(InquiryModel(provider, "small"))
+    backend = LlmInquiryBackend(ChatModel(provider, "small"))
     thread = make_context(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
     asked = [
         inquiry(question, tool=tool, call=f"call_{tool}")
@@ -438,8 +438,8 @@ async def test_overrides_apply_by_tool_and_question() -> None:
         EventProvider(answer_events(True)),
     )
     backend = LlmInquiryBackend(
-        InquiryModel(own, "small", system=("Small.",)),
-        {("rename", "sure"): InquiryModel(other, "large", system=("Large.",))},
+        ChatModel(own, "small", system=("Small.",)),
+        {("rename", "sure"): ChatModel(other, "large", system=("Large.",))},
     )
     assert await backend.inquire(waiting_context(), inquiry()) is True
     assert await backend.inquire(waiting_context(), inquiry(NAME)) == "a"
@@ -561,7 +561,7 @@ async def test_request_over_http_starts_like_the_conversations_own(protocol: str
                 called("call_2", "look"),
             ):
                 main.add(entry, protocol)
-            backend = LlmInquiryBackend(InquiryModel(provider, "m", system=system), tools=tools)
+            backend = LlmInquiryBackend(ChatModel(provider, "m", system=system), tools=tools)
             assert await backend.inquire(main, inquiry(KEEP)) == "drop"
         finally:
             await provider.aclose()
@@ -600,7 +600,7 @@ async def test_one_provider_serves_many_parallel_inquiries(protocol: str) -> Non
     main = make_context(user("Go."), *[called(f"call_{n}", "rename") for n in range(count)])
     with LoopbackServer(answer) as server:
         provider = make_http_provider(protocol, server)
-        backend = LlmInquiryBackend(InquiryModel(provider, "m"))
+        backend = LlmInquiryBackend(ChatModel(provider, "m"))
         asked = [inquiry(NAME, call=f"call_{n}") for n in range(count)]
         try:
             got = await asyncio.gather(*[backend.inquire(main, one) for one in asked])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.provider import Flush, TextPart
 from jp_nb.config.partial import Partial
@@ -154,7 +154,7 @@ async def test_later_form_hides_a_secret_everywhere() -> None:
 def by_model(answer: Any) -> tuple[LlmInquiryBackend, EventProvider]:
     text = json.dumps({"inquiry_id": "tool_call.plan.call_1", "answer": answer})
     provider = EventProvider(reply([TextPart(0, "structured", text), Flush(0)]))
-    return LlmInquiryBackend(InquiryModel(provider, "small")), provider
+    return LlmInquiryBackend(ChatModel(provider, "small")), provider
 
 
 async def test_model_fills_in_the_form_without_a_user() -> None:

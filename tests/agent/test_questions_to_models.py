@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import QuestionEnds, ShowText, ToolEnds
-from jp_nb.agent.inquiry import InquiryError, InquiryModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import ChatModel, InquiryError, LlmInquiryBackend
 from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
@@ -86,7 +86,7 @@ def answer_events(answer: Any, call_id: str = "call_1", *, tool: str = "rename")
 def make_llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
     """Return the real backend, and its provider."""
     provider = EventProvider(*scripts)
-    return LlmInquiryBackend(InquiryModel(provider, "small")), provider
+    return LlmInquiryBackend(ChatModel(provider, "small")), provider
 
 
 def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
@@ -389,7 +389,7 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
         [reply(call("one", "c1"), call("two", "c2", index=2))],
         tools=[make_asking_tool(SURE, name="one"), make_asking_tool(SURE, name="two")],
         person=FakePrompter(away=AWAY),
-        inquiry=LlmInquiryBackend(InquiryModel(closed, "small")),
+        inquiry=LlmInquiryBackend(ChatModel(closed, "small")),
     )
     task = asyncio.create_task(bench.run())
     await until(lambda: len(closed.requests) == 2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import Notice, TokensSoFar
-from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
@@ -148,7 +148,7 @@ BY_MODEL = for_tool("rename", questions={"sure": {"target": "assistant"}})
 
 
 def make_backend(*scripts: Any) -> LlmInquiryBackend:
-    return LlmInquiryBackend(InquiryModel(EventProvider(*scripts), "small", full_name="test/small"))
+    return LlmInquiryBackend(ChatModel(EventProvider(*scripts), "small", provider_name="test"))
 
 
 def sure() -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from jp_nb.agent import inquiry as inquiry_module
-from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config import aliases
 from jp_nb.config.partial import Partial, merge
@@ -99,7 +99,7 @@ def test_question_override_precedes_the_general_one(resolver: Resolver) -> None:
     who = inquiry_backend(found)
     assert (found.model, found.system[0]) == ("main", "Be brief.")
     assert (who.default.model, who.default.system[0]) == ("small", "Decide.")
-    own: InquiryModel = who.overrides[ANSWER]
+    own: ChatModel = who.overrides[ANSWER]
     assert (own.model, own.system[0]) == ("small", "Decide.")
     assert (own.parameters.max_tokens, own.parameters.temperature) == (9, 0.5)
     assert (own.request.max_response_bytes, who.default.request.max_response_bytes) == (
