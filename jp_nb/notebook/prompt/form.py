@@ -282,6 +282,7 @@ class PromptForm(ABC):
         self._seen = self._over = self._writing = False
         self._shown: int | None = None  # the last step that a page showed
         self._patience: Timer | None = None
+        self._acts: Mapping[str, Act] = {}  # of the current step, by name in a message of the page
         settings = context.settings
         self._clock = IdleClock(
             self._loop, settings.timeout, busy=self._is_busy, expired=self._expire
@@ -302,10 +303,6 @@ class PromptForm(ABC):
     def _step(self) -> int:
         """Number of the current step."""
         return 0
-
-    @abstractmethod
-    def _list_actions(self) -> Mapping[str, Act]:
-        """Return the actions of the current step by the name in a message of the page."""
 
     @abstractmethod
     def _is_busy(self) -> bool:
@@ -383,7 +380,7 @@ class PromptForm(ABC):
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")
-        act = self._list_actions().get(verb)
+        act = self._acts.get(verb)
         if act is None:
             log.debug("Unexpected message from the page of a form: %r", name)
             return
@@ -442,6 +439,11 @@ class Form(PromptForm):
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
         self._control.observe(self._changed)
+        self._acts = {
+            "submit": self._submit,
+            "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
+            "unchosen": self._report_no_choice,
+        }
         entry = make_entry(self._control)
         self._bridge.controls = [] if entry is None else [get_model_id(self._control)]
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
@@ -469,13 +471,6 @@ class Form(PromptForm):
             yield button(prompt_text.SUBMIT, submit, does="submit", primary=True)
         if not isinstance(self._prompt, ActionPrompt):
             yield button(prompt_text.CANCEL, partial(self._press, "cancel"))
-
-    def _list_actions(self) -> Mapping[str, Act]:
-        return {
-            "submit": self._submit,
-            "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
-            "unchosen": self._report_no_choice,
-        }
 
     def _submit(self, message: Message) -> None:
         self._reported = message

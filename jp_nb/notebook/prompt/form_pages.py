@@ -335,15 +335,23 @@ LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The current step: its widget, the models of its controls, and its buttons in order.
+    """The current step of a form.
 
-    `primary` is the action of Enter; "" for none.
+    Attributes:
+        widget: Its content.
+        buttons: Actions of its buttons, in order.
+        others: Actions without a button of their own.
+        primary: Name of the action of Enter; "" for none.
+        model_ids: Models of its controls.
+        is_kept: Whether `widget` is shown again after another step.
     """
 
     widget: widgets.Widget
-    does: Sequence[str]
+    buttons: Mapping[str, Act]
+    others: Mapping[str, Act]
     primary: str = ""
     model_ids: Sequence[str] = ()
+    is_kept: bool = True
 
 
 class PagedForm(PromptForm):
@@ -360,14 +368,14 @@ class PagedForm(PromptForm):
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
         self._menu: ReplyMenu | None = None
-        self._temporary: widgets.Widget | None = None  # belongs to the current step only
+        self._current: _Step | None = None
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._top = html("", "progress")
         self._body = widgets.VBox()
         self._body.add_class("jp-nb-body")
-        self._actions = action_row(first, ())
-        self._asked_by = self._actions.children
-        self._form.children = [self._top, self._body, self._bridge, self._note, self._actions]
+        self._row = action_row(first, ())
+        self._asked_by = self._row.children
+        self._form.children = [self._top, self._body, self._bridge, self._note, self._row]
         self._draw()
 
     @property
@@ -423,24 +431,22 @@ class PagedForm(PromptForm):
         self._clock.restart()
 
     def _draw(self) -> None:
-        previous, self._temporary = self._temporary, None
-        step = self._make_step()
+        previous, step = self._current, self._make_step()
+        self._current, self._acts = step, {**step.others, **step.buttons}
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
         self._body.children = (step.widget,)
-        self._actions.children = (*self._step_buttons(step), *self._asked_by)
+        buttons = [self._button(name, primary=name == step.primary) for name in step.buttons]
+        self._row.children = (*buttons, *self._asked_by)
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
             self._bridge.controls = list(step.model_ids)
             self._bridge.screen = _screen_class(step.widget)
             self._bridge.step = self._draft.step
-        if previous is not None:
-            close_widgets(previous)
+        if previous is not None and not previous.is_kept:
+            close_widgets(previous.widget)
         if self._draft.demanded:
             self._show_missing()
-
-    def _step_buttons(self, step: _Step) -> list[widgets.Button]:
-        return [self._button(name, primary=name == step.primary) for name in step.does]
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
         made = self._buttons.get(name)
@@ -464,33 +470,58 @@ class PagedForm(PromptForm):
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
     def _make_step(self) -> _Step:
-        match self._draft.screen:
+        draft, resume = self._draft, self._resume
+        unchosen: Mapping[str, Act] = {"cancel": resume, "unchosen": self._report_no_choice}
+        match draft.screen:
             case "page":
                 return self._page_step()
             case "summary":
-                self._temporary = summary_screen(self._draft)
-                return _Step(self._temporary, ["resume", "send"])
+                return _Step(
+                    summary_screen(draft),
+                    {"resume": resume, "send": lambda _: draft.send()},
+                    {
+                        "go": lambda message: draft.go(_parse_page_number(message)),
+                        "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
+                        **unchosen,
+                    },
+                    is_kept=False,
+                )
             case "menu":
                 menu = self._reply_menu()
                 return _Step(
-                    menu.widget, ["reply", "stop", "resume"], "reply", [menu.area.model_id]
+                    menu.widget,
+                    {"reply": self._reply, "stop": lambda _: draft.stop(), "resume": resume},
+                    {"cancel": resume, "unchosen": self._reply},
+                    "reply",
+                    [menu.area.model_id],
                 )
             case "discard":
-                self._temporary = discard_screen()
-                return _Step(self._temporary, ["resume", "discard"])
+                return _Step(
+                    discard_screen(),
+                    {"resume": resume, "discard": lambda _: draft.discard()},
+                    unchosen,
+                    is_kept=False,
+                )
             case other:
                 assert_never(other)
 
     def _page_step(self) -> _Step:
-        draft = self._draft
-        does = [
-            *(["back"] if len(self._prompt.pages) > 1 else []),
-            *([] if draft.is_last else ["next"]),
-            *(["submit"] if draft.can_submit else []),
-            "cancel",
-        ]
-        primary = "submit" if draft.is_last else "next"
-        return _Step(self._page.widget, does, primary, self._page.model_ids)
+        draft, page = self._draft, self._page
+        buttons: dict[str, Act] = {}
+        if len(self._prompt.pages) > 1:
+            buttons["back"] = self._back
+        if not draft.is_last:
+            buttons["next"] = self._next
+        if draft.can_submit:
+            buttons["submit"] = self._submit
+        buttons["cancel"] = self._cancel
+        return _Step(
+            page.widget,
+            buttons,
+            {"unchosen": self._submit_untouched},
+            "submit" if draft.is_last else "next",
+            page.model_ids,
+        )
 
     # --- input of the user ----------------------------------------------------------------
 
@@ -506,40 +537,6 @@ class PagedForm(PromptForm):
             except Exception as exc:  # the user could not answer it, so the form ends
                 log.exception("A page of a form could not be shown")
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
-
-    def _list_actions(self) -> Mapping[str, Act]:
-        draft, resume = self._draft, self._resume
-        match draft.screen:
-            case "page":
-                return {
-                    "back": self._back,
-                    "next": self._next,
-                    **({"submit": self._submit} if draft.can_submit else {}),
-                    "cancel": self._cancel,
-                    "unchosen": self._submit_untouched,
-                }
-            case "summary":
-                return {
-                    "go": lambda reported: draft.go(_parse_page_number(reported)),
-                    "empty": lambda reported: draft.confirm_empty(_parse_page_number(reported)),
-                    "send": lambda _: draft.send(),
-                    **dict.fromkeys(("resume", "cancel"), resume),
-                    "unchosen": self._report_no_choice,
-                }
-            case "menu":
-                return {
-                    **dict.fromkeys(("reply", "unchosen"), self._reply),
-                    "stop": lambda _: draft.stop(),
-                    **dict.fromkeys(("resume", "cancel"), resume),
-                }
-            case "discard":
-                return {
-                    "discard": lambda _: draft.discard(),
-                    **dict.fromkeys(("resume", "cancel"), resume),
-                    "unchosen": self._report_no_choice,
-                }
-            case other:
-                assert_never(other)
 
     def _next(self, message: Message) -> None:
         if self._keep_answer(message):
@@ -586,7 +583,7 @@ class PagedForm(PromptForm):
         # A key submitted the page, but the user changed nothing on it.
         primary = "submit" if self._draft.is_last else "next"
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
-            self._list_actions()[primary](message)
+            self._acts[primary](message)
         else:
             self._show_note(form_text.UNTOUCHED.format(LABELS[primary]))
 

@@ -96,7 +96,7 @@ class FormUser:
     @property
     def labels(self) -> list[str]:
         """The labels of the buttons that are up."""
-        row = self.form._actions.children
+        row = self.form._row.children
         return [each.description for each in row if isinstance(each, ipywidgets.Button)]
 
     @property
