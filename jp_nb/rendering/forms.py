@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard, assert_never
 
 from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import (
@@ -23,6 +23,7 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    SimplePrompt,
     Unavailable,
 )
 from jp_nb.record.question_log import NONE_OF_THESE, NOT_ANSWERED, UNANSWERED_LABELS
@@ -33,7 +34,6 @@ from jp_nb.rendering.prompts import (
     PromptSummary,
     by_in_words,
     difference,
-    static_record,
 )
 from jp_nb.rendering.questions import (
     QuestionCard,
@@ -67,24 +67,20 @@ def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
 
     It never contains a secret.
     """
-    if isinstance(prompt, FormPrompt):
-        records = [
-            _question_record(prompt_text.question(page), page, one)
-            for page, one in _pair_ends(prompt, end)
-        ]
-        return PromptSummary(
-            "\n".join([*_head_lines(prompt), *(record.plain for record in records)]),
-            "\n\n".join(
-                [
-                    *map(escape_markdown, _head_lines(prompt)),
-                    *(record.markdown for record in records),
-                ]
-            ),
-        )
-    assert not isinstance(end, FormEnd)
-    if isinstance(prompt, QuestionPrompt) and _has_card(prompt):
-        return _question_record(prompt_text.titled(prompt), prompt, end)
-    return static_record(prompt, end)
+    if not isinstance(prompt, FormPrompt):
+        assert not isinstance(end, FormEnd)
+        card = _card(prompt, end) if _has_card(prompt) else None
+        return _record(prompt_text.titled(prompt), prompt, end, card)
+    ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
+    records = [
+        _record(prompt_text.question(page), page, one, _card(page, one))
+        for page, one in zip(prompt.pages, ends, strict=True)
+    ]
+    head = _head_lines(prompt)
+    return PromptSummary(
+        "\n".join([*head, *(record.plain for record in records)]),
+        "\n\n".join([*map(escape_markdown, head), *(record.markdown for record in records)]),
+    )
 
 
 def _head_lines(prompt: FormPrompt) -> list[str]:
@@ -93,8 +89,10 @@ def _head_lines(prompt: FormPrompt) -> list[str]:
     return [said] if said else []
 
 
-def _has_card(prompt: QuestionPrompt) -> bool:
+def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:
     # True if the record lists options, an own text or fields below the question.
+    if isinstance(prompt, ActionPrompt):
+        return False
     match prompt.question.answer_type:
         case SelectAnswer() as kind:
             bare = all(option.label is option.description is None for option in kind.options)
@@ -103,10 +101,14 @@ def _has_card(prompt: QuestionPrompt) -> bool:
             return isinstance(kind, FormAnswer)
 
 
-def _question_record(asked: str, page: QuestionPrompt, end: PromptEnd[Answered]) -> PromptSummary:
-    card, said = _card(page, end), _format_outcome(page, end)
-    below = (f"    {line}" for line in card_text(card))
+def _record(
+    asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
+) -> PromptSummary:
+    said = _format_outcome(prompt, end, card)
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
+    if card is None:
+        return PromptSummary(f"{asked} → {said}", head)
+    below = (f"    {line}" for line in card_text(card))
     return PromptSummary(
         "\n".join([f"{asked} → {said}", *below]),
         "\n\n".join(filter(None, [head, card_markdown(card)])),
@@ -124,23 +126,20 @@ def _option_lines(page: QuestionPrompt) -> Iterator[str]:
     return (f"    {line}" for line in card_text(_card(page, None)))
 
 
-def _format_outcome(page: QuestionPrompt, end: PromptEnd[Answered]) -> str:
+def _format_outcome(
+    prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
+) -> str:
     match end:
         case Answered(remember=remember, marks=marks, by=by):
+            words = prompt_text.format_answer(prompt, end) if card is None else card.words
             for_turn = ", for this turn" if remember else ""
-            words = f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
-            return f"{words}{by_in_words(by)}"
+            return f"{words}{for_turn}{marks_in_words(marks)}{by_in_words(by)}"
         case NotAnswered(by=by):
             return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
-
-
-def _pair_ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd[Answered]]]:
-    if isinstance(end, FormEnd):
-        return [*zip(prompt.pages, end.ends, strict=True)]
-    assert isinstance(end, NotAnswered | Unavailable)
-    return [(page, end) for page in prompt.pages]
+        case _:
+            assert_never(end)
 
 
 BACK: Final = "Back"

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -31,23 +31,18 @@ from jp_nb.agent.prompts import (
     UNSET,
     ActionPrompt,
     Answered,
-    NotAnswered,
-    PromptEnd,
     ProposedChange,
     QuestionPrompt,
     SimplePrompt,
-    Unavailable,
 )
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
-from jp_nb.record.question_log import EMPTY, UNANSWERED_LABELS
+from jp_nb.record.question_log import EMPTY
 from jp_nb.text import (
     ONE_LINE,
     escape_invisible,
-    escape_markdown,
     format_object,
     format_user_name,
     lookalike_key,
-    one_line,
     plain,
     spell_editable,
     spell_invisible,
@@ -566,14 +561,6 @@ class PromptSummary(NamedTuple):
     markdown: str
 
 
-def static_record(prompt: SimplePrompt, end: PromptEnd[Answered]) -> PromptSummary:
-    """Return the one-line record that replaces `prompt` after its `end`, without secrets."""
-    asked, answer = titled(prompt), _format_end(prompt, end)
-    return PromptSummary(
-        f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
-    )
-
-
 def titled(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
     title = header(prompt)
@@ -581,18 +568,6 @@ def titled(prompt: SimplePrompt) -> str:
     if isinstance(prompt, ActionPrompt) and prompt.changes:
         asked = f"{asked}: {'; '.join(one.line for one in decided(prompt.changes))}"
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
-
-
-def _format_end(prompt: SimplePrompt, end: PromptEnd[Answered]) -> str:
-    match end:
-        case Answered(by=by):
-            return f"{format_answer(prompt, end)}{by_in_words(by)}"
-        case NotAnswered(by=by):
-            return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
-        case Unavailable():
-            return f"not asked ({one_line(end.reason)})"
-        case _:
-            assert_never(end)
 
 
 def by_in_words(name: str | None) -> str:
@@ -605,8 +580,7 @@ def format_answer(prompt: SimplePrompt, end: Answered) -> str:
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
         return spell_invisible(labels.get(str(end.value), str(end.value)))
-    words = prompt.question.answer_type.format_answer(end.value) or '""'
-    return f"{words}, for this turn" if end.remember else words
+    return prompt.question.answer_type.format_answer(end.value) or '""'
 
 
 def preselected(prompt: QuestionPrompt) -> JsonValue:

@@ -20,6 +20,7 @@ from jp_nb.agent.prompts import ActionPrompt, Answered, PromptEnd, QuestionPromp
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.forms import record_of
 from jp_nb.text import (
     escape_invisible,
     format_object,
@@ -464,7 +465,7 @@ def test_options_with_invisible_characters_look_different() -> None:
     asked = QuestionPrompt(
         Question.select("q", "Which?", list(options)), label="Bot\u200b", tool="t\u3164"
     )
-    assert prompt_text.static_record(asked, Answered("delete\u200b", "form")).plain == (
+    assert record_of(asked, Answered("delete\u200b", "form")).plain == (
         "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
     )
     reader = Reader("2")

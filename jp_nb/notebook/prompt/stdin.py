@@ -175,35 +175,40 @@ def format_keys(keys: Iterable[str]) -> str:
     return f"[{'/'.join(keys)}/{HELP}]"
 
 
-def format_legend(meanings: Mapping[str, str]) -> list[str]:
-    """Return the lines that explain each key."""
-    return [f"  {key}  {meaning}" for key, meaning in meanings.items()]
-
-
 def refuse_key(keys: Iterable[str]) -> TryAgain:
     """Return the message for a line that is none of `keys`."""
     return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
-def choose(console: Console, above: list[str], meanings: Mapping[str, str]) -> str:
-    """Return the typed key of `meanings`, asked below the lines `above`.
+def choose(
+    console: Console,
+    above: Iterable[str],
+    meanings: Mapping[str, str],
+    keys: Collection[str] | None = None,
+) -> str:
+    """Return the typed key, asked below the lines `above`. `keys` replaces the keys of `meanings`.
 
     Raises:
         EOFError: As in `converse`.
     """
-    chosen = converse(
-        console, _key_dialogue(above, meanings, lambda _: refuse_key(meanings)), keys=meanings
-    )
+    dialogue = key_dialogue(meanings, lambda _: refuse_key(meanings), above=above, inner=True)
+    chosen = converse(console, dialogue, keys=meanings if keys is None else keys)
     assert isinstance(chosen, str)
     return chosen
 
 
-def _key_dialogue(above: list[str], meanings: Mapping[str, str], parse: Parse) -> StdinDialogue:
-    legend = format_legend(meanings)
-    key_help = {HELP: legend}
-    return StdinDialogue(
-        above, f"{format_keys(meanings)} ", key_help, parse, legend=legend, inner=True
-    )
+def key_dialogue(
+    meanings: Mapping[str, str],
+    parse: Parse,
+    *,
+    above: Iterable[str] = (),
+    hint: str = "",
+    inner: bool = False,
+) -> StdinDialogue:
+    """Return a dialogue that shows the `meanings` of keys, and then the keys and `hint`."""
+    legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
+    prompt, key_help = f"{format_keys(meanings)}{hint} ", {HELP: legend}
+    return StdinDialogue([*above], prompt, key_help, parse, legend=legend, inner=inner)
 
 
 def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
@@ -217,7 +222,7 @@ def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         return outcomes.get(line.strip()) or refuse_key(meanings)
 
-    return _key_dialogue(["Your text is empty. Send it?"], meanings, parse)
+    return key_dialogue(meanings, parse, above=["Your text is empty. Send it?"], inner=True)
 
 
 def bar_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -552,38 +557,36 @@ def _dialogue(prompt: SimplePrompt, channel: StdinChannel) -> StdinDialogue:
 def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
     sent_by_key = {action.key: action.value for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    key_help: dict[str, list[str]] = {}
-    last_line = prompt.last_line
-    if (details := _full_values(prompt)) and DETAILS not in sent_by_key:
-        key_help[DETAILS] = details
+    last_line, details = prompt.last_line, _full_values(prompt)
+    has_details = bool(details) and DETAILS not in sent_by_key
+    if has_details:
         meanings[DETAILS] = "Show the full values, before and after"
-        if last_line is not None:  # then upper-case keys are accepted too
-            key_help[DETAILS.upper()] = details
-    explained = format_legend(meanings)
-    # `Apply delta? [y/n/?]` (R078-76) needs no legend.
-    legend = [] if last_line is not None and sent_by_key.keys() == {"y", "n"} else explained
-    key_help[HELP] = [*explained]
-    if prompt.help:
-        key_help[HELP].append(f"  {one_line(prompt.help)}")
 
     def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
         return Answered(sent_by_key[key], channel) if key in sent_by_key else refuse_key(meanings)
 
-    asked = f"{one_line(last_line)} " if last_line is not None else ""
-    return StdinDialogue([], f"{asked}{format_keys(meanings)} ", key_help, parse, legend=legend)
+    dialogue = key_dialogue(meanings, parse)
+    help_lines = [*dialogue.legend, *([f"  {one_line(prompt.help)}"] if prompt.help else [])]
+    key_help = {HELP: help_lines, **({DETAILS: details} if has_details else {})}
+    if last_line is None:
+        return replace(dialogue, key_help=key_help)
+    if has_details:
+        key_help[DETAILS.upper()] = details
+    # `Apply delta? [y/n/?]` (R078-76) needs no legend.
+    legend = [] if sent_by_key.keys() == {"y", "n"} else dialogue.legend
+    asked = f"{one_line(last_line)} {dialogue.prompt}"
+    return replace(dialogue, prompt=asked, key_help=key_help, legend=legend)
 
 
 def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     # The tool's default is only marked. An empty line does not send it.
     offered = {choice.key: choice for choice in prompt_text.choices(prompt)}
-    suggested = prompt_text.suggested(prompt)
-    hint = f" ({suggested.key} {prompt_text.SUGGESTED})" if suggested is not None else ""
-    explained = [
-        f"  {choice.key}  {choice.meaning}"
-        + (f" ({prompt_text.SUGGESTED})" if choice is suggested else "")
-        for choice in offered.values()
-    ]
+    meanings = {key: choice.meaning for key, choice in offered.items()}
+    hint = ""
+    if (suggested := prompt_text.suggested(prompt)) is not None:
+        meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
+        hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
 
     def parse(line: str) -> Answered | TryAgain:
         word = line.strip()
@@ -592,8 +595,7 @@ def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDia
             return refuse_key(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    key_help = {HELP: explained}
-    return StdinDialogue([], f"{format_keys(offered)}{hint} ", key_help, parse, legend=explained)
+    return key_dialogue(meanings, parse, hint=hint)
 
 
 def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:

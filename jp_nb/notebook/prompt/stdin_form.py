@@ -35,7 +35,6 @@ from jp_nb.notebook.prompt.stdin import (
     choose,
     confirm_empty,
     converse,
-    format_legend,
 )
 from jp_nb.record.question_log import EMPTY
 from jp_nb.rendering import forms as form_text
@@ -328,30 +327,18 @@ class _StdinForm:
     # --- the summary of all answers ----------------------------------------------------------
 
     def _review(self) -> None:
-        self._write("", "Your answers:", *self._summary_lines())
-        numbers = {str(n): "" for n in range(1, len(self._prompt.pages) + 1)}
-        several = f"1-{len(numbers)}" if len(numbers) > 1 else "1"
+        numbers = [str(n) for n in range(1, len(self._prompt.pages) + 1)]
+        several = len(numbers) > 1
         meanings = {
-            SEND: "send it" if len(numbers) == 1 else "send them",
-            several: "change that answer" if len(numbers) > 1 else "change it",
+            SEND: "send them" if several else "send it",
+            f"1-{len(numbers)}" if several else "1": "change that answer"
+            if several
+            else "change it",
             BACK: "go back to the last question",
             LEAVE: self._exit_description,
         }
-        keys = {*numbers, SEND, BACK, LEAVE}
-        again = TryAgain(f"Please type one of {', '.join(meanings)}, or {HELP} for help.")
-        typed = converse(
-            self._console,
-            StdinDialogue(
-                [],
-                f"[{'/'.join((*meanings, HELP))}] ",
-                {HELP: format_legend(meanings)},
-                lambda _: again,
-                legend=format_legend(meanings),
-                inner=True,
-            ),
-            keys=keys,
-        )
-        assert isinstance(typed, str)
+        above = ("", "Your answers:", *self._summary_lines())
+        typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
         self._reviewing = False
         if typed == SEND:
             self._draft.submit()

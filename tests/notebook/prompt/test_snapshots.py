@@ -25,9 +25,9 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.form import Form, SecretField
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
-from jp_nb.rendering.forms import without_form
+from jp_nb.rendering.forms import record_of, without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import difference, option_labels, static_record
+from jp_nb.rendering.prompts import difference, option_labels
 from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.paged_forms import context_of
@@ -93,7 +93,7 @@ def snapshot(prompt: SimplePrompt, typed: list[str], form: list[str]) -> str:
     """Return the complete display of `prompt`, and the result of its dialogue on stdin."""
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
-    record = static_record(prompt, end)
+    record = record_of(prompt, end)
     match end:
         case Answered(value=value, remember=remember):
             answer = repr(value) + (", remembered" if remember else "")
@@ -142,11 +142,11 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
     ],
 )
 def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd[Answered], told: str) -> None:
-    assert static_record(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
+    assert record_of(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
 def test_empty_text_and_no_answer_look_different() -> None:
-    assert static_record(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
+    assert record_of(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
 
 
 def test_actions_of_stdin_have_no_button(shown: Any) -> None:
@@ -209,7 +209,7 @@ def test_change_is_shown_whole_before_it_is_approved(
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
-    record = static_record(approval_of(*many), Answered("apply", "form")).plain
+    record = record_of(approval_of(*many), Answered("apply", "form")).plain
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
 
@@ -233,5 +233,5 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     (context,) = [w for w in shown_form.children if isinstance(w, ipywidgets.Output)]
     assert context.outputs[0]["data"] == {"text/markdown": safe_markdown(evil)}
     form.discard()
-    record = static_record(prompt, Answered(evil, "form")).markdown
+    record = record_of(prompt, Answered(evil, "form")).markdown
     assert record.startswith("` <img")  # code: nothing is read in it
