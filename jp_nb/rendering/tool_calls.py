@@ -40,38 +40,53 @@ _CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
 _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 
 
-class CallPiece:
-    """One tool call in a turn: its line, and the blocks below it.
+class TurnPiece:
+    """A piece of a turn as it is shown. Each of its states is rendered once.
+
+    Attributes:
+        is_final: True if the piece cannot change.
+    """
+
+    def __init__(self) -> None:
+        self.is_final = True
+        self._rendered: Rendered | None = None
+
+    def render(self) -> Rendered:
+        """Return the piece as it is now."""
+        if self._rendered is None:
+            self._rendered = self._render()
+        return self._rendered
+
+    def _render(self) -> Rendered:
+        raise NotImplementedError
+
+
+class CallPiece(TurnPiece):
+    """One tool call: its line, and the blocks below it.
 
     Attributes:
         begins: The latest event before the call runs.
         ends: The end of the call; None while it runs.
     """
 
-    def __init__(self, begins: ToolBegins, ends: ToolEnds | None = None) -> None:
-        self.begins = begins
-        self.ends = ends
-        self._head = ""
-        self._rendered: Rendered | None = None
-
-    @property
-    def is_final(self) -> bool:
-        """True if the piece cannot change."""
-        return self.ends is not None
+    def __init__(self, begins: ToolBegins) -> None:
+        super().__init__()
+        self.ends: ToolEnds | None = None
+        self.begin_again(begins)
 
     def begin_again(self, begins: ToolBegins) -> None:
         """Show the call as in `begins` from now on."""
-        self.begins, self._head, self._rendered = begins, "", None
+        self.begins = begins
+        self.is_final = False
+        self._head = _format_head(begins)
+        self._rendered = None
 
     def end(self, ends: ToolEnds) -> None:
         """Show the end of the call."""
-        self.ends, self._rendered = ends, None
+        self.ends, self.is_final, self._rendered = ends, True, None
 
-    def render(self) -> Rendered:
-        """Return the call as it is shown in its cell. Each state is rendered once."""
-        self._head = self._head or _format_head(self.begins)
-        self._rendered = self._rendered or render_call(self.begins, self.ends, self._head)
-        return self._rendered
+    def _render(self) -> Rendered:
+        return render_call(self.begins, self.ends, self._head)
 
 
 def render_call(begins: ToolBegins, ends: ToolEnds | None, head: str | None = None) -> Rendered:

@@ -98,6 +98,7 @@ from jp_nb.rendering.report import (
 )
 from jp_nb.rendering.tool_calls import (
     CallPiece,
+    TurnPiece,
     bounded,
     for_user,
 )
@@ -130,46 +131,35 @@ class PieceStyle:
     image_hosts: Collection[str] = ()
 
 
-class TextPiece:
-    """Assistant text, reasoning or structured data as received.
-
-    Attributes:
-        is_final: True if the text is complete.
-    """
+class TextPiece(TurnPiece):
+    """Assistant text, reasoning or structured data as received."""
 
     def __init__(self, kind: TextKind, style: PieceStyle) -> None:
+        super().__init__()
         self.kind = kind
         self.is_final = False
         self._style = style
         self._chunks: list[str] = []
-        self._rendered: Rendered | None = None
 
     def add(self, text: str) -> None:
         """Append `text`."""
         self._chunks.append(text)
         self._rendered = None
 
-    def render(self) -> Rendered:
-        """Return the text so far."""
-        if self._rendered is None:
-            self._chunks[:] = ["".join(self._chunks)]
-            self._rendered = _render_text(self.kind, self._chunks[0], self._style)
-        return self._rendered
+    def _render(self) -> Rendered:
+        self._chunks[:] = ["".join(self._chunks)]
+        return _render_text(self.kind, self._chunks[0], self._style)
 
 
-class EventPiece:
+class EventPiece(TurnPiece):
     """An event that is shown as it is: a decision, a notice, or a message of the user."""
 
-    is_final = True
-
     def __init__(self, event: Event) -> None:
+        super().__init__()
         self.event = event
-        self._rendered: Rendered | None = None
 
-    def render(self) -> Rendered:
-        """Return the event as it is shown."""
-        self._rendered = self._rendered or _render_event(self.event)
-        return self._rendered
+    def _render(self) -> Rendered:
+        return _render_event(self.event)
 
 
 Piece = TextPiece | CallPiece | EventPiece
@@ -338,6 +328,45 @@ def _indent_json(text: str) -> str:
         return text
 
 
+class TranscriptPart:
+    """The pieces of a turn in one output."""
+
+    def __init__(self, pieces: list[Piece], calls: Mapping[str, int]) -> None:
+        self.pieces = pieces
+        self._calls = calls
+
+    @property
+    def is_final(self) -> bool:
+        """True if no piece can change. Only the last part gets new pieces."""
+        return all(piece.is_final for piece in self.pieces)
+
+    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
+        """Return the MIME bundle of the part: `text/markdown` and `text/plain`.
+
+        Args:
+            live: Whether durations are shown, because the turn still runs. They are never saved.
+            status: Last line while the turn runs.
+        """
+        rendered = [piece.render() for piece in self._in_call_order()]
+        markdown = [each.live if live else each.markdown for each in rendered]
+        if status:
+            markdown.append(f"*{no_markup(status)}*")
+        return {
+            "text/markdown": "\n\n".join(filter(None, markdown)),
+            "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
+        }
+
+    def _in_call_order(self) -> Iterator[Piece]:
+        # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
+        # that each run shows the same order.
+        def place(piece: Piece) -> int:
+            return self._calls.get(_deciding_call(piece) or "", 0)
+
+        for decides, found in groupby(self.pieces, lambda each: _deciding_call(each) is not None):
+            pieces = list(found)
+            yield from sorted(pieces, key=place) if decides else pieces
+
+
 class Transcript:
     """The pieces of one turn, in order, in one or several parts.
 
@@ -348,6 +377,9 @@ class Transcript:
         show_reasoning: Whether reasoning is shown (folded).
         show_tools: Whether tool calls are shown.
         image_hosts: Hosts whose images are loaded.
+
+    Attributes:
+        parts: The parts. The last one may be empty.
     """
 
     def __init__(
@@ -357,13 +389,13 @@ class Transcript:
         show_tools: bool = True,
         image_hosts: Collection[str] = (),
     ) -> None:
-        self._pieces: list[Piece] = []
         self._show_tools = show_tools
         self._style = PieceStyle(show_reasoning, image_hosts)
-        self._response = 0  # index of the first piece that `DiscardText` removes
         self._running: dict[str, CallPiece] = {}
         self._calls: dict[str, int] = {}  # order of the calls, by id
-        self._starts = [0]  # index of the first piece of each part
+        self._last: Piece | None = None
+        self._response: list[Piece] = []  # the pieces that `DiscardText` removes
+        self.parts = [TranscriptPart([], self._calls)]
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
         """Process `events`."""
@@ -376,11 +408,10 @@ class Transcript:
             case ShowText(kind=kind, text=text):
                 return self._add_text(kind, text)
             case EndOfText():
-                if self._pieces and isinstance(last := self._pieces[-1], TextPiece):
-                    last.is_final = True
+                if isinstance(self._last, TextPiece):
+                    self._last.is_final = True
             case DiscardText():
-                del self._pieces[self._response :]
-                self._starts = [min(start, self._response) for start in self._starts]
+                self._discard_response()
             case ToolBegins():
                 return self._begin_tool(event)
             case ToolEnds():
@@ -388,18 +419,29 @@ class Transcript:
             case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptReceived():
                 pass
             case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
-                self._pieces.append(piece := EventPiece(event))
-                if not isinstance(event, (QuestionEnds, Notice)):
-                    self._response = len(self._pieces)
+                self._append(piece := EventPiece(event))
+                self._response = self._response if isinstance(event, (QuestionEnds, Notice)) else []
                 return piece
             case _:
                 assert_never(event)
         return None
 
+    def _discard_response(self) -> None:
+        dropped = set(map(id, self._response))
+        for part in self.parts:
+            part.pieces = [piece for piece in part.pieces if id(piece) not in dropped]
+        self._last = None if id(self._last) in dropped else self._last
+        self._response = []
+
+    def _append(self, piece: Piece) -> None:
+        self.parts[-1].pieces.append(piece)
+        self._response.append(piece)
+        self._last = piece
+
     def _add_text(self, kind: TextKind, text: str) -> TextPiece:
-        last = self._pieces[-1] if self._pieces else None
+        last = self._last
         if not isinstance(last, TextPiece) or last.is_final or last.kind != kind:
-            self._pieces.append(last := TextPiece(kind, self._style))
+            self._append(last := TextPiece(kind, self._style))
         last.add(text)
         return last
 
@@ -409,8 +451,8 @@ class Transcript:
             return None
         piece = self._running.get(event.call_id)
         if piece is None:
-            piece = self._running[event.call_id] = CallPiece(event)
-            self._pieces.append(piece)
+            self._append(piece := CallPiece(event))
+            self._running[event.call_id] = piece
         elif piece.begins != event:
             piece.begin_again(event)
         else:
@@ -420,25 +462,16 @@ class Transcript:
     def _end_tool(self, event: ToolEnds) -> CallPiece | None:
         piece = self._running.pop(event.call_id, None)
         if piece is None and self.shows(event):
-            piece = CallPiece(
-                ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
-            )
-            self._pieces.append(piece)
+            begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
+            self._append(piece := CallPiece(begins))
         if piece is not None:
             piece.end(event)
-        self._response = len(self._pieces)
+        self._response = []
         return piece
 
     def shows(self, event: ToolBegins | ToolEnds) -> bool:
         """Return True if the transcript shows the call."""
         return self._show_tools and not event.hidden
-
-    # --- parts -------------------------------------------------------------------------------
-
-    @property
-    def parts(self) -> int:
-        """Number of parts; the last one may be empty."""
-        return len(self._starts)
 
     def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
         """Start a new part, and return True. If the last part would be empty, do nothing.
@@ -448,68 +481,26 @@ class Transcript:
                 contains it. Otherwise it starts at the end.
             always: Start a new part even if the last one is empty.
         """
+        pieces = self.parts[-1].pieces
         piece = self._running.get(call_id) if call_id is not None else None
-        end = len(self._pieces)
-        if piece is not None:
-            places = (n for n in range(self._starts[-1], end) if self._pieces[n] is piece)
-            end = next(places, end - 1) + 1
-        if end <= self._starts[-1] and not always:
+        end = pieces.index(piece) + 1 if piece and piece in pieces else len(pieces)
+        if not end and not always:
             return False
-        self._starts.append(end)
+        self.parts.append(TranscriptPart(pieces[end:], self._calls))
+        del pieces[end:]
         return True
 
-    def is_empty(self, part: int) -> bool:
-        """Return True if `part` has no pieces."""
-        return not self._part(part)
+    def markdown(self, *, live: bool = False, status: str | None = None) -> str:
+        """Return the last part as safe Markdown."""
+        return self.parts[-1].bundle(live=live, status=status)["text/markdown"]
 
-    def is_final(self, part: int) -> bool:
-        """Return True if `part` cannot change; never for the last one."""
-        return part < len(self._starts) - 1 and all(each.is_final for each in self._part(part))
+    def plain_text(self) -> str:
+        """Return the last part as text, for terminals and diffs."""
+        return self.parts[-1].bundle()["text/plain"]
 
-    def _part(self, part: int) -> list[Piece]:
-        part %= len(self._starts)
-        end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self._pieces)
-        return self._pieces[self._starts[part] : end]
-
-    def _in_call_order(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
-        # that each run shows the same order.
-        for decides, group in groupby(pieces, lambda each: _deciding_call(each) is not None):
-            if decides:
-                yield from sorted(
-                    group, key=lambda each: self._calls.get(_deciding_call(each) or "", 0)
-                )
-            else:
-                yield from group
-
-    # --- rendering ---------------------------------------------------------------------------
-
-    def bundle(
-        self, part: int = -1, *, live: bool = False, status: str | None = None
-    ) -> dict[str, str]:
-        """Return the MIME bundle of a part: `text/markdown` and `text/plain`.
-
-        Args:
-            part: Its number, from 0. A negative number counts from the last part.
-            live: Whether durations are shown, because the turn still runs. They are never saved.
-            status: Last line while the turn runs.
-        """
-        rendered = [piece.render() for piece in self._in_call_order(self._part(part))]
-        markdown = [each.live if live else each.markdown for each in rendered]
-        if status:
-            markdown.append(f"*{no_markup(status)}*")
-        return {
-            "text/markdown": "\n\n".join(filter(None, markdown)),
-            "text/plain": "\n".join(filter(None, (each.text for each in rendered))),
-        }
-
-    def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
-        """Return a part as safe Markdown."""
-        return self.bundle(part, live=live, status=status)["text/markdown"]
-
-    def plain_text(self, part: int = -1) -> str:
-        """Return a part as text, for terminals and diffs."""
-        return self.bundle(part)["text/plain"]
+    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
+        """Return the MIME bundle of the last part."""
+        return self.parts[-1].bundle(live=live, status=status)
 
 
 MAX_LOG_CHARS = 1000

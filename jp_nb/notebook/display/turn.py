@@ -35,7 +35,7 @@ from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
 from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import Waiting
-from jp_nb.rendering.turn import Transcript
+from jp_nb.rendering.turn import Transcript, TranscriptPart
 from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import one_line
 
@@ -205,40 +205,66 @@ class DisplayPublisher:
         return show
 
 
-ShowAbove = Callable[[dict[str, str]], None]
+ShowAbove = Callable[[dict[str, Any]], None]
 """Shows a bundle above a form."""
 
 
 @dataclass(slots=True)
-class _PartOutput:
-    """The output of one part of the turn.
-
-    Attributes:
-        held: Output of tools above the part that was not sent yet.
-        images: Images of results below `held`, each in a separate output.
-        shown: The current bundle; None if the output was not published yet.
-        show_above_form: While a form occupies the output: shows the part above the form.
-    """
+class _CellOutput:
+    """An output of the cell. `shown` is None until it is published."""
 
     publish: Publish
-    held: list[Send] = field(default_factory=list)
     shown: dict[str, Any] | None = None
-    images: list[tuple[_PartOutput, dict[str, Any]]] = field(default_factory=list)
-    show_above_form: ShowAbove | None = None
 
     def show(self, bundle: dict[str, Any], *, final: bool = False) -> None:
         if final or bundle != self.shown:
             self.publish(bundle, update=self.shown is not None, final=final)
             self.shown = bundle
 
+
+@dataclass(slots=True)
+class _PartOutput:
+    """One part of the turn, and its output.
+
+    Attributes:
+        held: Output of tools above the part that was not sent yet.
+        images: Images of results below `held`, each in a separate output.
+        show_above_form: While a form occupies the output: shows the part above the form.
+    """
+
+    part: TranscriptPart
+    output: _CellOutput
+    held: list[Send] = field(default_factory=list)
+    images: list[tuple[_CellOutput, dict[str, Any]]] = field(default_factory=list)
+    show_above_form: ShowAbove | None = None
+
     def release(self, *, final: bool = False) -> None:
         """Send the held output, and then the images."""
         held, self.held = self.held, []
         for send in held:
             send()
-        for image, bundle in self.images:
-            if image.shown is not bundle:
-                image.show(bundle, final=final)
+        for output, bundle in self.images:
+            if output.shown is not bundle:
+                output.show(bundle, final=final)
+
+    def update(self, *, status: str | None = None, is_earlier: bool = False) -> int:
+        """Show the part as it is now, and return the number of its characters.
+
+        With `is_earlier`, an empty part is published too, to keep the order of the outputs.
+        """
+        bundle = self.part.bundle(live=True, status=status)
+        if is_earlier or bundle["text/markdown"] or self.output.shown is not None:
+            self.output.show(bundle)
+        return len(bundle["text/markdown"])
+
+    def update_above_form(self, queue_line: str) -> dict[str, str]:
+        """Show the part above the form, with a line about later questions, and return it."""
+        bundle = self.part.bundle(live=True, status=queue_line)
+        plain = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
+        bundle["text/plain"] = plain
+        assert self.show_above_form is not None
+        self.show_above_form(bundle)
+        return bundle
 
 
 class TurnOutputs:
@@ -251,13 +277,17 @@ class TurnOutputs:
     def __init__(self, transcript: Transcript, new_output: Callable[[], Publish]) -> None:
         self._transcript = transcript
         self._new_output = new_output
-        self._parts = [_PartOutput(new_output())]
+        self._parts: list[_PartOutput] = []
         self._final_count = 0  # number of first parts that are shown and cannot change
+        self._add_part()
+
+    def _add_part(self) -> None:
+        self._parts.append(_PartOutput(self._transcript.parts[-1], _CellOutput(self._new_output())))
 
     @property
     def last_is_shown(self) -> bool:
         """True if the output of the last part was published."""
-        return self._parts[-1].shown is not None
+        return self._parts[-1].output.shown is not None
 
     @property
     def has_form(self) -> bool:
@@ -274,12 +304,12 @@ class TurnOutputs:
         """
         behind_form = self._parts[-1].show_above_form is not None
         if self._transcript.cut(None if behind_form else call_id, always=behind_form):
-            self._parts.append(_PartOutput(self._new_output()))
-        part = self._parts[-1]
-        part.held += held
+            self._add_part()
+        last = self._parts[-1]
+        last.held += held
         for bundle in images:  # they take the output of the part, and the part gets a new one
-            part.images.append((_PartOutput(part.publish, shown=part.shown), bundle))
-            part.publish, part.shown = self._new_output(), None
+            last.images.append((last.output, bundle))
+            last.output = _CellOutput(self._new_output())
 
     def invalidate(self) -> None:
         """Show all parts again at the next update, because shown text was discarded."""
@@ -296,22 +326,16 @@ class TurnOutputs:
             queue_line: A line about questions that follow the form.
         """
         self.show_earlier()
-        part = self._parts[-1]
-        part.show_above_form = show_above
-        above = self._bundle_above_form(-1, queue_line)
-        show_above(above)
+        last = self._parts[-1]
+        last.show_above_form = show_above
+        above = last.update_above_form(queue_line)
         plain = "\n".join(filter(None, (above["text/plain"], bundle["text/plain"])))
-        part.show({**bundle, "text/plain": plain})
+        last.output.show({**bundle, "text/plain": plain})
 
     def end_form(self) -> None:
         """Release the output of the form. The next update shows the part in it."""
         for part in self._parts:
             part.show_above_form = None
-
-    def _bundle_above_form(self, number: int, queue_line: str) -> dict[str, str]:
-        bundle = self._transcript.bundle(number, live=True, status=queue_line)
-        plain = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
-        return {**bundle, "text/plain": plain}
 
     # --- while the turn runs -----------------------------------------------------------------
 
@@ -327,17 +351,15 @@ class TurnOutputs:
         """
         size = 0
         for number in range(self._final_count, len(self._parts) - 1):
-            part = self._parts[number]
-            part.release()
-            if part.show_above_form is not None:
-                size += self._show_above_form(number, part.show_above_form, queue_line)
+            each = self._parts[number]
+            each.release()
+            if each.show_above_form is not None:
+                size += len(each.update_above_form(queue_line)["text/markdown"])
                 continue
-            is_final = number == self._final_count and self._transcript.is_final(number)
+            is_final = number == self._final_count and each.part.is_final
             self._final_count += is_final
             below = status if number == len(self._parts) - 2 and not is_final else None
-            bundle = self._transcript.bundle(number, live=True, status=below)
-            part.show(dict(bundle))
-            size += len(bundle["text/markdown"])
+            size += each.update(status=below, is_earlier=True)
         self._parts[-1].release()
         return size
 
@@ -356,24 +378,15 @@ class TurnOutputs:
         last = self._parts[-1]
         if last.show_above_form is not None:
             size = self.show_earlier()
-            return size + self._show_above_form(-1, last.show_above_form, queue_line)
-        if tools_run and last.shown is None and self._transcript.is_empty(-1):
+            return size + len(last.update_above_form(queue_line)["text/markdown"])
+        if tools_run and not self.last_is_shown and not last.part.pieces:
             return self.show_earlier(queue_line=queue_line, status=status)
-        size = self.show_earlier(queue_line=queue_line)
-        bundle = self._transcript.bundle(live=True, status=status)
-        if bundle["text/markdown"] or last.shown is not None:
-            last.show(dict(bundle))
-        return size + len(bundle["text/markdown"])
-
-    def _show_above_form(self, number: int, show_above: ShowAbove, queue_line: str) -> int:
-        bundle = self._bundle_above_form(number, queue_line)
-        show_above(bundle)
-        return len(bundle["text/markdown"])
+        return self.show_earlier(queue_line=queue_line) + last.update(status=status)
 
     def show_again(self) -> None:
         """Publish all outputs again, in order, because a tool has cleared the cell."""
         for part in self._parts:
-            for output in (*(image for image, _ in part.images), part):
+            for output in (*(image for image, _ in part.images), part.output):
                 if output.shown is not None:
                     output.publish(output.shown, update=False, final=False)
 
@@ -381,12 +394,12 @@ class TurnOutputs:
 
     def show_final(self) -> None:
         """Publish the parts before the first one that is not final. Used in headless runs."""
-        for number, part in enumerate(self._parts):
-            part.release(final=True)
-            if not self._transcript.is_final(number):
+        for each in self._parts:
+            each.release(final=True)
+            if each is self._parts[-1] or not each.part.is_final:
                 return
-            if part.shown is None:
-                part.show(dict(self._transcript.bundle(number)), final=True)
+            if each.output.shown is None:
+                each.output.show(each.part.bundle(), final=True)
 
     def finish(self, *, live: bool) -> None:
         """Replace all outputs by final ones, without status lines and display ids."""
@@ -395,22 +408,19 @@ class TurnOutputs:
             # Publish new parts in order first, and not as final: a reloaded page ignores an output
             # that is final when it first appears.
             self.show_earlier()
-            bundle = self._transcript.bundle(live=True)
-            if not self.last_is_shown and any(bundle.values()):
-                self._parts[-1].show(dict(bundle))
-        numbers = range(len(self._parts))
+            if not self.last_is_shown:
+                self._parts[-1].update()
         # From the last to the first if live: a reloaded page places an unknown part after the
         # previous ones, which it recognizes only while they are not final.
-        for number in reversed(numbers) if live else numbers:
-            part = self._parts[number]
+        for each in reversed(self._parts) if live else self._parts:
             if not live:
-                part.release(final=True)
-            if live or part.shown is None:
-                bundle = self._transcript.bundle(number)
-                if any(bundle.values()) or part.shown is not None:
-                    part.show(dict(bundle), final=True)
-            for image, bundle in reversed(part.images) if live else ():
-                image.show(bundle, final=True)
+                each.release(final=True)
+            if live or each.output.shown is None:
+                bundle = each.part.bundle()
+                if any(bundle.values()) or each.output.shown is not None:
+                    each.output.show(bundle, final=True)
+            for output, image in reversed(each.images) if live else ():
+                output.show(image, final=True)
 
 
 STATUS_DELAY_S = 0.2
