@@ -74,6 +74,40 @@ from jp_nb.tools.base import (
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
 from jp_nb.tools.parameters import text_arguments
 
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
+    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
+    "tools."
+)
+NOT_RECORDED = (
+    "The cassette has no result for this call, so the tool did not run. To run the "
+    'tool, set `providers.cassette.tools = "run"`.'
+)
+RAN_BEFORE = (
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
+)
+"""Response to a call that does not run again, with the reason."""
+NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
+CHANGE_LOST = (
+    "The configuration change that this call proposed was not applied. The kernel "
+    "stopped before the change was saved."
+)
+"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
+RESTARTED = "restarted"
+CANCELED_ITSELF = "The tool cancelled itself."
+CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+STOP_GRACE = 2.0
+"""Seconds that canceled tools have to clean up."""
+BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
+NEVER_RAN = "This tool call did not run. The turn ended first."
+DISCARDED = (
+    "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
+    "are not applied"
+)
+
 
 def make_begin_event(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
     """Return the display event for a call before it runs. `asked`: the user has to permit it."""
@@ -103,32 +137,6 @@ def _visible_result_lines(tool: OfferedTool, *, is_error: bool) -> int | None:
     return None if shown == "full" else shown if isinstance(shown, int) else 0
 
 
-log = logging.getLogger(__name__)
-
-UNAVAILABLE = (
-    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
-    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
-    "tools."
-)
-NOT_RECORDED = (
-    "The cassette has no result for this call, so the tool did not run. To run the "
-    'tool, set `providers.cassette.tools = "run"`.'
-)
-RAN_BEFORE = (
-    "This call may already have run, fully or partly, and its effects may remain. It "
-    "did not run again: {}"
-)
-"""Response to a call that does not run again, with the reason."""
-NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
-CHANGE_LOST = (
-    "The configuration change that this call proposed was not applied. The kernel "
-    "stopped before the change was saved."
-)
-"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
-RESTARTED = "restarted"
-CANCELED_ITSELF = "The tool cancelled itself."
-
-
 class CallRunner:
     """Takes each call of a batch from its arguments to its response.
 
@@ -141,6 +149,7 @@ class CallRunner:
 
     Attributes:
         changes: The configuration changes that the calls proposed.
+        questions: The questions of the calls.
     """
 
     def __init__(
@@ -155,7 +164,7 @@ class CallRunner:
         self._functions = functions
         self._stop_turn = stop_turn
         self._batch = BatchContext(RequestContext())
-        self._questions = ToolQuestions(turn, line, activity)
+        self.questions = ToolQuestions(turn, line, activity)
         self._permissions = PermissionRequests(turn, line)
         self.changes = ConfigChanges(turn, line)
 
@@ -163,10 +172,6 @@ class CallRunner:
         """Set the context of the next calls."""
         self._batch = batch
         self.changes.begin(batch.basis)
-
-    def drop_questions(self, end: Literal["cancelled", "interrupted"]) -> None:
-        """Close the open questions of canceled calls."""
-        self._questions.drop(end)
 
     def reset(self, call: Call) -> None:
         """Prepare `call` to run again from the beginning."""
@@ -202,7 +207,7 @@ class CallRunner:
             outcome = await self._execute(call, tool)
             match outcome:
                 case NeedsInput():
-                    await self._questions.ask(call, tool, outcome, self._batch)
+                    await self.questions.ask(call, tool, outcome, self._batch)
                 case Success() if outcome.proposes and tool.executor.may_propose:
                     raise_if_cancelled()  # while the batch ends, nothing can be approved
                     call.structured = outcome.structured
@@ -243,11 +248,13 @@ class CallRunner:
             raise CallEnded(SKIPPED, skipped=True)
         self._report_progress(call, "asked")
         self._show_begin(call, tool, asked=True)
-        if self._permissions.is_prepared(call, tool):
-            return
-        if tool.format == "unattended":
-            await self._format_arguments(call, tool)
-        await self._permissions.request_run(call, tool, self._tool_context(call, tool))
+        permitted = self._permissions.decide_by_file("permission", tool)
+        if permitted is False:
+            raise CallEnded(SKIPPED, skipped=True)
+        if permitted is None:
+            if tool.format == "unattended":
+                await self._format_arguments(call, tool)
+            await self._permissions.request_run(call, tool, self._tool_context(call, tool))
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         """Report the progress of `call` to the journal."""
@@ -438,17 +445,6 @@ def _truncate_result(text: str, tool: OfferedTool) -> str:
     return truncate_middle(text, tool.result_max_chars, path)
 
 
-CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
-STOP_GRACE = 2.0
-"""Seconds that canceled tools have to clean up."""
-BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
-NEVER_RAN = "This tool call did not run. The turn ended first."
-DISCARDED = (
-    "⟳ The turn ended before these tool calls finished, so their approved configuration changes "
-    "are not applied"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
     """The end of a batch.
@@ -545,6 +541,7 @@ class Coordinator:
             if not task.cancelled():
                 self._error = task.exception() or self._error
             elif call.response is None:
+                self._runner.questions.drop("cancelled", call)
                 self._runner.finish(call, CANCELED_ITSELF, is_error=True)
         self._changed.set()
 
@@ -688,7 +685,7 @@ class Coordinator:
         self._menu = self._error = None
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
-        self._runner.drop_questions(asked)
+        self._runner.questions.drop(asked)
 
 
 def stopped_text(call: Call, verdict: Verdict) -> str:

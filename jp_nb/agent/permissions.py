@@ -487,10 +487,13 @@ async def ask_approval(ask: SafeAsk, tool: str, changes: Sequence[ProposedChange
             assert_never(other)
 
 
-PERMITTED = "▸ {} allows {} to run"
-NOT_PERMITTED = "▸ {} does not allow {} to run"
-DELIVERED = "▸ {} allows the model to read the result of {}"
-WITHHELD = "▸ {} withholds the result of {} from the model"
+_FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
+    ("permission", True): "▸ {} allows {} to run",
+    ("permission", False): "▸ {} does not allow {} to run",
+    ("result", True): "▸ {} allows the model to read the result of {}",
+    ("result", False): "▸ {} withholds the result of {} from the model",
+}
+"""Notices about decisions of an answers file."""
 
 
 class PermissionRequests:
@@ -500,23 +503,22 @@ class PermissionRequests:
         self._turn = turn
         self._line = line
 
-    def is_prepared(self, call: Call, tool: OfferedTool) -> bool:
-        """Return True if the answers file permits `call`, so that the user need not be asked.
+    def decide_by_file(self, kind: DecisionKind, tool: OfferedTool) -> bool | None:
+        """Return the decision in the answers file, which is displayed; None: ask the user.
 
         Raises:
-            CallEnded: The answers file does not permit it, or no user is available.
+            CallEnded: No user is available.
         """
-        match self._turn.state.prepared.decision("permission", tool.name):
-            case GivenAnswer(place=place):
-                self._turn.display(Notice(PERMITTED.format(place, spell_invisible(tool.name))))
-                return True
-            case DeclinedByFile(place=place):
-                self._turn.display(Notice(NOT_PERMITTED.format(place, spell_invisible(tool.name))))
-                raise CallEnded(SKIPPED, skipped=True)
+        decided = self._turn.state.prepared.decision(kind, tool.name)
+        if isinstance(decided, GivenAnswer | DeclinedByFile):
+            agrees = isinstance(decided, GivenAnswer)
+            text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))
+            self._turn.display(Notice(text))
+            return agrees
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            raise self._fail_without_user(tool, "permission", unavailable)
-        return False
+            raise self._fail_without_user(tool, kind, unavailable)
+        return None
 
     async def request_run(self, call: Call, tool: OfferedTool, context: ToolContext) -> None:
         """Wait until the user permits `call`, or remembers an earlier permission for it.
@@ -560,16 +562,9 @@ class PermissionRequests:
         Raises:
             CallEnded: No user is available.
         """
-        match self._turn.state.prepared.decision("result", tool.name):
-            case GivenAnswer(place=place):
-                self._turn.display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
-                return result
-            case DeclinedByFile(place=place):
-                self._turn.display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
-                return Delivery(NOT_DELIVERED, withheld=True)
-        unavailable = self._turn.prompter.unavailable()
-        if unavailable is not None:
-            raise self._fail_without_user(tool, "result", unavailable)
+        delivered = self.decide_by_file("result", tool)
+        if delivered is not None:
+            return result if delivered else Delivery(NOT_DELIVERED, withheld=True)
         call.delivering = True
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)

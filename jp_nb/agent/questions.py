@@ -526,10 +526,11 @@ class ToolQuestions:
                 unavailable = await self._ask_user(group, for_user)
         self._give_outcomes(group)
 
-    def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
-        """Close all questions with the outcome `end`, because their calls were canceled."""
+    def drop(self, end: Literal["cancelled", "interrupted"], call: Call | None = None) -> None:
+        """Close all open questions, or those of `call`, because the calls were canceled."""
         for inquiry in list(self._open.values()):
-            self._close(inquiry, cancellation_entry(inquiry.id, "user", end=end))
+            if call in (None, inquiry.call):
+                self._close(inquiry, cancellation_entry(inquiry.id, "user", end=end))
 
     def _route_all(
         self, group: _InquiryGroup, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
