@@ -43,7 +43,7 @@ from jp_nb.record.document import (
     head_of,
     others_of,
 )
-from jp_nb.record.turns import read_turn
+from jp_nb.record.turns import read_turns
 from jp_nb.rendering.prompts import line_difference
 from jp_nb.rendering.record_diff import INDENT, ComparedRecord, record_difference
 from jp_nb.rendering.turn import log_report
@@ -127,14 +127,10 @@ def _read_compared(name: str) -> _ComparedNotebook:
         return _ComparedNotebook()
     notebook = read_notebook(Path(name))
     stored = merge.read_carrier(notebook.metadata)
-    try:
-        document = None if stored is None else Document.load(stored, clock=utc_now, tolerant=True)
-    except StorageError as exc:
-        raise StorageError(f"{name}: {exc}") from exc
-    return _ComparedNotebook(
-        EMPTY_RECORD if document is None else ComparedRecord.of(document),
-        tuple(_format_cells(notebook)),
-    )
+    record = EMPTY_RECORD
+    if stored is not None:
+        record = ComparedRecord.of(_load_document(stored, name, tolerant=True))
+    return _ComparedNotebook(record, tuple(_format_cells(notebook)))
 
 
 def _format_cells(notebook: Any) -> Iterator[str]:
@@ -153,13 +149,16 @@ def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
         StorageError: The notebook or its record is missing or not valid. The message names the
             file.
     """
-    stored = load_stored(path)
+    return _load_document(load_stored(path), path, tolerant=tolerant)
+
+
+def _load_document(stored: JsonValue, source: Path | str, *, tolerant: bool = False) -> Document:
     try:
         return Document.load(stored, clock=utc_now, tolerant=tolerant)
     except NewerVersionError as exc:
-        raise NewerVersionError(f"{path}: {exc}") from exc
+        raise NewerVersionError(f"{source}: {exc}") from exc
     except StorageError as exc:
-        raise StorageError(f"{path}: {exc}") from exc
+        raise StorageError(f"{source}: {exc}") from exc
 
 
 def load_stored(path: Path | str) -> JsonValue:
@@ -262,13 +261,6 @@ def export_directory(
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
 
 
-def _load_document(jp: JsonValue, folder: Path) -> Document:
-    try:
-        return Document.load(jp, clock=utc_now)
-    except StorageError as exc:
-        raise StorageError(f"{folder}: {exc}") from exc
-
-
 def _make_notebook() -> Any:
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     cell = nbformat.v4.new_code_cell(LOAD)
@@ -282,10 +274,8 @@ def _find_conversation(document: Document, identifier: str) -> JsonObject | None
 
 
 def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
-    for other in others:
-        if isinstance(other, dict) and conversation_id(other) == identifier:
-            return other
-    return None
+    found = (x for x in others if isinstance(x, dict) and conversation_id(x) == identifier)
+    return next(found, None)
 
 
 def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
@@ -346,10 +336,7 @@ def show(options: argparse.Namespace) -> int:
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
-        turns = [
-            read_turn(t.number, t.entries, status="", images=stream.images) for t in stream.turns()
-        ]
-        print(log_report(document, turns).text)
+        print(log_report(document, read_turns(stream)).text)
     sys.stdout.flush()
     for line in notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)

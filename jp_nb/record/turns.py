@@ -275,6 +275,14 @@ def read_turn(
     )
 
 
+def read_turns(stream: ConversationStream) -> list[Turn]:
+    """Return all turns of `stream`, with unknown status unless the record contains it."""
+    return [
+        read_turn(turn.number, turn.entries, status="", images=stream.images)
+        for turn in stream.turns()
+    ]
+
+
 def _finish_call(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
     content = "\n".join([entry.content, *images.notes])
     call = replace(call, content=content, is_error=entry.is_error, images=images.images)

@@ -33,7 +33,7 @@ from jp_nb.record.turns import (
     Text,
     ToolCall,
     Turn,
-    read_turn,
+    read_turns,
 )
 from jp_nb.rendering.prompts import Line, line_difference, same_runs
 from jp_nb.rendering.questions import answer_as_json
@@ -65,11 +65,10 @@ class ComparedRecord:
     def of(cls, document: Document) -> ComparedRecord:
         """Return the record in `document`, whose entries may be damaged."""
         stream = document.conversation
-        found = list(stream.turns())
-        turns = [read_turn(t.number, t.entries, status="", images=stream.images) for t in found]
+        turns = read_turns(stream)
         lines = [
             [*_turn_lines(turn), *_entry_lines(each.entries)]
-            for turn, each in zip(turns, found, strict=True)
+            for turn, each in zip(turns, stream.turns(), strict=True)
         ]
         beginning = list(_beginning_lines(stream))
         for placed in find_compactions(stream.entries):

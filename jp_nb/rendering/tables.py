@@ -6,7 +6,6 @@ Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
@@ -21,7 +20,7 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
-from jp_nb.record.marks import ModelUsage, Usage, read_usage
+from jp_nb.record.marks import ModelUsage, Usage, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.report import Report, joined, prose, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
@@ -49,48 +48,35 @@ NOTHING: Final = "No provider has reported any tokens in this conversation yet."
 COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
 
-@dataclass(slots=True)
-class _ModelTotal:
-    """Tokens of one model in several responses."""
-
-    responses: int = 0
-    tokens: Usage = field(default_factory=Usage)
-
-    def add(self, tokens: Usage) -> None:
-        self.responses += 1
-        self.tokens += tokens
-
-
 def usage_report(document: Document, last: int) -> Report:
     """Return the tokens of the active conversation: its `last` turns, each model, and the total."""
     stream = document.conversation
-    sums = _sum_by_model(_iter_usage(stream.raw))
+    models = _group_by_model(
+        one for entry in stream.raw for one in read_usage(as_object(entry).get("metadata"))
+    )
     notebook_total = _total_of_all(document)
-    if not sums and notebook_total is None:
+    if not models and notebook_total is None:
         return remark(NOTHING)
     turns = list(stream.turns())
     parts = []
-    if sums:
+    if models:
         rows = [row for turn in turns[-last:] for row in _turn_rows(turn)]
-        parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(sums)))]
+        parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))]
     shown = joined(parts, between="\n\n")
     for note in _notes(stream, len(turns), last, notebook_total):
         shown = with_note(shown, note)
     return shown
 
 
-def _iter_usage(raw: Iterable[JsonValue]) -> Iterator[ModelUsage]:
-    for entry in raw:
-        metadata = as_object(entry).get("metadata")
-        if isinstance(metadata, dict) and USAGE in metadata:
-            yield from read_usage(metadata)
-
-
-def _sum_by_model(used: Iterable[ModelUsage]) -> dict[str, _ModelTotal]:
-    sums: dict[str, _ModelTotal] = {}
+def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
+    found: dict[str, list[Usage]] = {}
     for one in used:
-        sums.setdefault(one.model, _ModelTotal()).add(one.tokens)
-    return sums
+        found.setdefault(one.model, []).append(one.tokens)
+    return found
+
+
+def _total(responses: Iterable[Usage]) -> Usage:
+    return sum(responses, Usage())
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -100,10 +86,10 @@ def _turn_rows(turn: TurnEntries) -> list[tuple[str, ...]]:
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
     request = one_line(asked, limit=_REQUEST_CHARS)
     used = (one for entry in turn.entries for one in read_usage(entry.metadata))
-    sums = _sum_by_model(used) or {UNKNOWN: _ModelTotal()}
+    models = _group_by_model(used) or {UNKNOWN: []}
     return [
-        (str(turn.number), "" if row else request, model or UNKNOWN, *_format_counts(each.tokens))
-        for row, (model, each) in enumerate(list(sums.items())[:MAX_USAGE_ROWS])
+        (str(turn.number), "" if row else request, model or UNKNOWN, *_format_counts(_total(each)))
+        for row, (model, each) in enumerate(list(models.items())[:MAX_USAGE_ROWS])
     ]
 
 
@@ -112,24 +98,21 @@ def _format_counts(tokens: Usage) -> tuple[str, ...]:
     return tuple(map(_format_number, (*counts, tokens.reasoning_tokens)))
 
 
-def _model_rows(sums: dict[str, _ModelTotal]) -> Iterator[tuple[str, ...]]:
-    everything = _ModelTotal(sum(each.responses for each in sums.values()))
-    for each in sums.values():
-        everything.tokens += each.tokens
-    most = sorted(sums.items(), key=lambda item: -(item[1].tokens.input_tokens or 0))
+def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
+    most = sorted(models.items(), key=lambda item: -(_total(item[1]).input_tokens or 0))
     for model, each in most[:MAX_USAGE_ROWS]:
         yield _model_row(model or UNKNOWN, each)
-    if len(sums) > MAX_USAGE_ROWS:
-        yield (f"{len(sums) - MAX_USAGE_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
-    if len(sums) > 1:
-        yield _model_row(ALL, everything)
+    if len(models) > MAX_USAGE_ROWS:
+        yield (f"{len(models) - MAX_USAGE_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
+    if len(models) > 1:
+        yield _model_row(ALL, [tokens for each in models.values() for tokens in each])
 
 
-def _model_row(model: str, each: _ModelTotal) -> tuple[str, ...]:
-    took = each.tokens
+def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
+    took = _total(responses)
     return (
         model,
-        f"{each.responses:,}",
+        f"{len(responses):,}",
         _format_number(took.input_tokens),
         _format_number(took.cache_read_tokens),
         _format_cache_share(took),
@@ -163,22 +146,13 @@ def _notes(
         copied = "Turn 0 was" if turn == 0 else f"Turns 0 to {turn} were"
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
-    took = _sum_summaries(stream)
+    took = sum_usage(entry for entry in stream.entries if isinstance(entry, Compaction))
     if took != Usage():
         told = tokens_line(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
     if notebook_total is not None:
         told = tokens_line(notebook_total.input_tokens, notebook_total.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
-
-
-def _sum_summaries(stream: ConversationStream) -> Usage:
-    total = Usage()
-    for entry in stream.entries:
-        if isinstance(entry, Compaction):
-            for one in read_usage(entry.metadata):
-                total += one.tokens
-    return total
 
 
 def _total_of_all(document: Document) -> Usage | None:
@@ -196,15 +170,11 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
     # A branch copies entries unchanged, so `seen` prevents that they are counted twice.
     total = Usage()
     for entry in map(as_object, raw):
-        metadata = entry.get("metadata")
-        if not (isinstance(metadata, dict) and USAGE in metadata):
-            continue
-        identity = [entry.get("event_id"), entry.get("timestamp"), metadata[USAGE]]
-        if (key := compact_json(identity)) in seen:
-            continue
-        seen.add(key)
-        for one in read_usage(metadata):
-            total += one.tokens
+        metadata = as_object(entry.get("metadata"))
+        identity = [entry.get("event_id"), entry.get("timestamp"), metadata.get(USAGE)]
+        if USAGE in metadata and (key := compact_json(identity)) not in seen:
+            seen.add(key)
+            total += _total(one.tokens for one in read_usage(metadata))
     return total
 
 
