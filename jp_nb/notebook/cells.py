@@ -195,40 +195,32 @@ Bundle = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _RunningCell:
-    """The request that runs a cell, and the data and metadata of its outputs by display id."""
+class RunningCell:
+    """A running cell.
+
+    Attributes:
+        request: The request that runs it.
+        outputs: Data and metadata of its outputs that jp_nb displays, by display id.
+    """
 
     request: Mapping[str, Any]
     outputs: dict[str, tuple[Bundle, Bundle]] = field(default_factory=dict)
 
-    def snapshot(self) -> CellOutputs:
+    @property
+    def session(self) -> str:
+        """The session of the page that runs the cell."""
+        return str(self.request["header"].get("session", ""))
+
+    @property
+    def cell_id(self) -> str:
+        """The id of the cell in the notebook. Cells of consoles have none."""
         cell_id = (self.request.get("metadata") or {}).get("cellId", "")
-        return CellOutputs(
-            _message_id(self.request),
-            str(self.request["header"].get("session", "")),
-            cell_id if isinstance(cell_id, str) else "",
-            str((self.request.get("content") or {}).get("code", "")),
-            tuple((display_id, *output) for display_id, output in self.outputs.items()),
-        )
+        return cell_id if isinstance(cell_id, str) else ""
 
-
-@dataclass(frozen=True, slots=True)
-class CellOutputs:
-    """The outputs of a running cell that jp_nb displays.
-
-    Attributes:
-        request: The id of the request that runs the cell.
-        session: The session of the page that runs the cell.
-        cell: The cell's id in the notebook.
-        code: The source that runs.
-        outputs: Display id, data, and metadata of each output, in order.
-    """
-
-    request: str
-    session: str
-    cell: str
-    code: str
-    outputs: tuple[tuple[str, Bundle, Bundle], ...]
+    @property
+    def code(self) -> str:
+        """The source that runs."""
+        return str((self.request.get("content") or {}).get("code", ""))
 
 
 class RunningCells:
@@ -241,7 +233,7 @@ class RunningCells:
         self._kernel = kernel
         self._publish: Callable[..., None] = kernel._publish_status
         self._lock = RLock()  # two requests may end at the same time
-        self._cells: dict[str, _RunningCell] = {}
+        self._cells: dict[str, RunningCell] = {}
         self._add(kernel.get_parent("shell"))
 
     @classmethod
@@ -266,8 +258,8 @@ class RunningCells:
             if status == "busy":
                 self._add(request)
             elif status == "idle":
-                self._cells.pop(_message_id(request), None)
-            if status != "idle" or not self._cells or not _message_id(request):
+                self._cells.pop(message_id(request), None)
+            if status != "idle" or not self._cells or not message_id(request):
                 return self._publish(status, channel, parent)
             # JupyterLab 4.3 and later ignore the status after some types of requests
             # (`untracked_message_types`), but still end the request by its id.
@@ -281,28 +273,28 @@ class RunningCells:
     ) -> None:
         """Set the output `display_id` of the cell that `request` runs."""
         with self._lock:
-            if (cell := self._cells.get(_message_id(request))) is not None:
+            if (cell := self._cells.get(message_id(request))) is not None:
                 cell.outputs[display_id] = (data, metadata)
 
-    def for_each_cell(self, send: Callable[[CellOutputs], None]) -> None:
+    def for_each_cell(self, send: Callable[[RunningCell], None]) -> None:
         """Call `send` for each running notebook cell with outputs. No cell ends during the call."""
         with self._lock:
             for cell in self._cells.values():
-                outputs = cell.snapshot()
-                if outputs.cell and outputs.outputs:
-                    send(outputs)
+                if cell.cell_id and cell.outputs:
+                    send(cell)
 
     def cell_ids(self) -> frozenset[str]:
-        """Return the ids of the running cells. Cells of consoles have none."""
+        """Return the ids of the running cells."""
         with self._lock:
-            return frozenset(x.snapshot().cell for x in self._cells.values()) - {""}
+            return frozenset(cell.cell_id for cell in self._cells.values()) - {""}
 
     def _add(self, request: Any) -> None:
-        message_id = _message_id(request)
-        if message_id and request["header"].get("msg_type") == "execute_request":
-            self._cells.setdefault(message_id, _RunningCell(request))
+        name = message_id(request)
+        if name and request["header"].get("msg_type") == "execute_request":
+            self._cells.setdefault(name, RunningCell(request))
 
 
-def _message_id(request: Any) -> str:
+def message_id(request: Any) -> str:
+    """Return the id of a Jupyter message; "" if it has none."""
     header = request.get("header") if isinstance(request, Mapping) else None
     return str(header.get("msg_id", "")) if isinstance(header, Mapping) else ""

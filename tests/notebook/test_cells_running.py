@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.notebook.cells import CellOutputs, RunningCells
+from jp_nb.notebook.cells import RunningCell, RunningCells, message_id
 
 
 def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:
@@ -59,10 +59,13 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     cells.set_output(first, "b", {"text/plain": "2"}, {})
     cells.set_output(first, "a", {"text/plain": "3"}, {"x": 1})
     cells.set_output(request("unknown"), "c", {}, {})
-    outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
-    found: list[CellOutputs] = []
+    outputs: Any = [("a", ({"text/plain": "3"}, {"x": 1})), ("b", ({"text/plain": "2"}, {}))]
+    found: list[RunningCell] = []
     cells.for_each_cell(found.append)
-    assert found == [CellOutputs("first", "", "cell of first", "1", outputs)]
+    [cell] = found
+    assert (message_id(cell.request), cell.session) == ("first", "")
+    assert (cell.cell_id, cell.code) == ("cell of first", "1")
+    assert list(cell.outputs.items()) == outputs
     kernel._publish_status("idle", "shell")
     found.clear()
     cells.for_each_cell(found.append)

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.cells import CellOutputs, Collaborators, RunningCells
+from jp_nb.notebook.cells import Collaborators, RunningCell, RunningCells, message_id
 from jp_nb.notebook.page import protocol
 from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.protocol import PROTOCOL, TARGET, CellContext, Hello, Numbering, Pages
@@ -458,12 +458,13 @@ class LiveStore:
         if (cells := RunningCells.of(self._kernel)) is not None:
             cells.for_each_cell(lambda cell: self._send(self._show_message(page, cell)))
 
-    def _show_message(self, page: str, cell: CellOutputs) -> JsonObject:
+    def _show_message(self, page: str, cell: RunningCell) -> JsonObject:
         outputs: list[JsonValue] = [
             {"display_id": display_id, "data": data, "metadata": metadata}
-            for display_id, data, metadata in cell.outputs
+            for display_id, (data, metadata) in cell.outputs.items()
         ]
-        fields: JsonObject = {"request": cell.request, "cell": cell.cell, "code": cell.code}
+        request = message_id(cell.request)
+        fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
         with self._state:
             if self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
