@@ -181,15 +181,6 @@ def stored_conversation(contents: JournalContents, document: Document) -> JsonOb
     return {**stored, SIGNATURE: contents.signature} if contents.signature else stored
 
 
-def remove_headless(folder: JournalFolder, notebook: str) -> None:
-    """Remove the journals of headless runs of `notebook`, as a new run replaces them (D18)."""
-    for file in folder.abandoned():
-        head = read_head(file.first_line())
-        file.close(
-            remove=head is not None and head.notebook == notebook and head.made == "headless"
-        )
-
-
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
     """Return `document` of a headless run of `notebook`, with later entries of its journals.
 
@@ -200,12 +191,8 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    for file in folder.abandoned() if folder.exists() else ():
-        head = read_head(file.first_line())
-        contents = None
-        if head is not None and head.notebook == notebook and head.made == "headless":
-            contents = read_journal(file.read())
-        file.close()
+    for file, head in _iter_journals_of(notebook, folder):
+        contents = read_journal(file.read()) if head.made == "headless" else None
         if contents is not None:
             others: list[JsonValue] = [
                 _append_entries(each, contents) for each in others_of(document)
@@ -214,6 +201,17 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
             if others:
                 document = {**document, "others": others}
     return document
+
+
+def _iter_journals_of(
+    notebook: str, folder: JournalFolder
+) -> Iterator[tuple[JournalFile, JournalHead]]:
+    """Yield the journals with the path `notebook` that no process has open; then close them."""
+    for file in folder.abandoned():
+        head = read_head(file.first_line())
+        if head is not None and head.notebook == notebook:
+            yield file, head
+        file.close()
 
 
 def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
@@ -236,12 +234,10 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         OSError: The folder cannot be read.
     """
     known = _entries_by_id(all_conversations(document))
-    for file in folder.abandoned() if known and folder.exists() else ():
-        head = read_head(file.first_line())
-        is_here = head is not None and head.notebook == notebook and head.id in known
-        contents = read_journal(file.read()) if is_here else None
-        is_written = contents and _best_relation(contents, known[contents.head.id]) == "covered"
-        file.close(remove=bool(is_written and not (contents and contents.calls)))
+    for file, head in _iter_journals_of(notebook, folder):
+        contents = read_journal(file.read()) if head.id in known else None
+        if contents is not None and not contents.calls:
+            file.close(remove=_best_relation(contents, known.get(head.id, ())) == "covered")
 
 
 def _entries(conversation: JsonValue) -> list[RawEntry]:
@@ -501,10 +497,11 @@ class ConversationJournal:
         return bool(missing)
 
     def replace_headless(self) -> None:
-        """Remove the journals of earlier headless runs of this notebook."""
+        """Remove the journals of earlier headless runs of this notebook (D18)."""
         with self._lock, suppress(OSError, StorageError):  # the next run tries again
-            if self._notebook and self._folder.exists():
-                remove_headless(self._folder, self._notebook)
+            notebook = self._notebook
+            for file, head in _iter_journals_of(notebook, self._folder) if notebook else ():
+                file.close(remove=head.made == "headless")
 
     def find_candidate(self, name: str = "") -> RecoverableConversation | None:
         """Return the newest conversation that the notebook does not have.

@@ -212,10 +212,6 @@ class JournalFolder:
         """Path of the folder. It may not exist."""
         return self._path or journal_path()
 
-    def exists(self) -> bool:
-        """Return True if the folder exists."""
-        return self.path.is_dir()
-
     def create(self, conversation: str, notebook: str = "") -> JournalFile:
         """Create a journal of `conversation`.
 
@@ -252,6 +248,8 @@ class JournalFolder:
             StorageError: The folder is not private.
             OSError: The folder cannot be read.
         """
+        if not os.path.lexists(self.path):
+            return
         self._check()
         for path in self._paths(None):
             if (found := _lock_existing(path)) is not None:
