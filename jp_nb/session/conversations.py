@@ -303,15 +303,17 @@ HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 @dataclass(frozen=True, slots=True)
 class _RequestOrigin:
-    """The run of a cell that sent a request.
+    """The run of a cell that sent a request in this kernel.
 
     Attributes:
         execution: The run; None if it is unknown.
         options: Number of configuration changes from the cell's options, such as `-m`.
+        before: For the first request of a conversation: the configuration changes before it.
     """
 
     execution: str | None
-    options: int
+    options: int = 0
+    before: tuple[ConfigDelta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +336,15 @@ class CellReruns:
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        self._origins: dict[str, _RequestOrigin] = {}
+        self._origins: dict[str, _RequestOrigin] = {}  # by event id of the request
+        self._starts: dict[str, _RequestOrigin] = {}  # of first requests, by conversation
+
+    def remember_start(self, cell: CellRun) -> None:
+        """Remember `cell` if its request is the first of the active conversation."""
+        conversation = self._active.document.conversation
+        if not conversation.turn_count:
+            before = tuple(conversation.deltas)
+            self._starts[conversation.id] = _RequestOrigin(cell.execution, before=before)
 
     def remember(self, cell: CellRun, *, turn: int, options: int) -> None:
         """Remember that `cell` started `turn`, and that its options made `options` changes."""
@@ -343,9 +353,70 @@ class CellReruns:
         if place is not None:
             self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, options)
 
-    def find_repeated(
-        self, text: str, cell: CellRun, *, same_text: bool = False
-    ) -> RepeatedTurns | None:
+    def next_conversation(
+        self,
+        text: str,
+        cell: CellRun,
+        ask: Callable[[ActionPrompt], PromptEnd[Answered]],
+        *,
+        same_text: bool = False,
+    ) -> NextConversation | None:
+        """Return the conversation in which `cell` sends `text`; None: the active one.
+
+        It is a new one if the cell began the active one, and a branch if the cell sent a later
+        request, unless the user decides to append a turn. With `same_text`, a cell with another
+        earlier request does not count as run again. Headless runs choose between a new and a
+        continued conversation themselves.
+
+        Raises:
+            ConfigError: The configuration of a new conversation is not valid.
+            PromptCancelled: The user canceled the request.
+        """
+        if self._active.headless:
+            return None
+        if self._began_conversation(text, cell, same_text=same_text):
+            return self._restart()
+        repeated = self._find_repeated(text, cell, same_text=same_text)
+        return None if repeated is None else self._choose_conversation(repeated, ask)
+
+    def _began_conversation(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
+        """Return True if `cell` began the active conversation in an earlier run.
+
+        A cell may send several requests while it runs. An unanswered first request is continued.
+        """
+        active = self._active
+        start = self._starts.get(active.document.conversation.id)
+        is_run_again = start is not None and start.execution not in (None, cell.execution)
+        if not (active.restored or is_run_again):
+            return False
+        entries = active.document.conversation.entries
+        first = next((e for e in entries if isinstance(e, ChatRequest)), None)
+        if first is None or not any(isinstance(e, ChatResponse) for e in entries):
+            return False
+        if same_text and first.content != text:
+            return False
+        cell_id = first.metadata.get("cell_id")
+        return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
+
+    def _restart(self) -> NextConversation:
+        """Return a new conversation, as if all cells ran from the top.
+
+        It has the settings that were changed before the first turn of the active one and after its
+        last turn. Settings of an untrusted record are omitted.
+        """
+        old = self._active.document.conversation
+        fresh = self._active.create_conversation(with_parent=False)
+        if self._active.trust.trusted:
+            start = self._starts.get(old.id)
+            before = changes_before_first_turn(old) if start is None else start.before
+            fresh.append(*before, *changes_since_last_turn(old))
+        return NextConversation(
+            fresh,
+            "new conversation started, because this cell began the previous one. Go "
+            f"back: `%jp switch {old.id}`",
+        )
+
+    def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> RepeatedTurns | None:
         """Return the turns of an earlier run of `cell`; None if there are none.
 
         Cells are compared by id. If a recorded request has no cell id, the same `text` means the
@@ -354,10 +425,10 @@ class CellReruns:
 
         - The latest request of the cell is from the same run: a run may send several requests.
         - The latest request of the cell has no answer.
-        - The front end has no cell ids, as in a console, or the run is headless.
-        - The cell began the conversation: see `FirstRequests`.
+        - The front end has no cell ids, as in a console.
+        - The cell began the conversation: see `_began_conversation`.
         """
-        if self._active.headless or cell.execution is None or cell.cell_id is None:
+        if cell.execution is None or cell.cell_id is None:
             return None
         stream = self._active.document.conversation
         if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
@@ -368,7 +439,6 @@ class CellReruns:
             for number, (name, request) in requests.items()
             if _may_be_of(request, text, cell, same_text=same_text)
         }
-        # `FirstRequests` handles the cell that began the conversation (D18).
         if not origins or 0 in origins or is_unanswered(turns[max(origins)].entries):
             return None
         return self._latest_run(origins, turns, cell)
@@ -389,14 +459,9 @@ class CellReruns:
         start = origins[first]
         return RepeatedTurns(first, len(turns) - first, start.options if start else 0)
 
-    def choose_conversation(
+    def _choose_conversation(
         self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
-        """Return the branch for a cell that runs again, or None to append a turn.
-
-        Raises:
-            PromptCancelled: The user canceled the request.
-        """
         action = self._active.settings.config.record.rerun
         if action == "ask":
             action = self._read_answer(found, ask(rerun_prompt(found)))
@@ -452,81 +517,3 @@ def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool)
         return False
     has_same_text = entry.content == text
     return has_same_text if same_text else has_same_text or bool(cell_id)
-
-
-@dataclass(frozen=True, slots=True)
-class _ConversationStart:
-    """The first request of a conversation in this kernel.
-
-    Attributes:
-        execution: Run of the cell that sent the first request.
-        deltas: Changes of the configuration before that request.
-    """
-
-    execution: str | None
-    deltas: tuple[ConfigDelta, ...]
-
-
-class FirstRequests:
-    """The first requests of the conversations that were active in this kernel."""
-
-    def __init__(self, active: ActiveConversation) -> None:
-        self._active = active
-        self._starts: dict[str, _ConversationStart] = {}
-
-    def remember(self, cell: CellRun) -> None:
-        """Remember `cell` if its request is the first of the active conversation."""
-        conversation = self._active.document.conversation
-        if not conversation.turn_count:
-            deltas = tuple(conversation.deltas)
-            self._starts[conversation.id] = _ConversationStart(cell.execution, deltas)
-
-    def restart_conversation(
-        self, text: str, cell: CellRun, *, same_text: bool = False
-    ) -> NextConversation | None:
-        """Return a new conversation if `cell`, with the request `text`, began the active one.
-
-        It has the settings that were changed before the first turn of the active one and after its
-        last turn, as if all cells ran from the top. Settings of an untrusted record are omitted.
-        With `same_text`, the request must also be the same.
-
-        Raises:
-            ConfigError: The configuration is not valid.
-        """
-        if not self._is_first_request(text, cell, same_text=same_text):
-            return None
-        old, fresh = (
-            self._active.document.conversation,
-            self._active.create_conversation(with_parent=False),
-        )
-        if self._active.trust.trusted:
-            start = self._starts.get(old.id)
-            before = changes_before_first_turn(old) if start is None else start.deltas
-            fresh.append(*before, *changes_since_last_turn(old))
-        return NextConversation(
-            fresh,
-            "new conversation started, because this cell began the previous one. Go "
-            f"back: `%jp switch {old.id}`",
-        )
-
-    def _is_first_request(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
-        """Return True if `cell` began the active conversation in an earlier run.
-
-        A cell may send several requests while it runs. An unanswered first request is continued.
-        Headless runs choose between a new and a continued conversation themselves.
-        """
-        active = self._active
-        if active.headless or not (active.restored or self._is_run_again(cell)):
-            return False
-        entries = active.document.conversation.entries
-        first = next((e for e in entries if isinstance(e, ChatRequest)), None)
-        if first is None or not any(isinstance(e, ChatResponse) for e in entries):
-            return False
-        if same_text and first.content != text:
-            return False
-        cell_id = first.metadata.get("cell_id")
-        return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
-
-    def _is_run_again(self, cell: CellRun) -> bool:
-        start = self._starts.get(self._active.document.conversation.id)
-        return start is not None and start.execution not in (None, cell.execution)

@@ -61,7 +61,6 @@ from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import (
     CellReruns,
     ConversationList,
-    FirstRequests,
     NextConversation,
     branch_before,
 )
@@ -125,7 +124,6 @@ class TurnRunner:
         self.compaction_settings = CompactionSettings(
             self._provider_names, self.resolver.summarizer, now=active.clock
         )
-        self._first_requests = FirstRequests(active)
         self._reruns = CellReruns(active)
 
     # --- operations of the user --------------------------------------------------------------
@@ -175,9 +173,14 @@ class TurnRunner:
             from jp_nb.session.structured import read_schema  # most turns have no schema
 
             json_schema = read_schema(schema, self._host.namespace)
+        if new:
+            fresh = self._active.create_conversation()
+            other: NextConversation | None = NextConversation(fresh, inherits=(*INHERITED, MODEL))
+        else:
+            other = self._reruns.next_conversation(request.text, cell, self.ask_action)
         return self._run(
             ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
-            self._next_conversation(request.text, cell, new=new),
+            other,
             cell,
             images=request.images,
             model=model,
@@ -204,7 +207,7 @@ class TurnRunner:
         cell = self._host.cell_run()
         return self._run(
             ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
-            self._next_conversation(content, cell, same_text=True),
+            self._reruns.next_conversation(content, cell, self.ask_action, same_text=True),
             cell,
             shows_request=True,
         )
@@ -278,28 +281,6 @@ class TurnRunner:
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
         request = interpolate(text, self._host.namespace, budget)
         return Description(request.text.strip("\n"), request.images)
-
-    def _next_conversation(
-        self, content: str, cell: CellRun, *, new: bool = False, same_text: bool = False
-    ) -> NextConversation | None:
-        """Return the conversation in which `cell` sends `content`; None: the active one.
-
-        With `same_text`, a cell with another earlier request does not count as run again.
-
-        Raises:
-            ConfigError: The configuration of a new conversation is not valid.
-            PromptCancelled: The user canceled the request.
-        """
-        if new:
-            conversation = self._active.create_conversation()
-            return NextConversation(conversation, inherits=(*INHERITED, MODEL))
-        restarted = self._first_requests.restart_conversation(content, cell, same_text=same_text)
-        if restarted is not None:
-            return restarted
-        repeated = self._reruns.find_repeated(content, cell, same_text=same_text)
-        if repeated is None:
-            return None
-        return self._reruns.choose_conversation(repeated, self.ask_action)
 
     def prepare(
         self,
@@ -407,7 +388,7 @@ class TurnRunner:
         resolved, draft, previous = prepared.resolved, prepared.draft, active.settings.projection
         if other is not None:
             other.activate(active, prepared.settings)
-        self._first_requests.remember(cell)
+        self._reruns.remember_start(cell)
         draft.record()
         active.notices += [*draft.notices, *active.files.take_notices()]
         if other is not None and other.is_new:
