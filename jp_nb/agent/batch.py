@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -145,7 +145,6 @@ class CallRunner:
         line: The line of prompts.
         activity: The work of the batch.
         functions: Functions on the cell's thread.
-        stop_turn: Called when the user stops the turn at a question.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -158,11 +157,9 @@ class CallRunner:
         line: PromptLine,
         activity: Activity,
         functions: CellFunctions,
-        stop_turn: Callable[[], None],
     ) -> None:
         self._turn = turn
         self._functions = functions
-        self._stop_turn = stop_turn
         self._batch = BatchContext(RequestContext())
         self.questions = ToolQuestions(turn, line, activity)
         self._permissions = PermissionRequests(turn, line)
@@ -180,8 +177,11 @@ class CallRunner:
         self._drop_images(call)
         call.reset()
 
-    async def run(self, call: Call) -> None:
-        """Take `call` from its arguments to its response."""
+    async def run(self, call: Call) -> bool:
+        """Take `call` from its arguments to its response.
+
+        Return True if the user stopped the turn at a question.
+        """
         try:
             result = await self._run(call)
         except CallEnded as end:
@@ -189,10 +189,9 @@ class CallRunner:
             if end.is_error and call.tool is not None:
                 content = _truncate_result(content, call.tool)
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
-            if end.stops_turn:
-                self._stop_turn()
-        else:
-            self.finish(call, result.content, is_error=result.is_error, skipped=result.withheld)
+            return end.stops_turn
+        self.finish(call, result.content, is_error=result.is_error, skipped=result.withheld)
+        return False
 
     async def _run(self, call: Call) -> Delivery:
         if self._batch.results is not None:  # a replay runs no tool and asks no user
@@ -473,9 +472,7 @@ class Coordinator:
         self._activity = Activity()
         self._line = PromptLine(turn.prompter, self._activity)
         self._functions = CellFunctions(turn.cell, turn.display)
-        self._runner = CallRunner(
-            turn, self._line, self._activity, self._functions, self._stop_turn
-        )
+        self._runner = CallRunner(turn, self._line, self._activity, self._functions)
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
         self._changed = asyncio.Event()
@@ -535,15 +532,19 @@ class Coordinator:
         call.task = asyncio.get_running_loop().create_task(self._runner.run(call))
         call.task.add_done_callback(partial(self._on_call_end, call))
 
-    def _on_call_end(self, call: Call, task: asyncio.Task[None]) -> None:
+    def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
         self._activity.end()
-        if not self._is_canceling and call.task is task:
-            if not task.cancelled():
-                self._error = task.exception() or self._error
-            elif call.response is None:
+        self._changed.set()
+        if self._is_canceling or call.task is not task:
+            return
+        if task.cancelled():
+            if call.response is None:
                 self._runner.questions.drop("cancelled", call)
                 self._runner.finish(call, CANCELED_ITSELF, is_error=True)
-        self._changed.set()
+        elif (error := task.exception()) is not None:
+            self._error = error
+        elif task.result():
+            self._verdict = self._verdict or USER_STOPPED
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""
@@ -610,10 +611,6 @@ class Coordinator:
         if not calls and not self._runner.changes.has_approved:
             disabled.append("restart")
         return disabled
-
-    def _stop_turn(self) -> None:
-        self._verdict = self._verdict or USER_STOPPED
-        self._changed.set()
 
     def _decide(self, verdict: Verdict) -> None:
         self._turn.display(InterruptReceived(verdict.choice))

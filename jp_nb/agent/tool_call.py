@@ -87,6 +87,7 @@ class Call:
         index: Position among the calls of the batch.
         number: Position among the calls of the batch with the same id. Models repeat ids.
         bad_arguments: Parse error of the model's arguments.
+        event_id: Event id of the request, for the journal.
         arguments: Effective arguments.
         edited: Set if the user changed the arguments.
         answers: Answers to the tool's questions so far.
@@ -116,6 +117,7 @@ class Call:
     request: ToolCallRequest
     tool: OfferedTool | None
     bad_arguments: str | None = None
+    event_id: str = ""
     index: int = 0
     number: int = 1
     arguments: dict[str, JsonValue] = field(default_factory=dict)
@@ -138,7 +140,7 @@ class Call:
     shown_images: LimitedImages = NO_IMAGES
     whole_chars: int | None = None
     was_interrupted: bool = False
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[bool] | None = None
     response: ToolCallResponse | None = None
     traceback: str | None = None
     seconds: float = 0.0
@@ -162,7 +164,9 @@ class Call:
                 setattr(self, each.name, getattr(fresh, each.name))
 
 
-_KEPT_ON_RESET: Final = {"request", "tool", "bad_arguments", "index", "number", "may_have_run"}
+_KEPT_ON_RESET: Final = {
+    *("request", "tool", "bad_arguments", "event_id", "index", "number", "may_have_run")
+}
 
 
 class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error

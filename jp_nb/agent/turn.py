@@ -38,7 +38,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.journal import CallProgress, CallStage, OpenCall, open_calls
+from jp_nb.record.journal import CallProgress, CallStage, OpenCall
 from jp_nb.record.marks import LastHost, missing_call, with_host, with_tool_choice
 from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.tools.base import CellThread, SharedContext, is_cancelled
@@ -131,7 +131,6 @@ class TurnLoop:
     _problems: list[str] = field(default_factory=list)
     _has_begun: bool = False
     _resumed_calls: Sequence[OpenCall] = ()
-    _batch: Sequence[str] = ()
     _is_over: bool = False
     _images: int = 0
     _why: str = ""
@@ -246,7 +245,12 @@ class TurnLoop:
         self._record.add(*abandoned)
         tools = resolved.tools.tools
         calls = [
-            Call(each.request, tools.get(each.request.name), may_have_run=each.may_have_run)
+            Call(
+                each.request,
+                tools.get(each.request.name),
+                event_id=each.event_id,
+                may_have_run=each.may_have_run,
+            )
             for each in again
         ]
         return await self._run_cycles(
@@ -471,25 +475,20 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    def _event_ids_of_calls(self, count: int) -> Sequence[str]:
-        """Return the event ids of the calls that are about to run, in call order."""
-        if self.progress is None:
-            return ()
-        if self._resumed_calls:  # other calls of the response are closed already
-            return [call.event_id for call in open_calls(self.stream, {})][-count:]
-        found: list[str] = []
+    def _set_event_ids(self, calls: Sequence[Call]) -> None:
+        """Set the event ids of the calls of the last response."""
         index = len(self.stream)
-        while len(found) < count:  # the calls are near the end of the record
+        for call in reversed(calls):  # their requests are near the end of the record
             index -= 1
-            if isinstance(self.stream.entries[index], ToolCallRequest):
-                found.insert(0, self.stream.event_id(index))
-        return found
+            while not isinstance(self.stream.entries[index], ToolCallRequest):
+                index -= 1
+            call.event_id = self.stream.event_id(index)
 
     def _report_progress(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
         """Store the progress of a call in the journal."""
         if self.progress is not None:
             entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
-            self.progress(self._batch[call.index], CallProgress(stage, tuple(entries)))
+            self.progress(call.event_id, CallProgress(stage, tuple(entries)))
 
     async def _execute(
         self,
@@ -501,7 +500,8 @@ class TurnLoop:
     ) -> BatchEnd:
         """Run `calls`, and record their responses and configuration changes in one step."""
         self._on_interrupt = coordinator.interrupt
-        self._batch = self._event_ids_of_calls(len(calls))
+        if self.progress is not None and not calls[0].event_id:
+            self._set_event_ids(calls)
         batch = BatchContext(
             thread=self._record.thread,
             inquiry=resolved.inquiry,
