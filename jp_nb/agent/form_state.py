@@ -149,6 +149,11 @@ class FormDraft:
         else:
             self._finish()
 
+    def review(self) -> None:
+        """Show the summary, even if a page prevents Submit."""
+        self.reviewed = True
+        self._show("summary")
+
     def confirm_empty(self, page: int) -> None:
         """Accept the empty answer of `page`."""
         if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:

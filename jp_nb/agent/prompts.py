@@ -274,6 +274,15 @@ class Prompter(Protocol):
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
         """Display `prompt` and wait. Canceling the task closes the prompt."""
 
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
+        """Display `prompt` and wait, for code that runs in the cell.
+
+        With `keeps_record`, a line with the answer replaces the form.
+
+        Raises:
+            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
+        """
+
     def interrupt(self) -> None:
         """End all current prompts as interrupted. Called on the agent's event loop."""
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from jp_nb.agent.prompts import Prompt, PromptEnd, T, Unavailable
+from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.notebook.display.capture import ToolOutput
@@ -61,10 +61,6 @@ class NotebookFrontEnd:
     def begin_question(self, config: AppConfig) -> None:
         """Show prompts that the user's code opens in separate outputs of the running cell."""
         self.prompter.cell_begins(_prompt_settings(config))
-
-    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
-        """Show `prompt` and wait for the user, on the cell's thread."""
-        return self.prompter.ask_in_cell(prompt, keeps_record=keeps_record)
 
     def end(self) -> None:
         """Close all open prompts."""

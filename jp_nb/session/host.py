@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.agent.display import DisplayEvent
-    from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, T
+    from jp_nb.agent.prompts import Prompter
     from jp_nb.config.tree.app import AppConfig
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
@@ -150,7 +150,7 @@ class FrontEnd(Protocol):
 
     @property
     def prompter(self) -> Prompter:
-        """The prompter of the agent."""
+        """The prompter of the agent, and of code in the cell."""
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return why no user can answer in the running cell; None if one may be there."""
@@ -160,15 +160,6 @@ class FrontEnd(Protocol):
 
     def begin_question(self, config: AppConfig) -> None:
         """Show later prompts of the user's code in their own outputs of the running cell."""
-
-    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
-        """Show `prompt` and wait for the user, on the cell's thread.
-
-        With `keeps_record`, a line with the answer replaces the form.
-
-        Raises:
-            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
-        """
 
     def end(self) -> None:
         """Close open prompts: none outlives its cell."""

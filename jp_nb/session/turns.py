@@ -555,7 +555,7 @@ class TurnRunner:
         """
         self._front_end.begin_question(self._active.settings.config)
         try:
-            return self._front_end.ask_in_cell(prompt, keeps_record=False)
+            return self._front_end.prompter.ask_in_cell(prompt, keeps_record=False)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "Interrupted before you decided. No request was sent, and nothing ran."
@@ -598,7 +598,7 @@ class TurnRunner:
         in_turn = running is not None and not running.done()
         if not in_turn:
             self._front_end.begin_question(config)
-        end: AnyEnd = self._front_end.ask_in_cell(prompt, keeps_record=not in_turn)
+        end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
         if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
             self.runner.output(Notice(record_of(prompt, end).plain))
         return end

@@ -352,6 +352,9 @@ class Person:
             ends.append(end)
         return FormEnd(tuple(ends))
 
+    def ask_in_cell(self, prompt: Prompt[Any], *, keeps_record: bool) -> Any:
+        raise NotImplementedError
+
     async def _ask(self, prompt: Prompt[Any]) -> PromptEnd[Answered]:
         self.shown += 1
         self.most_at_once = max(self.most_at_once, self.shown)

@@ -5,7 +5,6 @@ It only needs `jp_nb/session/`, as any other front end would.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.agent.display import DisplayEvent
-from jp_nb.agent.prompts import Prompt, PromptEnd, T
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.record.clock import Clock
@@ -120,9 +118,6 @@ class FakeFrontEnd:
 
     def begin_question(self, config: AppConfig) -> None:
         return None
-
-    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool) -> PromptEnd[T]:
-        return self.prompter.unavailable() or asyncio.run(self.prompter.ask(prompt))
 
     def end(self) -> None:
         return None

@@ -75,6 +75,9 @@ class FakePrompter:
             ends.append(end)
         return FormEnd(tuple(ends))
 
+    def ask_in_cell(self, prompt: Prompt[Any], *, keeps_record: bool = True) -> Any:
+        return self.unavailable() or asyncio.run(self.ask(prompt))
+
     async def _put(self, prompt: Prompt[Any]) -> AnyEnd:
         self.asked.append(prompt)
         if not self._ends:

@@ -78,8 +78,6 @@ class _StdinForm:
         self._channel = channel
         self._draft = FormDraft(prompt, channel)
         self._fields: dict[int, dict[str, Answered]] = {}  # by page, then by field
-        self._reviewing = False  # the summary of all answers is shown
-        self._seen_all = False
         # The answer to a single question is sent at once.
         kind = prompt.pages[0].question.answer_type
         self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
@@ -92,7 +90,7 @@ class _StdinForm:
                 self._run_screen()
             except Expired:
                 self._write("", TIME_IS_OVER)  # below the unfinished line
-                self._expire()
+                self._draft.expire()
             except EOFError:
                 self._write("")
                 self._handle_end_of_input()
@@ -100,27 +98,16 @@ class _StdinForm:
 
     def _run_screen(self) -> None:
         match self._draft.screen:
-            case "page" if self._reviewing:
-                self._review()
             case "page":
                 self._ask_page()
             case "summary":
-                self._draft.send()  # the summary has shown the open questions
+                self._review()
             case "menu":
                 self._menu()
             case "discard":
                 self._discard()
             case other:
                 assert_never(other)
-
-    def _expire(self) -> None:
-        if not self._reviewing:
-            self._draft.expire()
-            return
-        # The summary has expired: send the answers, and let required open questions expire too.
-        self._draft.submit()
-        while self._draft.end is None:
-            self._draft.expire()
 
     def _handle_end_of_input(self) -> None:
         # Without a menu, or inside it, the end of the input leaves the form.
@@ -185,18 +172,18 @@ class _StdinForm:
         return self._prompt.partial or not question.required
 
     def _go_back(self) -> None:
-        if self._seen_all:
-            self._reviewing = True
+        if self._draft.reviewed:
+            self._draft.review()
         elif self._draft.is_first:
             self._write(IS_FIRST)
         else:
             self._draft.back()
 
     def _go_forward(self) -> None:
-        if not (self._draft.is_last or self._seen_all):
+        if not (self._draft.is_last or self._draft.reviewed):
             self._draft.next()
         elif self._reviews or self._draft.pages[0].answer is None:
-            self._reviewing = self._seen_all = True
+            self._draft.review()
         else:
             self._draft.submit()
 
@@ -264,7 +251,7 @@ class _StdinForm:
         return str(typed.value)
 
     def _help_lines(self, enter: str, current: Answered | None) -> list[str]:
-        back = "show all answers" if self._seen_all else "go back to the previous question"
+        back = "show all answers" if self._draft.reviewed else "go back to the previous question"
         return [
             f"  {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
@@ -339,9 +326,9 @@ class _StdinForm:
         }
         above = ("", "Your answers:", *self._summary_lines())
         typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
-        self._reviewing = False
         if typed == SEND:
             self._draft.submit()
+            self._draft.send()  # the user has seen which questions are open
         elif typed == LEAVE:
             self._draft.cancel()
         elif typed == BACK:
@@ -384,8 +371,10 @@ class _StdinForm:
             self._resume()
 
     def _resume(self) -> None:
-        self._draft.resume()
-        self._reviewing = self._seen_all
+        if self._draft.reviewed:
+            self._draft.review()
+        else:
+            self._draft.resume()
 
 
 def _describe_answer(page: QuestionPrompt, answer: Answered) -> str:
