@@ -22,7 +22,7 @@ from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
 from jp_nb.notebook.page.cells import read_cells
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
 from jp_nb.notebook.page.locate import is_headless
-from jp_nb.notebook.prompt.presence import Presence, PromptSettings
+from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
@@ -49,18 +49,18 @@ class NotebookFrontEnd:
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return the reason why no user can answer in the running cell, or None."""
-        route = Presence.here().route(_prompt_settings(config))
+        route = Presence.here().route(config.prompt)
         return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         """Return the display of a turn in the running cell. It also shows the turn's prompts."""
         display = self._make_display(config)
-        self.prompter.cell_begins(_prompt_settings(config), place=display)
+        self.prompter.cell_begins(config.prompt, place=display)
         return display
 
     def begin_question(self, config: AppConfig) -> None:
         """Show prompts that the user's code opens in separate outputs of the running cell."""
-        self.prompter.cell_begins(_prompt_settings(config))
+        self.prompter.cell_begins(config.prompt)
 
     def end(self) -> None:
         """Close all open prompts."""
@@ -92,15 +92,6 @@ class NotebookFrontEnd:
             interval=interval,
             live=live,
         )
-
-
-def _prompt_settings(config: AppConfig) -> PromptSettings:
-    return PromptSettings(
-        channel=config.prompt.channel,
-        rendered_timeout=config.prompt.rendered_timeout_s,
-        timeout=config.prompt.timeout_s,
-        notify=config.prompt.notify == "on",
-    )
 
 
 CELLS_TIMEOUT_S: Final = 3.0

@@ -393,23 +393,30 @@ def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
 def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
     kind = question.answer_type
     secrets = _secret_ids(question)
-    for name, value in _values_by_id(given, question):
-        if name in secrets and not isinstance(value, EnvironmentVariable):
-            return InvalidAnswer(
-                f"{place}: give a secret such as {name!r} as an environment variable: "
-                '{ env = "NAME" }'
-            )
-        if isinstance(value, EnvironmentVariable) and name not in secrets:
+    values: dict[str, JsonValue | EnvironmentVariable]
+    values = {**given} if isinstance(given, Mapping) else {question.id: given}
+    answers: Answers = {}
+    for name, value in values.items():
+        if not isinstance(value, EnvironmentVariable):
+            if name in secrets:
+                return InvalidAnswer(
+                    f"{place}: give a secret such as {name!r} as an environment variable: "
+                    '{ env = "NAME" }'
+                )
+            answers[name] = value
+            continue
+        if name not in secrets:
             return InvalidAnswer(
                 f"{place}: {name!r} is not a secret, so its answer is recorded and "
                 "sent. An environment variable can only answer secret questions"
             )
-    try:
-        answer = _replace_variables(given)
-    except KeyError as exc:
-        return InvalidAnswer(
-            f"{place}: the environment variable {exc.args[0]!r} is not set or is empty"
-        )
+        text = os.environ.get(value.name, "")
+        if not text:  # CI sets a variable without its secret to ""
+            return InvalidAnswer(
+                f"{place}: the environment variable {value.name!r} is not set or is empty"
+            )
+        answers[name] = text
+    answer: JsonValue = answers if isinstance(given, Mapping) else answers[question.id]
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.with_defaults(answer)
     answer = kind.normalized(answer)
@@ -430,31 +437,8 @@ def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
     return one_line(kind.format_problem(answer))
 
 
-def _values_by_id(given: FileAnswer, question: Question) -> list[tuple[str, object]]:
-    return [*given.items()] if isinstance(given, Mapping) else [(question.id, given)]
-
-
 def _secret_ids(question: Question) -> set[str]:
     kind = question.answer_type
     if isinstance(kind, FormAnswer):
         return {field.id for field in kind.fields if field.answer_type.secret}
     return {question.id} if kind.secret else set()
-
-
-def _replace_variables(given: FileAnswer) -> JsonValue:
-    """Replace environment variables by their values; raise `KeyError` for one that is not set."""
-    if isinstance(given, EnvironmentVariable):
-        return _read_variable(given)
-    if isinstance(given, Mapping):
-        return {
-            name: _read_variable(value) if isinstance(value, EnvironmentVariable) else value
-            for name, value in given.items()
-        }
-    return given
-
-
-def _read_variable(variable: EnvironmentVariable) -> str:
-    text = os.environ.get(variable.name, "")
-    if not text:  # CI sets a variable without its secret to ""
-        raise KeyError(variable.name)
-    return text

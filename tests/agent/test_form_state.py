@@ -97,6 +97,14 @@ def test_empty_answer_needs_confirmation() -> None:
     assert draft.end == FormEnd((Answered([], "form"),))
 
 
+def test_summary_can_be_shown_while_a_required_question_is_open() -> None:
+    draft = draft_of(COLOUR, NAME)
+    draft.review()
+    assert (draft.screen, draft.reviewed, draft.blocked) == ("summary", True, 0)
+    draft.submit()
+    assert (draft.screen, draft.page, draft.demanded, draft.end) == ("page", 0, True, None)
+
+
 @pytest.mark.req("RPI-62", "HB-12")
 @pytest.mark.parametrize(
     ("leave", "end"),

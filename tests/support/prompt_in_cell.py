@@ -22,16 +22,17 @@ from jp_nb.agent.prompts import (
     ProposedChange,  # noqa: F401
     QuestionPrompt,
 )
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
-from jp_nb.notebook.prompt.presence import PromptSettings, note_page  # noqa: F401
+from jp_nb.notebook.prompt.presence import note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tools.question import Question
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)
-PATIENT: dict[str, Any] = {"rendered_timeout": 60.0}  # as a page needs on a busy machine
-prompter.cell_begins(PromptSettings(**PATIENT))
+PATIENT: dict[str, Any] = {"rendered_timeout_s": 60.0}  # as a page needs on a busy machine
+prompter.cell_begins(PromptConfig(**PATIENT))
 agent = asyncio.new_event_loop()
 threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
@@ -49,7 +50,7 @@ def as_prompt(question: Question) -> QuestionPrompt:
 
 def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
     """Run a coroutine as the runner runs a turn, and return its result."""
-    prompter.cell_begins(PromptSettings(**{**PATIENT, **settings}))
+    prompter.cell_begins(PromptConfig(**{**PATIENT, **settings}))
     future = asyncio.run_coroutine_threadsafe(work(), agent)
     future.add_done_callback(lambda _: cell_loop.wake())
     while True:

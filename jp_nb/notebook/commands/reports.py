@@ -25,7 +25,7 @@ from jp_nb.notebook.commands import (
 )
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.locate import find_surroundings, is_headless
-from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
+from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables, turn
 from jp_nb.rendering import tools as tools_module
@@ -407,7 +407,7 @@ def _describe_prompts(session: Session) -> str:
     """Return the channel of the next question, and the reason if forms are not supported."""
     config = session.config.prompt
     here = Presence.here()
-    way = here.route(PromptSettings(channel=config.channel))
+    way = here.route(config)
     forms = "" if here.no_forms is None else f"; no forms: {here.no_forms}"
     words = {"FormRoute": "form in the cell, then stdin", "StdinRoute": "stdin"}
     why_not = getattr(way, "reason", None)

@@ -36,6 +36,7 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     with_sender,
 )
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormControl,
@@ -45,7 +46,7 @@ from jp_nb.notebook.prompt.controls import (
     question_control,
 )
 from jp_nb.notebook.prompt.output import FormOutput
-from jp_nb.notebook.prompt.presence import IdleClock, PromptSettings, note_page, who_sent
+from jp_nb.notebook.prompt.presence import IdleClock, note_page, who_sent
 from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import change_table, without_form
@@ -257,7 +258,7 @@ class FormContext:
 
     loop: CellLoop
     place: FormOutput
-    settings: PromptSettings
+    settings: PromptConfig
     on_seen: Callable[[], None]
     on_end: Callable[[AnyEnd], None]
 
@@ -285,10 +286,10 @@ class PromptForm(ABC):
         self._acts: Mapping[str, Act] = {}  # of the current step, by name in a message of the page
         settings = context.settings
         self._clock = IdleClock(
-            self._loop, settings.timeout, busy=self._is_busy, expired=self._expire
+            self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
         )
         self._note = text("", "note")
-        self._bridge = FormBridge(notify=settings.notify, timed=settings.timeout > 0)
+        self._bridge = FormBridge(notify=settings.notify == "on", timed=settings.timeout_s > 0)
         self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
         self._so_far = widgets.Output()
         self._so_far.add_class("jp-nb-so-far")
@@ -410,7 +411,7 @@ class PromptForm(ABC):
             self._seen = True
             note_page()
             self._context.on_seen()
-            if self._context.settings.notify:
+            if self._context.settings.notify == "on":
                 self._bridge.announce(self._title)
         self._clock.start()
 
@@ -419,7 +420,7 @@ class PromptForm(ABC):
         # page may have been closed.
         self._clock.stop()
         self._stop_patience()
-        patience = self._context.settings.rendered_timeout
+        patience = self._context.settings.rendered_timeout_s
         self._patience = self._loop.call_after_idle(patience, self._clock.start)
 
     def _stop_patience(self) -> None:

@@ -16,29 +16,13 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from jp_nb.agent.prompts import Unavailable
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.pump import missing_internals
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 """Seconds that a front end without cell ids has to show a form. Consoles rarely show widgets."""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSettings:
-    """The settings of prompts in one cell.
-
-    Attributes:
-        channel: `auto` tries the form, then stdin.
-        rendered_timeout: Seconds that a page has to show the form.
-        timeout: Seconds to answer, from when the form is visible; 0 is off.
-        notify: Whether the page marks its title and notifies the user while a prompt waits.
-    """
-
-    channel: Literal["auto", "widget", "stdin", "never"] = "auto"
-    rendered_timeout: float = 3.0
-    timeout: float = 0.0
-    notify: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +95,7 @@ class Presence:
         """True for a front end without cells, which cannot update displays."""
         return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
 
-    def route(self, settings: PromptSettings) -> Route:
+    def route(self, settings: PromptConfig) -> Route:
         """Return the way to ask the user, or the reason why no user can be asked."""
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
@@ -127,14 +111,14 @@ class Presence:
             if settings.channel == "widget":
                 return Unavailable(f"prompt.channel is 'widget', but {self.no_forms}")
             return StdinRoute("stdin")
-        patience = settings.rendered_timeout
+        patience = settings.rendered_timeout_s
         if not self.cell_id:
             patience = min(patience, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
         # A console may share the kernel with a page. Its own prompts then continue on its stdin.
         stays = self.page and self.cell_id
         return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
 
-    def _terminal_route(self, settings: PromptSettings) -> Route:
+    def _terminal_route(self, settings: PromptConfig) -> Route:
         if settings.channel == "widget":
             return Unavailable("prompt.channel is 'widget', but no kernel can show a form")
         if not self.terminal:

@@ -29,13 +29,13 @@ from jp_nb.agent.prompts import (
     Unavailable,
     with_sender,
 )
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.presence import (
     Deadline,
     Expired,
     FormRoute,
     Presence,
-    PromptSettings,
     StdinRoute,
     running_kernel,
     who_sent,
@@ -106,13 +106,13 @@ class PromptScreen:
     def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt[Any], AnyEnd], None]) -> None:
         self._loop = loop
         self._end = end
-        self._settings = PromptSettings()
+        self._settings = PromptConfig()
         self._place: FormOutput | None = None
         self._form: PromptForm | None = None
         self._unseen: SeparateOutput | None = None  # notice that no page shows the form
         self._pump: CommPump | None = None
 
-    def use(self, settings: PromptSettings, place: FormOutput | None) -> None:
+    def use(self, settings: PromptConfig, place: FormOutput | None) -> None:
         """Set the settings and the output for forms; None: each form has its own output."""
         self._settings, self._place = settings, place
 
@@ -226,9 +226,9 @@ class PromptScreen:
         self, waiting: OpenPrompt[Any], console: Console, channel: StdinChannel
     ) -> AnyEnd:
         if isinstance(waiting.prompt, FormPrompt):
-            timed = _TimedConsole(console, waiting, self._settings.timeout)
+            timed = _TimedConsole(console, waiting, self._settings.timeout_s)
             return ask_form_on_stdin(waiting.prompt, timed, channel)
-        with waiting.begin_deadline(self._settings.timeout):
+        with waiting.begin_deadline(self._settings.timeout_s):
             return ask_on_stdin(waiting.prompt, console, channel)
 
 
@@ -258,7 +258,7 @@ class NotebookPrompter:
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
-        self._settings = PromptSettings()
+        self._settings = PromptConfig()
         self._presence = Presence()
         self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
         self._queue = PromptQueue(self._show)
@@ -295,7 +295,7 @@ class NotebookPrompter:
 
     # --- the cell's thread -------------------------------------------------------------------
 
-    def cell_begins(self, settings: PromptSettings, place: FormOutput | None = None) -> None:
+    def cell_begins(self, settings: PromptConfig, place: FormOutput | None = None) -> None:
         """Detect the front end of the running cell. `settings` are valid until the next cell.
 
         Args:

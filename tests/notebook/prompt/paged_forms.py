@@ -9,11 +9,11 @@ from typing import Any
 import ipywidgets
 
 from jp_nb.agent.prompts import AnyEnd, FormPrompt, QuestionPrompt
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.controls import Choices
 from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.output import SeparateOutput
-from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.tools.question import Question
 
 
@@ -57,7 +57,7 @@ def context_of(ends: list[AnyEnd], loop: ManualLoop | None = None) -> FormContex
     return FormContext(
         loop or ManualLoop(),  # type: ignore[arg-type]  # as much of a loop as it needs
         SeparateOutput(),
-        PromptSettings(timeout=TIMEOUT),
+        PromptConfig(timeout_s=TIMEOUT),
         on_seen=lambda: None,
         on_end=ends.append,
     )

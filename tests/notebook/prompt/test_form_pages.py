@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import form_pages
-from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.rendering import forms as form_text
 from jp_nb.tools.question import FormAnswer, Question
 from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
@@ -468,7 +468,7 @@ def test_time_begins_once_a_page_shows_the_step_however_often_it_is_drawn() -> N
     user.loop.pass_(4)
     assert user.draft.page == 1
     user.send("rendered", step=0)  # the page before, late
-    user.loop.pass_(PromptSettings().rendered_timeout)  # then the time begins without a page
+    user.loop.pass_(PromptConfig().rendered_timeout_s)  # then the time begins without a page
     user.loop.pass_(9)
     assert user.ends == []
     user.send("rendered")

@@ -155,7 +155,7 @@ SAYS_WRITING = """() => {
 def test_form_with_a_deadline_says_who_writes_and_its_summary_leads_to_open_questions(
     opened: Opened,
 ) -> None:
-    notebook = opened("print(ask_form(*FOUR, partial=True, menu=True, timeout=600))")
+    notebook = opened("print(ask_form(*FOUR, partial=True, menu=True, timeout_s=600))")
     notebook.page.evaluate(SAYS_WRITING)
     notebook.run_cell(1)
     form = FormOnPage(notebook)

@@ -45,7 +45,7 @@ def test_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEn
 
 @pytest.mark.kernel
 def test_form_that_is_drawn_again_has_no_more_time(user: FrontEnd) -> None:
-    cell = user.start(f"print(ask({BOOLEAN}, timeout=2.0))")
+    cell = user.start(f"print(ask({BOOLEAN}, timeout_s=2.0))")
     beacon = user.form("Sure?")
     until = monotonic() + PATIENCE
     while "timed_out" not in user.printed(cell):  # a page that is loaded again, and again
@@ -133,7 +133,7 @@ def test_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
 def test_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> None:
     for known in (False, True):
         user.run("" if known else "forget_pages()")
-        cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
+        cell = user.start("print(permit_beside(2.0, rendered_timeout_s=0.5))")
         user.form("Run local rename tool?")
         user.click("Run rename")
         user.finish(cell)
@@ -147,7 +147,7 @@ def test_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> 
 def test_time_to_answer_is_paused_while_a_function_keeps_the_kernel_busy(
     user: FrontEnd,
 ) -> None:
-    cell = user.start("print(permit_beside(2.0, timeout=1.0))")
+    cell = user.start("print(permit_beside(2.0, timeout_s=1.0))")
     user.form("Run local rename tool?")
     user.click("Skip rename")
     user.finish(cell)
@@ -159,7 +159,7 @@ def test_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
     user: FrontEnd,
 ) -> None:
     user.run("note_page()")
-    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2))")
     user.wait(lambda m: NOT_SEEN in str(m["content"].get("data", "")))
     assert not user.wants_input()
     user.type("y")  # typed for something else
@@ -176,11 +176,11 @@ def test_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
 def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
     user.run("note_page()")
     for code in (
-        "print(ask({}, rendered_timeout=0.2))",
+        "print(ask({}, rendered_timeout_s=0.2))",
         "print(prompter.ask_in_cell(as_prompt({})))",
     ):
         user.messages.clear()
-        user.run("prompter.cell_begins(PromptSettings(rendered_timeout=0.2))")
+        user.run("prompter.cell_begins(PromptConfig(rendered_timeout_s=0.2))")
         cell = user.start(code.format(BOOLEAN))
         user.wait(lambda m: STDIN_INSTEAD in str(m["content"].get("data", "")))
         user.manager.interrupt_kernel()
@@ -194,7 +194,7 @@ def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEn
 @pytest.mark.kernel
 def test_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
     user.run("note_page()")
-    printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout=0.2, timeout=0.5))")
+    printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2, timeout_s=0.5))")
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in printed
 
 
@@ -222,7 +222,7 @@ def test_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: Front
 @pytest.mark.kernel
 def test_known_page_is_waited_for_by_the_widget_channel_too(user: FrontEnd) -> None:
     user.run("note_page()")
-    cell = user.start(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
+    cell = user.start(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout_s=0.2))")
     notice = user.wait(lambda m: NOT_SEEN in str(m["content"].get("data", "")))
     assert STDIN_INSTEAD not in str(notice["content"])
     user.interrupt(cell)
@@ -327,7 +327,7 @@ def test_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
 @pytest.mark.kernel
 @pytest.mark.req("RPI-73", "HB-2")
 def test_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
-    cell = user.start(f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=1.5))")
+    cell = user.start(f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout_s=1.5))")
     beacon = user.form("Which?")
     listed = user.model("RadioButtons")
     for index in (0, 1, 0, 1):  # longer than there is time without a change
@@ -346,7 +346,7 @@ def test_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
 @pytest.mark.kernel
 def test_time_passes_for_a_form_whose_page_was_closed(user: FrontEnd) -> None:
     cell = user.start(
-        f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=0.3, rendered_timeout=5))"
+        f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout_s=0.3, rendered_timeout_s=5))"
     )
     user.form("Which?")  # and then the page is closed
     user.finish(cell)
@@ -450,7 +450,7 @@ def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
 
 def test_without_a_page_stdin_answers(user: FrontEnd) -> None:
     user.run("forget_pages()")
-    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2))")
     assert user.input_request() == {"prompt": "[y/Y/n/N/?] ", "password": False}
     user.type("N")
     user.finish(cell)
@@ -480,12 +480,12 @@ def test_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
 
 @pytest.mark.kernel
 def test_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
-    cell = user.start(f"print(ask({TEXT}, timeout=0.2))")
+    cell = user.start(f"print(ask({TEXT}, timeout_s=0.2))")
     user.form("Why?")
     user.finish(cell)
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
     cell = user.start(
-        f"print(ask({TEXT}, timeout=2, channel='stdin'))"
+        f"print(ask({TEXT}, timeout_s=2, channel='stdin'))"
     )  # this includes the time to ask
     user.input_request()
     user.finish(cell)
@@ -553,7 +553,7 @@ def test_without_a_user_the_prompt_ends_at_once_with_a_reason(user: FrontEnd) ->
 @pytest.mark.kernel
 def test_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
     user.run("forget_pages()")
-    printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
+    printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout_s=0.2))")
     assert "no page showed the form within 0.2 s and prompt.channel is 'widget'" in printed
 
 
@@ -596,7 +596,7 @@ def test_interrupt_at_the_moment_of_the_notice_opens_the_input_box(user: FrontEn
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "SeparateOutput.show_note = interrupted\n"
     )
-    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2))")
     assert user.input_request()["prompt"].startswith("[y/")
     user.type("n")
     user.finish(cell)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import Unavailable
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import presence
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
     Presence,
-    PromptSettings,
     Route,
     StdinRoute,
 )
@@ -62,11 +62,11 @@ def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.S
     ]
     for where, channel, route in rows:
         with subtests.test(where=where, channel=channel):
-            assert where.route(PromptSettings(channel=channel)) == route
+            assert where.route(PromptConfig(channel=channel)) == route
 
 
 def test_console_waits_no_longer_than_its_timeout() -> None:
-    assert CONSOLE.route(PromptSettings(rendered_timeout=0.5)) == FormRoute(0.5, stdin=True)
+    assert CONSOLE.route(PromptConfig(rendered_timeout_s=0.5)) == FormRoute(0.5, stdin=True)
 
 
 class Kernel:
@@ -99,7 +99,7 @@ def test_request_without_allow_stdin_has_no_user(
 ) -> None:
     silent = Kernel(header={"msg_type": "execute_request"})
     monkeypatch.setattr(presence, "running_kernel", lambda: silent)
-    assert Presence.here().route(PromptSettings()) == Unavailable(HEADLESS_REASON)
+    assert Presence.here().route(PromptConfig()) == Unavailable(HEADLESS_REASON)
 
 
 def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import prompter as prompter_module
-from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, PromptSettings, Route
+from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, Route
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tools.question import Question
@@ -26,7 +27,7 @@ def prompter(monkeypatch: pytest.MonkeyPatch) -> NotebookPrompter:
     """A prompter in a terminal."""
     monkeypatch.setattr(Presence, "here", lambda: Presence(terminal=True))
     made = NotebookPrompter(CellLoop())
-    made.cell_begins(PromptSettings())
+    made.cell_begins(PromptConfig())
     return made
 
 
@@ -52,7 +53,7 @@ def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 ) -> None:
     route = Presence.route
 
-    def withdrawn(self: Presence, settings: PromptSettings) -> Route:
+    def withdrawn(self: Presence, settings: PromptConfig) -> Route:
         if prompter._queue.shown is not None:
             prompter._withdraw(prompter._queue.shown)
         return route(self, settings)
@@ -165,11 +166,11 @@ def test_refused_input_makes_the_user_unavailable(
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
-    prompter.cell_begins(PromptSettings(channel="never"))
+    prompter.cell_begins(PromptConfig(channel="never"))
     assert prompter.unavailable() == Unavailable("prompt.channel is 'never'")
     assert prompter.ask_in_cell(WHY) == Unavailable("prompt.channel is 'never'")
     assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
-    prompter.cell_begins(PromptSettings())
+    prompter.cell_begins(PromptConfig())
     assert prompter.unavailable() is None
 
 

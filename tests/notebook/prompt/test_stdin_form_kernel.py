@@ -57,7 +57,7 @@ def test_form_is_answered_line_by_line(user: FrontEnd) -> None:
 @pytest.mark.req("RPI-75")
 def test_each_line_has_its_own_time_and_earlier_answers_stay(user: FrontEnd) -> None:
     cell = user.start(
-        f"for end in ask_form({QUESTIONS}, partial=True, channel='stdin', timeout=2).ends:\n"
+        f"for end in ask_form({QUESTIONS}, partial=True, channel='stdin', timeout_s=2).ends:\n"
         "    print(end)"
     )
     type_in(user, "2,1")
