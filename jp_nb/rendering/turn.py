@@ -510,12 +510,6 @@ MAX_COMPACTIONS = 20
 MAX_NAMED = 5
 """Limit of names in a list of the tools that proposed a change."""
 _NAME = re.compile(r"[\w.-]{1,64}")
-_CHANNELS = {
-    "form": "through the form",
-    "stdin": "through the input field",
-    "terminal": "in the terminal",
-    "answers": "in the answers file",
-}
 _UNANSWERED = {
     "failed": "✗ failed: no answer",
     "interrupted": "⏹ interrupted before the answer",
@@ -691,8 +685,8 @@ def was_skipped(call: ToolCall) -> bool:
 def _format_edited(call: ToolCall) -> str:
     if call.edited_by is None:
         return ""
-    where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
-    return f" (arguments edited by you{where})"
+    channel = f", {_format_name(call.channel)}" if call.channel else ""
+    return f" (arguments edited by you{channel})"
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:
@@ -760,24 +754,15 @@ def _format_proposers(change: ConfigChange) -> str:
 def _format_approval(call: ProposedBy) -> str:
     if call.applied_by == "grant":
         return "applied by a grant"
-    if call.channel is None:
-        return f"applied by {_format_user(call)}"
-    channel = _CHANNELS.get(call.channel) or _format_name(call.channel)
-    return f"applied by {_format_user(call)} {channel}"
-
-
-def _format_user(call: ProposedBy) -> str:
-    return "you" if call.by is None else format_user_name(call.by)
+    user = "you" if call.by is None else format_user_name(call.by)
+    channel = f", {_format_name(call.channel)}" if call.channel is not None else ""
+    return f"applied by {user}{channel}"
 
 
 def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
     """Return a short text for each of `calls`: `by tool t (applied by you, form)`."""
-    said: dict[str, None] = {}
-    for call in calls:
-        who = "a grant" if call.applied_by == "grant" else _format_user(call)
-        channel = f", {_format_name(call.channel)}" if call.channel is not None else ""
-        said[f"by tool {_format_name(call.tool)} (applied by {who}{channel})"] = None
-    return _limit_names(said)
+    texts = (f"by tool {_format_name(call.tool)} ({_format_approval(call)})" for call in calls)
+    return _limit_names(dict.fromkeys(texts))
 
 
 def _format_name(text: str) -> str:

@@ -150,4 +150,4 @@ def test_edited_call_is_marked_in_the_cell_the_log_and_the_turn(kernel: FrontEnd
     log = kernel.start("%jp log")
     kernel.finish(log)
     shown = [str(data["text/plain"]) for data in kernel.displays(log)]
-    assert 'send(to="Eve") (arguments edited by you through the form)' in "".join(shown)
+    assert 'send(to="Eve") (arguments edited by you, form)' in "".join(shown)
