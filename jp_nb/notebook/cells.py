@@ -23,10 +23,10 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.session.host import LastError
 from jp_nb.text import MAX_NAME_CHARS, one_line, spell_invisible
 
 if TYPE_CHECKING:
-    from jp_nb.session.last_error import LastError
     from jp_nb.tools.notebook_access import CellState, NotebookCell
 
 
@@ -113,15 +113,13 @@ class LastErrors:
         Raises:
             UsageError: There is no error.
         """
-        error, raw_cell = self._error, self._raw_cell
+        error = self._error
         if error is None:  # a cell may have failed before the extension was loaded
             last = getattr(sys, "last_value", None)
             if not isinstance(last, Exception) or isinstance(last, JpNbError):
                 raise UsageError(self._no_error_message())
             error = last
-        from jp_nb.session.last_error import read_error
-
-        return read_error(error, self._find_cell_label, raw_cell=raw_cell)
+        return LastError(error, self._find_cell_label, self._raw_cell)
 
     def _no_error_message(self) -> str:
         error = self._jp_nb_error

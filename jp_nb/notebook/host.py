@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.cells import Collaborators, ExecutedCells, LastErrors
 from jp_nb.notebook.page.locate import find_storage
-from jp_nb.session.host import CellRun, NotebookStorage
+from jp_nb.session.host import CellRun, LastError, NotebookStorage
 from jp_nb.text import plain
 
 if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.host import RecordStore
-    from jp_nb.session.last_error import LastError
     from jp_nb.tools.notebook_access import NotebookAccess
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
     from jp_nb.session.cell_loop import CellLoop
-    from jp_nb.session.last_error import LastError
     from jp_nb.tools.notebook_access import NotebookAccess
 
 
@@ -130,6 +129,20 @@ class NotebookStorage(Protocol):
         A headless run begins a new one, unless `continues` (`record.headless = "continue"`) or the
         runner asks for the stored one (D18).
         """
+
+
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """The last exception of a cell or a tool.
+
+    Attributes:
+        label_of: Returns the label of the cell whose code has this file name; None for other files.
+        raw_cell: The cell's source as the user wrote it, if known.
+    """
+
+    error: BaseException
+    label_of: Callable[[str], str | None]
+    raw_cell: str | None = None
 
 
 class TurnOutput(Protocol):

@@ -1,4 +1,4 @@
-"""Read the last exception of a cell, and write the request that asks the model about it.
+"""Write the request that asks the model about the last exception of a cell.
 
 Source: `docs/guide.md`, `docs/decisions.md` D99.
 """
@@ -21,6 +21,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
+from jp_nb.session.host import LastError
 from jp_nb.text import one_line, plain
 from jp_nb.tools import base as base_module
 from jp_nb.tools.notebook_access import DataSection, frame_sections
@@ -54,43 +55,9 @@ DEFAULT_QUESTION = "Explain this error and how to fix it."
 _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
-LabelOf = Callable[[str], "str | None"]
-"""Returns the label of the cell whose code has this file name; None for other files."""
-
 
 @dataclass(frozen=True, slots=True)
-class FailedCall:
-    """A call in a traceback.
-
-    Attributes:
-        location: For example `Cell In[3], line 2, in f`.
-        source: Lines of user code by number; empty for a library.
-        failing: The numbers of the failed lines.
-    """
-
-    location: str
-    source: Mapping[int, str]
-    failing: range = range(0)
-
-
-@dataclass(frozen=True, slots=True)
-class ChainedError:
-    """An exception in a chain of causes.
-
-    Attributes:
-        omitted_at: Index of the call after the omitted ones.
-        caused: True if it is the `__cause__` of the next one, False if its `__context__`.
-    """
-
-    message: str
-    calls: tuple[FailedCall, ...]
-    omitted: int = 0
-    omitted_at: int = 0
-    caused: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NamedValue:
+class _NamedValue:
     """A name in a failed line, and its value there."""
 
     name: str
@@ -98,66 +65,109 @@ class NamedValue:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class LastError:
-    """An exception that left a cell.
+def error_request(
+    last: LastError, question: str = "", *, room: int, namespace: Mapping[str, Any]
+) -> str:
+    """Return a request with the question, the cell, the traceback, and the values of names.
 
-    Attributes:
-        cell: Label of the cell; "" if it is unknown.
-        line: Number of the failed line; None if it is unknown.
-        links: The chain of exceptions, most recent last.
+    The traceback has the causes of the exception. Content of the notebook has at most about `room`
+    characters, and is marked as data. Secrets are hidden if their name, their form, or a variable
+    of `namespace` identifies them. Call it on the cell's thread.
+    """
+    return _RequestWriter(last, namespace).request(
+        question.strip() or DEFAULT_QUESTION, max(room, MIN_CHARS)
+    )
+
+
+class _RequestWriter:
+    """Writes the request about an error, without the secrets in `namespace`.
+
+    Files outside of the installed libraries are user code.
     """
 
-    cell: str
-    source: str
-    line: int | None
-    links: tuple[ChainedError, ...]
-    names: tuple[NamedValue, ...]
-
-
-def read_error(error: BaseException, label_of: LabelOf, *, raw_cell: str | None) -> LastError:
-    """Read an exception with its causes, the failed cell, and the values of names in failed lines.
-
-    `label_of` returns the labels of cells. `raw_cell` is the source as the user wrote it, if known.
-    """
-    reader = _ErrorReader(label_of)
-    chain = list(_chain(error))
-    links = tuple(reader.link(each, caused=caused) for each, caused in chain)
-    label, source, line = reader.failing_cell(error, raw_cell)
-    return LastError(label, source, line, links, tuple(reader.names(reversed(chain))))
-
-
-def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Yield the chain of `error`, most recent last, with True for an explicit cause."""
-    chain, seen = [(error, False)], {id(error)}
-    while len(chain) < MAX_LINKS:
-        last = chain[-1][0]
-        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if before is None or id(before) in seen:
-            break
-        seen.add(id(before))
-        chain.append((before, last.__cause__ is before))
-    yield from reversed(chain)
-
-
-class _ErrorReader:
-    """Reads exceptions. Files outside of the installed libraries are user code."""
-
-    def __init__(self, label_of: LabelOf) -> None:
-        self._label_of = label_of
+    def __init__(self, last: LastError, namespace: Mapping[str, Any]) -> None:
+        self._last = last
         paths = sysconfig.get_paths()
         kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages are inside the library
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[2] / "jp_nb")
+        self._chain = list(_chain(last.error))
+        self._names = list(self._read_names())
+        self._hide = NotebookSecrets({**namespace, **{x.name: x.value for x in self._names}})
 
-    def link(self, error: BaseException, *, caused: bool) -> ChainedError:
+    def request(self, question: str, room: int) -> str:
+        calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
+        return frame_sections(
+            f"{question}\n", [*self._cell(room * 3 // 10), calls, *self._values(room // 4)]
+        )
+
+    def _cleared(self, text: str, *, code: bool = False) -> str:
+        """Return `text` without secrets and control characters, except line breaks."""
+        return self._hide(plain(text, limit=len(text)), code=code)
+
+    def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
+        """Return numbered `lines` without secrets, also those that span lines."""
+        plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
+        cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
+        return dict(zip(lines, cleared, strict=True))
+
+    # --- the cell ----------------------------------------------------------------------------
+
+    def _cell(self, room: int) -> Iterator[DataSection]:
+        label, source, line = self._find_cell()
+        if not source.strip():
+            return
+        at = "" if line is None else f", which failed at line {line}"
+        lines = self._code(dict(enumerate(source.rstrip("\n").split("\n"), start=1)))
+        failing = range(0) if line is None else range(line, line + 1)
+        yield DataSection(f"{label or 'the cell'}{at}", "\n".join(_excerpt(lines, failing, room)))
+
+    def _find_cell(self) -> tuple[str, str, int | None]:
+        """Return label ("" if unknown) and source of the failed cell, and its failed line."""
+        raw_cell = self._last.raw_cell
+        for filename, line in self._locations(self._last.error):
+            if (label := self._last.label_of(filename)) is None:
+                continue
+            source = "".join(linecache.getlines(filename))
+            written = None if raw_cell is None else _as_written(raw_cell, source, line)
+            return label, *(written or (source, line))
+        return "", raw_cell or "", None
+
+    def _locations(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
+        for _, summary in self._frames(error):
+            yield summary.filename, summary.lineno
+        if isinstance(error, SyntaxError) and error.filename:
+            yield error.filename, error.lineno
+
+    # --- the traceback -----------------------------------------------------------------------
+
+    def _traceback(self, room: int) -> str:
+        """Return the calls of all exceptions, without the first ones if there is no room."""
+        lines: list[str] = []
+        for error, caused in self._chain:
+            lines += self._link(error, room // len(self._chain))
+            if error is not self._last.error:
+                lines += ["", _CAUSED if caused else _HANDLED, ""]
+        return "\n".join(lines)
+
+    def _link(self, error: BaseException, room: int) -> Iterator[str]:
+        text = self._format_error(error)
+        message = self._cleared(text[:MAX_MESSAGE]) + ("…" if len(text) > MAX_MESSAGE else "")
+        message = message[: max(room, MAX_LINE)]
         frames = self._frames(error)
-        omitted = max(len(frames) - MAX_FRAMES, 0)
-        at = MAX_FRAMES // 3
-        if omitted:
-            del frames[at : at + omitted]
-        calls = tuple(self._call(frame, summary) for frame, summary in frames)
-        return ChainedError(self._format_error(error), calls, omitted, at, caused)
+        omitted, at = max(len(frames) - MAX_FRAMES, 0), MAX_FRAMES // 3
+        del frames[at : at + omitted]
+        calls = [list(self._call(frame, summary)) for frame, summary in frames]
+        first = _first_with_room(
+            [sum(map(len, call)) + len(call) for call in calls], room - len(message)
+        )
+        beyond = omitted if first > at else 0
+        yield from _format_omitted(first + beyond, "call")
+        for number, call in enumerate(calls[first:], start=first):
+            if omitted and not beyond and number == at:
+                yield from _format_omitted(omitted, "call")
+            yield from call
+        yield message
 
     def _frames(self, error: BaseException) -> list[tuple[FrameType, traceback.FrameSummary]]:
         """Return the calls of `error` from the first one in user code."""
@@ -169,19 +179,20 @@ class _ErrorReader:
         own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
         return both[next(own, default) :]
 
-    def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> FailedCall:
-        location = self._location(summary)
+    def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> Iterator[str]:
+        """Yield the location of a call and, in user code, the failed lines."""
+        yield one_line(self._location(summary))
         if not self._is_own(summary.filename):
-            return FailedCall(location, {})
+            return
         failing = _failing(summary)
         around = 0 if summary.name == "<module>" else AROUND
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
         lines = linecache.getlines(summary.filename, frame.f_globals)
         last = min(failing.stop + around, len(lines) + 1, _last_line(frame.f_code) + 1)
         wanted = range(first, max(last, failing.start))
-        return FailedCall(
-            location, {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}, failing
-        )
+        if source := {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}:
+            shown = _excerpt(self._code(source), failing, len(source) * MAX_LINE)
+            yield from (f"  {line}" for line in shown)
 
     def _location(self, summary: traceback.FrameSummary) -> str:
         inside = "" if summary.name == "<module>" else f", in {summary.name}"
@@ -198,7 +209,7 @@ class _ErrorReader:
         return message
 
     def _is_own(self, filename: str) -> bool:
-        if self._label_of(filename) is not None:
+        if self._last.label_of(filename) is not None:
             return True
         return not filename.startswith("<frozen ") and self._library_of(filename) is None
 
@@ -208,7 +219,7 @@ class _ErrorReader:
 
     def _short_path(self, filename: str) -> str:
         """Return the label of a cell, or a path relative to a known folder."""
-        if (label := self._label_of(filename)) is not None:
+        if (label := self._last.label_of(filename)) is not None:
             return label
         path, library = Path(filename), self._library_of(filename)
         for base, prefix in ((library, ""), (Path.cwd(), ""), (_home(), "~/")):
@@ -216,35 +227,57 @@ class _ErrorReader:
                 return f"{prefix}{path.relative_to(base).as_posix()}"
         return filename
 
-    def failing_cell(
-        self, error: BaseException, raw_cell: str | None
-    ) -> tuple[str, str, int | None]:
-        """Return label and source of the failed cell, and its failed line."""
-        for filename, line in self._locations(error):
-            if (label := self._label_of(filename)) is None:
-                continue
-            source = "".join(linecache.getlines(filename))
-            written = None if raw_cell is None else _as_written(raw_cell, source, line)
-            return label, *(written or (source, line))
-        return "", raw_cell or "", None
+    # --- values ------------------------------------------------------------------------------
 
-    def _locations(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
-        for _, summary in self._frames(error):
-            yield summary.filename, summary.lineno
-        if isinstance(error, SyntaxError) and error.filename:
-            yield error.filename, error.lineno
-
-    def names(self, chain: Iterator[tuple[BaseException, bool]]) -> Iterator[NamedValue]:
+    def _read_names(self) -> Iterator[_NamedValue]:
         """Yield the values of names in failed lines of user code, the nearest first."""
         seen: set[tuple[str, int]] = set()
-        for error, _ in chain:
+        for error, _ in reversed(self._chain):
             own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
             for frame, summary in own[: -FRAMES_WITH_NAMES - 1 : -1]:
                 for name, value in _values(frame, summary):
                     if (name, id(value)) in seen or len(seen) == MAX_NAMES:
                         continue
                     seen.add((name, id(value)))
-                    yield NamedValue(name, self._location(summary), value)
+                    yield _NamedValue(name, self._location(summary), value)
+
+    def _values(self, room: int) -> Iterator[DataSection]:
+        text = "\n".join(self._format_values(room))
+        if text:
+            yield DataSection("values of the names in the failed lines, nearest first", text)
+
+    def _format_values(self, room: int) -> Iterator[str]:
+        """Yield a text for each name, as long as there is `room`."""
+        for number, each in enumerate(self._names):
+            value = self._format_value(each, min(MAX_VALUE, room))
+            text = f"{each.name} ({one_line(each.location)}): {value}"
+            room -= len(text) + 1
+            if room < 0:
+                yield from _format_omitted(len(self._names) - number, "name")
+                return
+            yield text
+
+    def _format_value(self, named: _NamedValue, room: int) -> str:
+        value = named.value
+        if (hidden := self._hide.name(named.name, value)) is not None:
+            return hidden
+        if isinstance(value, str | bytes) and len(value) < MAX_VALUE and _is_key(value):
+            return NOT_SHOWN
+        budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
+        return self._cleared(describe(value, budget).text)
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    """Yield the chain of `error`, most recent last, with True for an explicit cause."""
+    chain, seen = [(error, False)], {id(error)}
+    while len(chain) < MAX_LINKS:
+        last = chain[-1][0]
+        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if before is None or id(before) in seen:
+            break
+        seen.add(id(before))
+        chain.append((before, last.__cause__ is before))
+    yield from reversed(chain)
 
 
 def _format_group(
@@ -342,112 +375,6 @@ def _home() -> Path | None:
         return Path.home()
     except RuntimeError:  # the user has no home
         return None
-
-
-def error_request(
-    error: LastError, question: str = "", *, room: int, namespace: Mapping[str, Any]
-) -> str:
-    """Return a request with the question, the cell, the traceback, and the values of names.
-
-    Content of the notebook has at most about `room` characters, and is marked as data. Secrets are
-    hidden if their name, their form, or a variable of `namespace` identifies them. Call it on the
-    cell's thread.
-    """
-    return _RequestWriter(error, namespace).request(
-        question.strip() or DEFAULT_QUESTION, max(room, MIN_CHARS)
-    )
-
-
-class _RequestWriter:
-    """Writes the request about `error`, without the secrets in `namespace`."""
-
-    def __init__(self, error: LastError, namespace: Mapping[str, Any]) -> None:
-        self._error = error
-        known = {named.name: named.value for named in error.names}
-        self._hide = NotebookSecrets({**namespace, **known})
-
-    def request(self, question: str, room: int) -> str:
-        calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
-        return frame_sections(
-            f"{question}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)]
-        )
-
-    def _cleared(self, text: str, *, code: bool = False) -> str:
-        """Return `text` without secrets and control characters, except line breaks."""
-        return self._hide(plain(text, limit=len(text)), code=code)
-
-    def _cell(self, room: int) -> Iterator[DataSection]:
-        error = self._error
-        if not error.source.strip():
-            return
-        at = "" if error.line is None else f", which failed at line {error.line}"
-        lines = self._code(dict(enumerate(error.source.rstrip("\n").split("\n"), start=1)))
-        failing = range(0) if error.line is None else range(error.line, error.line + 1)
-        text = "\n".join(_excerpt(lines, failing, room))
-        yield DataSection(f"{error.cell or 'the cell'}{at}", text)
-
-    def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
-        """Return numbered `lines` without secrets, also those that span lines."""
-        plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
-        cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
-        return dict(zip(lines, cleared, strict=True))
-
-    def _traceback(self, room: int) -> str:
-        """Return the calls of all exceptions, without the first ones if there is no room."""
-        links = self._error.links
-        lines: list[str] = []
-        for link in links:
-            lines += self._link(link, room // len(links))
-            if link is not links[-1]:
-                lines += ["", _CAUSED if link.caused else _HANDLED, ""]
-        return "\n".join(lines)
-
-    def _link(self, link: ChainedError, room: int) -> Iterator[str]:
-        message = self._cleared(link.message[:MAX_MESSAGE]) + (
-            "…" if len(link.message) > MAX_MESSAGE else ""
-        )
-        message = message[: max(room, MAX_LINE)]
-        calls = [list(self._call(call)) for call in link.calls]
-        first = _first_with_room(
-            [sum(map(len, call)) + len(call) for call in calls], room - len(message)
-        )
-        beyond = link.omitted if first > link.omitted_at else 0
-        yield from _format_omitted(first + beyond, "call")
-        for number, call in enumerate(calls[first:], start=first):
-            if link.omitted and not beyond and number == link.omitted_at:
-                yield from _format_omitted(link.omitted, "call")
-            yield from call
-        yield message
-
-    def _call(self, call: FailedCall) -> Iterator[str]:
-        yield one_line(call.location)
-        lines = self._code(call.source) if call.source else {}
-        yield from (f"  {line}" for line in _excerpt(lines, call.failing, len(lines) * MAX_LINE))
-
-    def _names(self, room: int) -> Iterator[DataSection]:
-        text = "\n".join(self._values(self._error.names, room))
-        if text:
-            yield DataSection("values of the names in the failed lines, nearest first", text)
-
-    def _values(self, names: Sequence[NamedValue], room: int) -> Iterator[str]:
-        """Yield a text for each of `names`, as long as there is `room`."""
-        for number, each in enumerate(names):
-            value = self._value(each, min(MAX_VALUE, room))
-            text = f"{each.name} ({one_line(each.location)}): {value}"
-            room -= len(text) + 1
-            if room < 0:
-                yield from _format_omitted(len(names) - number, "name")
-                return
-            yield text
-
-    def _value(self, named: NamedValue, room: int) -> str:
-        value = named.value
-        if (hidden := self._hide.name(named.name, value)) is not None:
-            return hidden
-        if isinstance(value, str | bytes) and len(value) < MAX_VALUE and _is_key(value):
-            return NOT_SHOWN
-        budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
-        return self._cleared(describe(value, budget).text)
 
 
 def _is_key(value: str | bytes) -> bool:

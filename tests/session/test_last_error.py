@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.session.last_error import LastError, error_request, names_in, read_error
+from jp_nb.session.host import LastError
+from jp_nb.session.last_error import error_request, names_in
 
 KEY = "sk-" + "a1b2c3d4" * 4
 
@@ -25,7 +26,7 @@ def run_failing_cell(code: str, **namespace: Any) -> tuple[LastError, dict[str, 
             exc.__traceback__ and exc.__traceback__.tb_next
         )  # without the frame of this module
         label = {file: "Cell In[1]"}.get
-        return read_error(exc, label, raw_cell=code), namespace
+        return LastError(exc, label, code), namespace
     raise AssertionError("it did not fail")
 
 
@@ -135,8 +136,14 @@ def test_leading_blank_lines_do_not_shift_line_numbers() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         exec(compile(made, "<made>", "exec"))
     error = caught.value.with_traceback(caught.tb.tb_next)
-    read = read_error(error, {"<made>": "Cell In[1]"}.get, raw_cell="\n\n%magic\n1 / 0")
-    assert (read.source, read.line) == ("%magic\n1 / 0", 2)
+    last = LastError(error, {"<made>": "Cell In[1]"}.get, "\n\n%magic\n1 / 0")
+    said = error_request(last, room=20_000, namespace={})
+    assert "Cell In[1], which failed at line 2 ---\n  1 %magic\n→ 2 1 / 0\n---" in said
+
+
+def messages(error: BaseException) -> list[str]:
+    said = error_request(LastError(error, lambda _: None), room=20_000, namespace={})
+    return [line for line in said.split("\n") if line.startswith("ValueError: ")]
 
 
 def test_chain_of_errors_is_limited_and_acyclic() -> None:
@@ -145,12 +152,10 @@ def test_chain_of_errors_is_limited_and_acyclic() -> None:
         made = ValueError(str(number))
         made.__context__ = error
         error = made
-    read = read_error(error, lambda _: None, raw_cell=None)
-    assert [link.message for link in read.links] == [f"ValueError: {n}" for n in range(45, 50)]
+    assert messages(error) == [f"ValueError: {n}" for n in range(45, 50)]
     one, two = ValueError("one"), ValueError("two")
     one.__context__, two.__context__ = two, one
-    read = read_error(one, lambda _: None, raw_cell=None)
-    assert [link.message for link in read.links] == ["ValueError: two", "ValueError: one"]
+    assert messages(one) == ["ValueError: two", "ValueError: one"]
 
 
 def test_suppressed_causes_are_omitted() -> None:
