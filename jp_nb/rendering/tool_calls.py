@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -153,15 +154,24 @@ def _format_head(begins: ToolBegins) -> str:
     # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
-    below = {each.name for each in begins.texts}
+    lines = {each.name: _format_line_count(begins.arguments[each.name]) for each in begins.texts}
+    return format_call(begins.name, begins.arguments, lines)
+
+
+def format_call(
+    name: str,
+    arguments: Mapping[str, JsonValue],
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return a call in one line, such as `add(a=1, b=2)`. `texts` replace values of arguments."""
     given = [
-        (spell_invisible(key), _format_line_count(value) if key in below else spaced_json(value))
-        for key, value in _drop_empty(begins.arguments).items()
+        (spell_invisible(key), texts[key] if key in texts else spaced_json(value))
+        for key, value in _drop_empty(arguments).items()
     ]
     # Cut before escaping: an argument may have a megabyte.
     text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
     cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
-    return truncate(f"{spell_invisible(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
+    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_CHARS, cut=cut)
 
 
 def _format_line_count(text: JsonValue) -> str:

@@ -101,14 +101,13 @@ from jp_nb.rendering.tool_calls import (
     TurnPiece,
     bounded,
     for_user,
+    format_call,
 )
 from jp_nb.text import (
     MAX_CHARS,
-    escape_invisible,
     format_user_name,
     one_line,
     plain,
-    spell_invisible,
 )
 
 MAX_NOTICE_LINES = 50
@@ -665,15 +664,12 @@ def uncalled_words(required: str) -> str:
 
 
 def _format_call(call: ToolCall) -> str:
-    arguments = ", ".join(
-        f"{spell_invisible(key)}={escape_invisible(json.dumps(value, ensure_ascii=False))}"
-        for key, value in call.arguments.items()
-    )
-    mark = "⊘" if was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
+    shown = f"{format_call(call.name, call.arguments)}{_format_edited(call)}"
+    if call.is_error is None:
+        return f"⚙ {shown} …"
+    mark = "⊘" if was_skipped(call) else "✗" if call.is_error else "✓"
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
-    shown = plain(f"{spell_invisible(call.name)}({arguments})", limit=120)
-    images = "".join(f" · {image.words}" for image in call.images)
-    return f"{mark} {shown}{_format_edited(call)} → {result}{images}"
+    return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
 
 
 def was_skipped(call: ToolCall) -> bool:
