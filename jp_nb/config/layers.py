@@ -13,6 +13,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
@@ -32,9 +33,9 @@ CONFIG_FILE = "config file"
 ENVIRONMENT = "environment"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """A partial configuration and its source.
+    """A partial configuration and its source. An unchanged source keeps its layer.
 
     Attributes:
         name: The kind of source, such as `workspace file`.
@@ -102,7 +103,8 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     """
     kept: list[Layer] = []
     for group in groups:
-        if get_path(merge_layers(group), "inherit") is False:
+        inherits = [x for layer in group if (x := layer.partial.get("inherit")) is not None]
+        if inherits and inherits[-1] is False:
             kept = []
         kept += group
     return kept
@@ -177,7 +179,12 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
 
 
 def merge_layers(layers: Iterable[Layer]) -> Partial:
-    """Merge `layers`, the lowest first."""
+    """Merge `layers`, the lowest first. The result is shared: do not modify it."""
+    return _merge_layers(tuple(layers))
+
+
+@lru_cache(maxsize=16)
+def _merge_layers(layers: tuple[Layer, ...]) -> Partial:
     result: Partial = {}
     for layer in layers:
         result = merge(result, layer.partial)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from operator import is_
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -209,27 +210,63 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
     return wrapped
 
 
-def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
-    """Return the settings of `partial` as the lowest layer, without merge strategies."""
-    return _strip(ROOT, partial)
+def strip_strategies(
+    partial: Mapping[str, JsonValue], *, known: tuple[Partial, Partial] = ({}, {})
+) -> Partial:
+    """Return the settings of `partial` as the lowest layer, without merge strategies.
+
+    Tables without strategies are shared with `partial`. `known` is another partial configuration
+    and its result, which is reused for the values that both share.
+    """
+    return _strip(ROOT, partial, *known)
 
 
 def _strip(
-    node: SchemaNode | None, partial: Mapping[str, JsonValue], *, replace: bool = False
+    node: SchemaNode | None, partial: Mapping[str, JsonValue], before: Partial, known: Partial
 ) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
-        if not replace and not isinstance(value, dict) and value != []:
+        if not isinstance(value, dict) and value != []:
             result[key] = value  # fast path for most settings
+            continue
+        if key in known and before[key] is value:
+            result[key] = known[key]
             continue
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue
         plain = unwrap(value, below)
         if isinstance(plain, dict):
-            enters = replace and below is not None and below.kind != "json"
-            plain = _strip(below, plain, replace=enters)
-        wrap = replace and _needs_replace(below or JSON, plain)
+            old, old_result = before.get(key), known.get(key)
+            if not isinstance(old, dict) or not isinstance(old_result, dict) or plain is not value:
+                old, old_result = {}, {}
+            plain = _strip(below, plain, old, old_result)
+        result[key] = plain
+    is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
+    return partial if is_same and isinstance(partial, dict) else result
+
+
+def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
+    """Return `partial` in a form that replaces the value of any lower layer.
+
+    For a dumped configuration, this is the partial configuration that yields it again.
+    """
+    return _replacing(ROOT, partial)
+
+
+def _replacing(node: SchemaNode, partial: Mapping[str, JsonValue]) -> Partial:
+    result: Partial = {}
+    for key, value in partial.items():
+        below = node.child(key)
+        if value == [] and below is not None and below.kind == "list":
+            continue
+        plain = unwrap(value, below)
+        if isinstance(plain, dict):
+            if below is None or below.kind == "json":
+                plain = _strip(below, plain, {}, {})
+            else:
+                plain = _replacing(below, plain)
+        wrap = _needs_replace(below or JSON, plain)
         result[key] = {"value": plain, "strategy": "replace"} if wrap else plain
     return result
 
@@ -240,14 +277,6 @@ def _needs_replace(node: SchemaNode, value: JsonValue) -> bool:
     if node.kind == "json":  # it must not be read as a wrapper
         return is_wrapper(value, node)
     return node.kind == "map" and node.merge.annotated
-
-
-def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
-    """Return `partial` in a form that replaces the value of any lower layer.
-
-    For a dumped configuration, this is the partial configuration that yields it again.
-    """
-    return _strip(ROOT, partial, replace=True)
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -591,9 +620,11 @@ def _diff(
         if after.get(key) is None and before[key] is not None:
             unsets.append(format_path((*above, key)))
     for key, new in after.items():
-        below = (node.child(key) if node is not None else None) or JSON
         old = before.get(key)
-        if new is None or expand_shorthand(below, new) == expand_shorthand(below, old):
+        if new is None or new is old:
+            continue
+        below = (node.child(key) if node is not None else None) or JSON
+        if expand_shorthand(below, new) == expand_shorthand(below, old):
             continue
         if isinstance(new, dict) and isinstance(old, dict) and not _is_whole(below):
             if inner := _diff(below, old, new, (*above, key), unsets):

@@ -27,9 +27,8 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.schema import JSON, ROOT, Keys, SchemaNode, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import validate
 from jp_nb.record.claims import Claims
-from jp_nb.record.config_history import Projection, Step
+from jp_nb.record.config_history import Projection, Step, since_reset
 from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart
 from jp_nb.record.stream import ConversationStream, effective_deltas, is_tool_change
 
@@ -97,17 +96,19 @@ class Draft:
     """Changes on top of a projection. `record` appends them all.
 
     Attributes:
-        deltas: The entries to append.
         notices: Notices for the user.
     """
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
-        self._began = self._now = projection.now()
+        self._last = projection.now()
         self._made: list[Step] = []
-        self._config: AppConfig | None = None
-        self.deltas: list[ConfigDelta] = []
         self.notices: list[str] = []
+
+    @property
+    def deltas(self) -> list[ConfigDelta]:
+        """The entries to append."""
+        return [step.delta for step in self._made if step.delta is not None]
 
     def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
         """Add `change` without its redundant parts. Return True if anything is left.
@@ -131,18 +132,15 @@ class Draft:
         self._append(ConfigDelta(op="reset"))
 
     def _append(self, delta: ConfigDelta) -> None:
-        self._now = self._projection.step(self._now, self._now.number + 1, delta)
-        self._made.append(self._now)
-        self._config = None
-        self.deltas.append(delta)
+        self._made.append(self._projection.step(self.now(), delta))
 
     def record(self) -> None:
         """Append the deltas. The projection reuses their results."""
-        if self.deltas:
-            self._projection.record(self.deltas, self._began, self._now, self._config)
+        if self._made:
+            self._projection.record(self._last, self._made)
 
     def _reduce(self, change: Change) -> Change:
-        before, wanted = strip_strategies(self._now.after), self._after(change)
+        before, wanted = self.partial(), self._after(change)
         unsets = change.unsets if wanted != before or self._removes_own_value(change) else ()
         only_unset = Change(unsets=unsets, uncovers=change.uncovers)
         needed = diff(self._after(only_unset) if unsets else before, wanted)
@@ -151,8 +149,8 @@ class Draft:
         return smaller if smaller == change or self._after(smaller) == wanted else change
 
     def _after(self, change: Change) -> Partial:
-        now = self._now
-        return strip_strategies(apply(now.after, change, now.defaults, now.below))
+        now = self.now()
+        return self._projection.strip(apply(now.after, change, now.defaults, now.below))
 
     def _removes_own_value(self, change: Change) -> bool:
         if not change.uncovers:
@@ -162,32 +160,25 @@ class Draft:
 
     def partial(self) -> Partial:
         """Return the merged settings with the changes."""
-        return strip_strategies(self._now.after)
+        return self._projection.strip(self.now().after)
 
     def config(self) -> AppConfig:
         """Return the effective configuration with the changes.
 
-        It is the same object until the next change.
-
         Raises:
             ConfigError: The settings are invalid.
         """
-        if not self.deltas:
+        if not self._made:
             return self._projection.config()
-        if self._config is None:
-            self._config = validate(self._now.after)
-        return self._config
+        return self._projection.validate(self.now().after)
 
     def now(self) -> Step:
         """Return the last step."""
-        return self._now
+        return self._made[-1] if self._made else self._last
 
     def steps(self) -> list[Step]:
         """Return all changes since the last reset, including those of the draft."""
-        found = self._projection.steps()
-        for step in self._made:
-            found = [step] if step.is_reset else [*found, step]
-        return found
+        return since_reset([*self._projection.steps(), *self._made])
 
 
 def changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
@@ -272,7 +263,7 @@ def inherited_settings(left: Projection, begins: Projection, paths: Collection[s
             continue
         change = select_changes(step.change, lambda path: _is_within(path, keys))
         if change:
-            after = strip_strategies(apply(after, change, step.defaults, below))
+            after = begins.strip(apply(after, change, step.defaults, below))
     return diff(before, after)
 
 
@@ -310,7 +301,6 @@ def _at(
 
 def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
     """Return the ignored settings of the record that differ from the user's files, by path."""
-    projection.partial()  # folding fills `projection.ignored`
     plain = strip_strategies(merge_layers(projection.layers()))
     return {
         path: value
@@ -336,4 +326,4 @@ def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     change = diff(projection.partial(), after)
     found |= dict.fromkeys(change.unsets)
     found |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
-    return found | trusted.ignored
+    return found | dict(trusted.ignored)

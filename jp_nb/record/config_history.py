@@ -40,7 +40,6 @@ class Step:
         change: The part of the entry that applies.
         below: The layers below the conversation. After a reset, these are only `defaults`.
         defaults: The tools' defaults, which apply where a path is unset.
-        before: The merged settings before the change.
         after: The merged settings after the change.
         is_reverted: True if the change was reverted, because its turn has no answer.
     """
@@ -50,7 +49,6 @@ class Step:
     change: Change
     below: Partial
     defaults: Partial
-    before: Partial
     after: Partial
     is_reverted: bool = False
 
@@ -182,27 +180,6 @@ class Provenance:
         return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
 
 
-def provenance(
-    paths: Iterable[str],
-    layers: Sequence[Layer],
-    steps: Sequence[Step],
-    stream: ConversationStream,
-) -> dict[str, list[Provenance]]:
-    """Return the sources of each of `paths`, lowest first. The last one decides.
-
-    Args:
-        paths: Paths of settings.
-        layers: The layers below the conversation, lowest first.
-        steps: The changes since the last reset.
-        stream: The conversation.
-
-    Raises:
-        ConfigError: A path is invalid.
-    """
-    turns = _turns_of_deltas(stream)
-    return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
-
-
 def _find_sources(
     path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
 ) -> Iterator[Provenance]:
@@ -267,12 +244,12 @@ MAX_UNTRUSTED_WORK = 250_000
 """In units of `Budget`, which allows thousands of changes. A trusted record has no limit."""
 
 
-def _step(last: Step, number: int, delta: ConfigDelta, change: Change, after: Partial) -> Step:
-    return Step(number, delta, change, last.below, last.defaults, last.after, after)
-
-
 class Projection:
-    """The configuration of one conversation, folded as the record grows.
+    """The configuration of one conversation: one fold over its changes.
+
+    `_fold` keeps a step for each change, and applies only new changes. All other results are
+    queries on these steps. The fold begins again if the layers below change, or if a mark reverts
+    an applied change.
 
     Stored changes of an untrusted record are restricted. Settings that could run code, contact a
     host, name a key, or widen access are omitted and listed in `ignored`. Changes by this process
@@ -284,10 +261,6 @@ class Projection:
         trusted: True if stored changes apply in full.
         is_local: True if this process made the whole conversation.
         untrusted_count: Number of changes that the record had when it was read; None for all.
-
-    Attributes:
-        ignored: Settings of the record that only the user may set, by path.
-        problems: Unknown or invalid settings of the record, by path.
     """
 
     def __init__(
@@ -304,15 +277,15 @@ class Projection:
         stored = len(stream.deltas) if untrusted_count is None else untrusted_count
         self._stored = -1 if is_local else stored
         self._trusted = trusted or is_local
-        self._bounded = False
+        self._bounded = not self._trusted
         self._layers: list[Layer] | None = None
-        self._last: Step | None = None
-        self._taken_back = RevertedChanges()
-        self._config: AppConfig | None = None
+        self._steps: list[Step] = []
+        self._reverted = RevertedChanges()
         self._budget = Budget(MAX_UNTRUSTED_WORK)
-        self._weighed = 0  # number of untrusted changes within the budget
-        self.ignored: dict[str, JsonValue] = {}
-        self.problems: dict[str, ConfigProblem] = {}
+        self._ignored: dict[str, JsonValue] = {}
+        self._problems: dict[str, ConfigProblem] = {}
+        self._plain: tuple[Partial, Partial] = ({}, {})
+        self._validated: tuple[Partial, AppConfig] | None = None
 
     def if_trusted(self) -> Projection:
         """Return a projection as if the record were trusted, within the budget."""
@@ -345,7 +318,7 @@ class Projection:
         """Read the layers below the conversation again."""
         layers = list(self._below())
         if layers != self._layers:
-            self._layers, self._last = layers, None
+            self._layers, self._steps = layers, []
 
     def layers(self) -> list[Layer]:
         """Return the layers below the conversation, lowest first."""
@@ -353,124 +326,135 @@ class Projection:
             self.reload_layers()
         return list(self._layers or ())
 
-    def now(self) -> Step:
-        """Return the last step. Only new changes are applied."""
-        self._follow_marks()
-        number = -1 if self._last is None else self._last.number + 1
-        if self._last is None or number < len(self._stream.deltas):
-            for step in self._steps(self._last):
-                self._last = step
-            self._config = None
-        assert self._last is not None
-        return self._last
-
-    def record(
-        self, deltas: Sequence[ConfigDelta], began: Step, now: Step, config: AppConfig | None
-    ) -> None:
-        """Append `deltas`, which lead from the step `began` to `now`.
-
-        Their result and the validated `config` are reused, unless another change was appended
-        since.
-        """
-        known = self._last is began and now.number == len(self._stream.deltas) + len(deltas) - 1
-        before = self._last, self._config
-        if known:  # `on_change` may read the configuration
-            self._last, self._config = now, config
-        try:
-            self._stream.append(*deltas)
-        except StorageError:
-            self._last, self._config = before
-            raise
-        if known and self._last is now:
-            self._last = replace(now, delta=self._stream.deltas[now.number])
-
-    def _steps(self, last: Step | None = None) -> Iterator[Step]:
-        self._follow_marks()
-        if last is None:
-            below = merge_layers(self.layers())
-            defaults = merge_layers(layer for layer in self.layers() if layer.name == REGISTRATIONS)
-            base = self._base_change()
-            after = apply(below, base, defaults)
-            last = Step(-1, None, base, below, defaults, below, after)
-            yield last
+    def _fold(self) -> list[Step]:
+        """Return the step of the base configuration, and one for each change."""
+        deltas = self._stream.deltas
+        if self._reverted.follow(deltas) or not self._steps:
+            self._steps = [self._begin()]
         # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
-        for number in range(last.number + 1, len(self._stream.deltas)):
-            last = self.step(last, number, self._stream.deltas[number])
-            yield last
+        for number in range(len(self._steps) - 1, len(deltas)):
+            self._steps.append(self.step(self._steps[-1], deltas[number]))
+        return self._steps
 
-    def _base_change(self) -> Change:
-        base = base_change(self._stream.base_config, self.problems)
-        if self._stored < 0:
-            return base
-        untrusted = self._is_untrusted(-1)
-        unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
-        return Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
+    def _begin(self) -> Step:
+        self._budget = Budget(MAX_UNTRUSTED_WORK)
+        self._ignored, self._problems = {}, {}
+        layers = self.layers()
+        below = merge_layers(layers)
+        defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS)
+        base = base_change(self._stream.base_config, self._problems)
+        if self._stored >= 0:
+            untrusted = not self._trusted
+            unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
+            base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
+        return Step(-1, None, base, below, defaults, apply(below, base, defaults))
 
-    def _follow_marks(self) -> None:
-        if self._taken_back.follow(self._stream.deltas):
-            self._last = None  # an applied change may be reverted now
-
-    def _exceeds_budget(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
-        if number == self._weighed and self._budget.allows(now, delta.delta, delta.unsets):
-            self._weighed += 1
-        if number < self._weighed:
-            return False
-        if number == self._weighed:
-            place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
-            self.ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
-        return True
-
-    def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
-        """Return the result of delta `number` after `last`."""
-        if number in self._taken_back.numbers:
-            self._weighed += number == self._weighed  # a reverted change costs nothing
-            return replace(_step(last, number, delta, Change(), last.after), is_reverted=True)
-        read, untrusted = number < self._stored, self._is_untrusted(number)
-        bounded = untrusted or (self._bounded and read)
-        if bounded and self._exceeds_budget(number, delta, last.after):
-            return _step(last, number, delta, Change(), last.after)
+    def step(self, last: Step, delta: ConfigDelta) -> Step:
+        """Return the result of `delta` after `last`."""
+        number = last.number + 1
+        unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
+        if number in self._reverted.numbers:
+            return replace(unchanged, is_reverted=True)
+        is_stored = number < self._stored
+        untrusted = is_stored and not self._trusted
+        if is_stored and self._bounded and not self._is_affordable(delta, last.after):
+            return unchanged
         if delta.op == "reset":
             below = last.below
             if untrusted:
-                self.ignored[RESET_KEY] = True  # it would discard the settings in the user's files
+                self._ignored[RESET_KEY] = True  # it would discard the settings in the user's files
             else:
                 below = last.defaults
-            return replace(_step(last, number, delta, Change(), below), below=below)
+            return replace(unchanged, below=below, after=below)
         change = Change(
-            self._filter(delta.delta, untrusted=untrusted) if read else delta.delta,
+            self._filter(delta.delta, untrusted=untrusted) if is_stored else delta.delta,
             tuple(path for path in delta.unsets if self._may_unset(path, untrusted=untrusted)),
             frozenset(delta.uncovers),
         )
         after = apply(last.after, change, last.defaults, last.below)
-        return _step(last, number, delta, change, after)
+        return replace(unchanged, change=change, after=after)
 
-    def _is_untrusted(self, number: int) -> bool:
-        return not self._trusted and number < self._stored
+    def _is_affordable(self, delta: ConfigDelta, now: Partial) -> bool:
+        was_exceeded = self._budget.left < 0
+        if self._budget.allows(now, delta.delta, delta.unsets):
+            return True
+        if not was_exceeded:
+            place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
+            self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
+        return False
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
-        self.problems |= {problem.path: problem for problem in unknown}
+        self._problems |= {problem.path: problem for problem in unknown}
         if untrusted:
             partial, ignored = strip_untrusted_record(partial)
-            self.ignored |= ignored
+            self._ignored |= ignored
         return partial
 
     def _may_unset(self, path: str, *, untrusted: bool) -> bool:
         try:
             keys = parse_path(path)
         except ConfigError as exc:
-            self.problems[path] = ConfigProblem(path, "malformed", str(exc))
+            self._problems[path] = ConfigProblem(path, "malformed", str(exc))
             return False
         if untrusted and not untrusted_record_may_unset(keys):
-            self.ignored[path] = None
+            self._ignored[path] = None
             return False
         return True
 
-    # --- reading -----------------------------------------------------------------------------
+    def record(self, last: Step, made: Sequence[Step]) -> None:
+        """Append the changes of the steps `made`, which follow `last`.
+
+        The steps are reused, unless another change was appended after `last`.
+        """
+        before = self._fold()
+        if before[-1] is last:
+            self._steps = [*before, *made]  # first: `on_change` may read the configuration
+        recorded = self._steps
+        try:
+            self._stream.append(*(step.delta for step in made if step.delta is not None))
+        except StorageError:
+            self._steps = before
+            raise
+        if recorded is not before and recorded is self._steps:  # now with their timestamps
+            recorded[last.number + 2 :] = [
+                replace(step, delta=self._stream.deltas[step.number]) for step in made
+            ]
+
+    # --- queries -----------------------------------------------------------------------------
+
+    def now(self) -> Step:
+        """Return the last step."""
+        return self._fold()[-1]
+
+    def steps(self) -> list[Step]:
+        """Return the applied changes since the last reset, beginning with the initial state."""
+        return since_reset(self._fold())
+
+    def providers(self) -> list[str]:
+        """Return the provider at the beginning and after each delta; "" if none is configured."""
+        return [_provider(step.after) for step in self._fold()]
+
+    @property
+    def ignored(self) -> Mapping[str, JsonValue]:
+        """Settings of the record that only the user may set, by path."""
+        self._fold()
+        return self._ignored
+
+    @property
+    def problems(self) -> Mapping[str, ConfigProblem]:
+        """Unknown or invalid settings of the record, by path."""
+        self._fold()
+        return self._problems
 
     def partial(self) -> Partial:
         """Return the merged settings of all layers."""
-        return strip_strategies(self.now().after)
+        return self.strip(self.now().after)
+
+    def strip(self, partial: Partial) -> Partial:
+        """Return `partial` without merge strategies. Parts of the last call are reused."""
+        self._plain = partial, strip_strategies(partial, known=self._plain)
+        return self._plain[1]
 
     def config(self) -> AppConfig:
         """Return the effective configuration: the same object until a change.
@@ -478,34 +462,24 @@ class Projection:
         Raises:
             ConfigError: The settings are invalid.
         """
-        now = self.now()
-        if self._config is None:
-            try:
-                self._config = validate(now.after)
-            except ConfigError as exc:
-                self._add_source(exc)
-                raise
-        return self._config
+        try:
+            return self.validate(self.now().after)
+        except ConfigError as exc:
+            sources = self.explain([exc.path])[exc.path] if exc.path else []
+            if sources:
+                exc.layer = sources[-1].source
+                exc.file = sources[-1].file or sources[-1].when
+            raise
 
-    def _add_source(self, exc: ConfigError) -> None:
-        sources = self.explain([exc.path])[exc.path] if exc.path else []
-        if sources:
-            exc.layer = sources[-1].source
-            exc.file = sources[-1].file or sources[-1].when
+    def validate(self, after: Partial) -> AppConfig:
+        """Return the configuration of the merged settings `after`, as the same object each time.
 
-    def providers(self) -> list[str]:
-        """Return the provider at the beginning and after each delta; "" if none is configured."""
-        return [_provider(step.after) for step in self._steps()]
-
-    def steps(self) -> list[Step]:
-        """Return the applied changes since the last reset, beginning with the initial state."""
-        found: list[Step] = []
-        for step in self._steps():
-            if step.is_reset:
-                found = []
-            if not step.is_reverted:
-                found.append(step)
-        return found
+        Raises:
+            ConfigError: The settings are invalid.
+        """
+        if self._validated is None or self._validated[0] is not after:
+            self._validated = after, validate(after)
+        return self._validated[1]
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
         """Return the sources of each of `paths`, lowest first. The last one decides.
@@ -513,7 +487,15 @@ class Projection:
         Raises:
             ConfigError: A path is invalid.
         """
-        return provenance(paths, self.layers(), self.steps(), self._stream)
+        turns = _turns_of_deltas(self._stream)
+        layers, steps = self.layers(), self.steps()
+        return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
+
+
+def since_reset(steps: Sequence[Step]) -> list[Step]:
+    """Return the applied steps from the last reset on."""
+    start = next(place for place in reversed(range(len(steps))) if steps[place].is_reset)
+    return [step for step in steps[start:] if not step.is_reverted]
 
 
 def _provider(partial: Partial) -> str:

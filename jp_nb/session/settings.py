@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -212,6 +213,17 @@ def registered_functions() -> Partial:
     return {name: dict(tool.registration) for name, tool in functions.items()}
 
 
+def _registry_version() -> int:
+    python = sys.modules.get("jp_nb.tools.python")
+    return python.REGISTRY.version if python is not None else 0
+
+
+@lru_cache(maxsize=1)
+def _registrations(version: int) -> Layer:
+    """Return the layer of all tools, for this `version` of the registry."""
+    return Layer(REGISTRATIONS, tools_config(registered_functions()))
+
+
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     """Return warnings about access rules in `base` on top of `files`, without invalid files."""
     tools_config: Partial = {"conversation": {"tools": registered_functions()}}
@@ -403,7 +415,7 @@ class Settings:
             if self._skips_invalid_files
             else self._files.layers()
         )
-        return [Layer(REGISTRATIONS, tools_config(registered_functions())), *files]
+        return [_registrations(_registry_version()), *files]
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:

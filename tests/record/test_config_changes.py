@@ -49,7 +49,7 @@ def steps_of(made: Sequence[Change | None]) -> list[Step]:
     """The steps that make these changes; None begins again."""
     reset, change = ConfigDelta(op="reset"), ConfigDelta()
     return [
-        Step(n, reset if x is None else change, x or Change(), {}, {}, {}, {})
+        Step(n, reset if x is None else change, x or Change(), {}, {}, {})
         for n, x in enumerate(made)
     ]
 
