@@ -386,10 +386,10 @@ class TurnRunner:
             tool_choice=tool_choice,
         )
         resolved, draft, previous = prepared.resolved, prepared.draft, active.settings.projection
+        draft.record()  # before `activate`, which signs and stores the whole conversation
         if other is not None:
             other.activate(active, prepared.settings)
         self._reruns.remember_start(cell)
-        draft.record()
         active.notices += [*draft.notices, *active.files.take_notices()]
         if other is not None and other.is_new:
             self._conversations.announce_left_settings(previous, asks=True)
