@@ -40,7 +40,7 @@ from jp_nb.headless.files import read_notebook, refuse_unsafe_link, write_notebo
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import clock_from_epoch
-from jp_nb.record.document import KEY, conversation_id, events_of, others_of
+from jp_nb.record.document import KEY, conversation_id, entry_counts
 from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_carrier
 from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
@@ -68,15 +68,6 @@ class CellEnd:
     seconds: float = 0.0
     conversation: str = ""
     entries: int = 0
-
-
-def count_entries(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of entries of each conversation in a notebook's metadata, by id."""
-    stored = read_carrier(metadata)
-    conversations = [stored, *others_of(stored)]
-    return {
-        identifier: len(events_of(x)) for x in conversations if (identifier := conversation_id(x))
-    }
 
 
 def is_executable(cell: Any) -> bool:
@@ -364,7 +355,8 @@ def run_notebook(
     refuse_unsafe_link(target)
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)
-    unreadable, taken_over = unreadable_carrier(notebook.metadata), count_entries(notebook.metadata)
+    unreadable = unreadable_carrier(notebook.metadata)
+    taken_over = entry_counts(read_carrier(notebook.metadata), with_headless=True)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None

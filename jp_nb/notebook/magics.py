@@ -136,14 +136,14 @@ def load(shell: Any, *, version: str) -> None:
         shell.input_transformers_cleanup.append(keep_question_marks)
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
-    shell.events.register("post_run_cell", _on_cell_end)
-    for event, callback in _host_callbacks(session):
+    for event, callback in _callbacks(session):
         shell.events.register(event, callback)
     print(f"jp_nb {version} · {one_line(session.format_status())}")
     session.print_notices(*session.store.take_notices())
 
 
-def _host_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
+def _callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    yield "post_run_cell", _on_cell_end
     if session is not None and isinstance(host := session.host, NotebookHost):
         yield "post_run_cell", host.errors.on_cell_end
         yield "pre_run_cell", host.executed_cells.on_cell_start
@@ -164,7 +164,7 @@ def unload(shell: Any) -> None:
     """Remove the magics. The shell keeps the session for the next load."""
     session = get_session()
     set_current(None)
-    for event, callback in (("post_run_cell", _on_cell_end), *_host_callbacks(session)):
+    for event, callback in _callbacks(session):
         if callback in shell.events.callbacks[event]:
             shell.events.unregister(event, callback)
     if keep_question_marks in shell.input_transformers_cleanup:

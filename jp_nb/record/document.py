@@ -100,16 +100,17 @@ def is_headless_conversation(entry: JsonValue) -> bool:
     return head_of(entry).get("made") == "headless"
 
 
-def entry_counts(document: JsonValue) -> dict[str, int]:
+def entry_counts(document: JsonValue, *, with_headless: bool = False) -> dict[str, int]:
     """Return the number of entries of each conversation, by id.
 
-    Conversations of headless runs are omitted, because each run replaces them.
+    By default, conversations of headless runs are omitted, because each run replaces them.
     """
     if not isinstance(document, dict):
         return {}
     found: dict[str, int] = {}
     for entry in [as_other(document), *others_of(document)]:
-        if (identifier := conversation_id(entry)) and not is_headless_conversation(entry):
+        is_counted = with_headless or not is_headless_conversation(entry)
+        if is_counted and (identifier := conversation_id(entry)):
             found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
     return found
 

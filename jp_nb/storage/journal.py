@@ -167,17 +167,6 @@ class JournalFile:
                 self.path.unlink()
         os.close(descriptor)
 
-    def forget(self) -> None:
-        """Close the descriptor in a forked child, which would keep the lock otherwise."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    @property
-    def is_open(self) -> bool:
-        """True until `close` or `forget`."""
-        return self._descriptor is not None
-
     @property
     def _open_descriptor(self) -> int:
         if self._descriptor is None:
@@ -189,8 +178,9 @@ _OPEN_FILES: Final[weakref.WeakSet[JournalFile]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
+    """Close the descriptors of a forked child, which would keep the locks otherwise."""
     for file in list(_OPEN_FILES):
-        file.forget()
+        file.close()
 
 
 if hasattr(os, "register_at_fork"):
