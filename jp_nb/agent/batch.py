@@ -39,7 +39,7 @@ from jp_nb.agent.permissions import (
     Delivery,
     PermissionRequests,
 )
-from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnContext
+from jp_nb.agent.questions import ToolQuestions
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import (
     Activity,
@@ -51,6 +51,7 @@ from jp_nb.agent.tasks import (
 )
 from jp_nb.agent.tool_call import NO_IMAGES, Call, CallEnded, limit_images, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json

@@ -22,10 +22,9 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import Prompter, ProposedChange
-from jp_nb.agent.questions import BatchContext, TurnContext, TurnState
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.turn import run_batch
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_state import BatchContext, TurnContext, TurnRecord, TurnState
 from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.turns import Inquiry, read_turn

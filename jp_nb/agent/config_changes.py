@@ -25,10 +25,10 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     ProposedChange,
 )
-from jp_nb.agent.questions import TurnContext
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_call import Call, CallEnded
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
     Partial,

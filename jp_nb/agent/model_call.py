@@ -36,12 +36,11 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.agent.questions import TurnContext
 from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
+from jp_nb.agent.turn_state import LastRequest, Resolved, TurnContext, TurnRecord
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest

@@ -22,10 +22,17 @@ from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Usage
-from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnContext, TurnState
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call, limit_images
-from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
+from jp_nb.agent.turn_state import (
+    BatchContext,
+    LastRequest,
+    RecordedAnswer,
+    Resolved,
+    TurnContext,
+    TurnRecord,
+    TurnState,
+)
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
 from jp_nb.record.context import RequestContext

@@ -1,12 +1,12 @@
-"""State of a turn: resolved configuration, last request, and the record with its context.
+"""State of a turn: configuration, record with its context, answers, and ports for tool calls.
 
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/record.md`, `docs/providers.md`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -14,21 +14,35 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import Display, UserMessage
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
+from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
     Provider,
     ToolChoice,
 )
-from jp_nb.agent.recording import RecordedResults
-from jp_nb.agent.tool_set import ToolSet
+from jp_nb.agent.recording import RecordedResult, RecordedResults
+from jp_nb.agent.tokens import UsageCounter
+from jp_nb.agent.tool_call import Call
+from jp_nb.agent.tool_set import OfferedTool, ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.images import Image
+from jp_nb.json_values import sorted_json
 from jp_nb.record.context import RequestContext
-from jp_nb.record.events import ChatRequest, Entry, InquiryEntry, ToolCallRequest
+from jp_nb.record.events import (
+    ChatRequest,
+    Entry,
+    InquiryEntry,
+    InquiryQuestion,
+    ToolCallRequest,
+)
+from jp_nb.record.journal import CallStage
 from jp_nb.record.marks import LastHost
 from jp_nb.record.stream import ConversationStream
+from jp_nb.tools.base import CellThread, SharedContext
+from jp_nb.tools.question import Question
+from jp_nb.tools.secrets import SecretAnswers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,3 +190,130 @@ def _position_of_call(inquiry: str, positions: Mapping[str, int]) -> int:
     while beginning and beginning not in positions:
         beginning = beginning.rpartition(".")[0]
     return positions.get(beginning, len(positions))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
+    """The answer to the same question of the same call, before the turn was interrupted.
+
+    Attributes:
+        question: The recorded question. The answer is valid for no other.
+        channel: Source of the answer, for the tool.
+    """
+
+    question: InquiryQuestion
+    answer: JsonValue
+    channel: str | None = None
+
+
+@dataclass(slots=True)
+class TurnState:
+    """Answers and decisions for the rest of a turn. They are not stored.
+
+    Attributes:
+        answers: Remembered answers by `<tool>.<question id>`.
+        permissions: Remembered permissions by tool and arguments, each with its tool. "" stands for
+            all arguments.
+        attempts: Number of times a question was asked, by `<call>.<question>`.
+        secrets: Secrets of the session, which are hidden in results.
+        images: Number of images in the turn, including results that wait for delivery.
+        recorded: Answers with precedence over all others, by the id of the inquiry.
+        prepared: Prepared answers and decisions. They outlive the turn.
+        unavailable_reason: Set when a decision needed a user and none was available.
+    """
+
+    answers: dict[str, JsonValue] = field(default_factory=dict)
+    permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
+    attempts: Counter[str] = field(default_factory=Counter)
+    secrets: SecretAnswers = field(default_factory=SecretAnswers)
+    images: int = 0
+    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
+    prepared: PreparedAnswers = NOTHING_PREPARED
+    unavailable_reason: str | None = None
+
+    def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
+        """Return the remembered decision for `tool` with these arguments, if any."""
+        for covered in ("", sorted_json(dict(arguments))):
+            about, decided = self.permissions.get((tool.name, covered), (None, None))
+            if about == tool:
+                return decided
+        return None
+
+    def remember_permission(
+        self, tool: OfferedTool, arguments: Mapping[str, JsonValue], *, runs: bool
+    ) -> None:
+        """Reuse a decision about a call for the rest of the turn.
+
+        A permission covers the displayed arguments, or the tool. A refusal covers the tool.
+        """
+        covered = sorted_json(dict(arguments)) if runs and tool.covers == "arguments" else ""
+        self.permissions[tool.name, covered] = (tool, runs)
+
+    def inquiry_id(self, call_id: str, question_id: str) -> str:
+        """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""
+        key = f"{call_id}.{question_id}"  # ids may contain dots: equal texts share a count
+        self.attempts[key] += 1
+        return f"{key}.{self.attempts[key]}"
+
+    def remembered(self, tool: str, question: Question) -> JsonValue:
+        """Return the remembered answer to `question` if it is valid, else None."""
+        if not is_reusable(question):
+            return None
+        answer = self.answers.get(f"{tool}.{question.id}")
+        return None if answer is None or question.misfit(answer) else answer
+
+    def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
+        """Reuse `answer` for the rest of the turn, if `question` allows it."""
+        if is_reusable(question):
+            self.answers[f"{tool}.{question.id}"] = answer
+
+
+def is_reusable(question: Question) -> bool:
+    """Return True if answers to `question` may be reused in the turn."""
+    return question.persistence == "turn" and not question.answer_type.has_secret
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """State and ports that the tool calls of a turn share.
+
+    Attributes:
+        record: Appends an entry of an inquiry to the conversation.
+        shared: The part of the tool context that is the same for all calls.
+        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
+            tool.
+        on_progress: Stores the progress of a call in the journal, with the result of a finished
+            call. It is also called on the cell's thread, when a function starts there.
+    """
+
+    record: Callable[[InquiryEntry], None]
+    prompter: Prompter
+    cell: CellThread
+    display: Display
+    state: TurnState
+    shared: SharedContext = field(default_factory=SharedContext)
+    on_tool_error: Callable[[Call, BaseException], None] | None = None
+    on_progress: Callable[[Call, CallStage, Sequence[Entry]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """Context of all calls of a batch.
+
+    Attributes:
+        thread: Context of the conversation, for questions that a model answers.
+        inquiry: Asks a model; None if that is not possible.
+        catalog: Documentation of the available tools, by name.
+        interrupts: Settings for interrupts.
+        basis: Configuration at the start of the batch.
+        tokens: Usage of the turn.
+        results: Recorded results in the order of the calls. If set, no tool runs.
+    """
+
+    thread: RequestContext
+    inquiry: InquiryBackend | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
+    basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
+    tokens: UsageCounter = field(default_factory=UsageCounter)
+    results: Sequence[RecordedResult] | None = None

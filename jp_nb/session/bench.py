@@ -27,11 +27,10 @@ from pydantic import JsonValue
 from jp_nb.agent.bench import BenchRun, CallOutcome
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
-from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
-from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.agent.turn_state import BatchContext, RecordedAnswer, TurnRecord, TurnState
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json

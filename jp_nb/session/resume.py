@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     Unavailable,
 )
-from jp_nb.agent.questions import RecordedAnswer
+from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall

@@ -28,10 +28,9 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.provider import Attachment, ToolChoice
-from jp_nb.agent.questions import RecordedAnswer
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import LastRequest, Resolved
+from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb import agent
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
-from jp_nb.agent.questions import TurnState
+from jp_nb.agent.turn_state import TurnState
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
