@@ -75,6 +75,17 @@ class Choices(AnyWidget):
     writing = traitlets.Bool(False).tag(sync=True)
 
 
+class SecretField(AnyWidget):
+    """A password field. Its text stays in the page until the user sends it.
+
+    Attributes:
+        hint: Placeholder of the empty field.
+    """
+
+    _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
+    hint = traitlets.Unicode("").tag(sync=True)
+
+
 NOTHING_TYPED = "Nothing was typed."
 
 Message = Mapping[str, JsonValue]
@@ -111,21 +122,38 @@ class FormControl:
     """The control of one question.
 
     Attributes:
-        widget: Widget with the answer, restored when the page is reloaded. None for buttons and for
-            a password field.
+        widget: Widget of the answer, restored when the page is reloaded. None for buttons.
         buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
-        secret: Whether the page shows a password field.
         read: Return the answer in a message of the page, or the reason why there is none.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """
 
-    widget: widgets.Widget | None = None
+    widget: widgets.DOMWidget | None = None
     buttons: Mapping[str, Answered] | None = None
-    secret: bool = False
     read: Read = lambda _: NoValidAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Mark the widget for the page."""
+        if self.widget is not None:
+            self.widget.add_class("jp-nb-control")
+
+    @property
+    def model_id(self) -> str:
+        """Id of the model whose state is the answer; "" for a secret or without a widget."""
+        shown = self.widget
+        return "" if shown is None or isinstance(shown, SecretField) else str(shown.model_id)
+
+    def matches(self, reported: Message) -> bool:
+        """Return True if `reported`, sent with a click, has the current state of the widget."""
+        named = [name for name in STATE if name in reported]
+        return bool(named) and all(getattr(self.widget, x, None) == reported[x] for x in named)
+
+
+STATE: Final = ("index", "value", "picks", "custom")
+"""Traits of a control that hold an answer."""
 
 
 def observe_traits(widget: widgets.Widget, *names: str) -> Listen:
@@ -441,7 +469,7 @@ def _secret_control(_: QuestionPrompt) -> FormControl:
         typed = isinstance(value, str) and value
         return Answered(value, "form") if typed else NoValidAnswer(NOTHING_TYPED, blank=True)
 
-    return FormControl(secret=True, read=read)
+    return FormControl(SecretField(), read=read)
 
 
 FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {

@@ -39,7 +39,6 @@ from jp_nb.agent.prompts import (
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
-    FormControl,
     Message,
     NoValidAnswer,
     action_buttons,
@@ -103,17 +102,6 @@ class FormBridge(AnyWidget):
         self.send({"type": "focus", "field": field})
 
 
-class SecretField(AnyWidget):
-    """A password field. Its text stays in the page until the user sends it.
-
-    Attributes:
-        hint: Placeholder of the empty field.
-    """
-
-    _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
-    hint = traitlets.Unicode("").tag(sync=True)
-
-
 def close_widgets(root: widgets.Widget) -> None:
     """Close `root` and all widgets in it."""
     pending = [root]
@@ -153,10 +141,6 @@ class _LateMessages(logging.Filter):
 _LATE_MESSAGES = _LateMessages()
 
 
-STATE: Final = ("index", "value", "picks", "custom")
-"""Traits of a control that hold an answer."""
-
-
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the context and the question."""
     if context := prompt_text.context(prompt):
@@ -166,25 +150,6 @@ def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     yield text(prompt_text.question(prompt), "question")
     if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
         yield text(hint, "hint")
-
-
-def make_entry(control: FormControl) -> widgets.Widget | None:
-    """Return the widget for the user's input; None if there are only buttons."""
-    entry = SecretField() if control.secret else control.widget
-    if entry is not None:
-        entry.add_class("jp-nb-control")
-    return entry
-
-
-def get_model_id(control: FormControl) -> str:
-    """Return the id of the model whose state is the answer; "" if there is none."""
-    return control.widget.model_id if control.widget is not None else ""
-
-
-def matches_report(control: FormControl, reported: Message) -> bool:
-    """Return True if `reported`, sent with a click, has the current state of `control`."""
-    named = [name for name in STATE if name in reported]
-    return bool(named) and all(getattr(control.widget, x, None) == reported[x] for x in named)
 
 
 def split_reports(message: Message, count: int) -> Sequence[Message]:
@@ -445,12 +410,12 @@ class Form(PromptForm):
             "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
             "unchosen": self._report_no_choice,
         }
-        entry = make_entry(self._control)
-        self._bridge.controls = [] if entry is None else [get_model_id(self._control)]
+        entry = [] if self._control.widget is None else [self._control.widget]
+        self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
         self._form.children = [
             *_decision_head(prompt),
-            *([] if entry is None else [entry]),
+            *entry,
             self._bridge,
             self._note,
             action_row(prompt, self._buttons()),
@@ -490,7 +455,7 @@ class Form(PromptForm):
         )
 
     def _changed(self) -> None:
-        if not matches_report(self._control, self._reported):
+        if not self._control.matches(self._reported):
             self._confirmed = False
             self._show_note("")  # the note was about the previous content
         self._clock.restart()

@@ -17,20 +17,16 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, field_control
+from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, field_control
 from jp_nb.notebook.prompt.form import (
     Act,
     FormContext,
     PromptForm,
-    SecretField,
     action_row,
     button,
     close_widgets,
-    get_model_id,
     html,
     isolate_direction,
-    make_entry,
-    matches_report,
     outputs,
     question_head,
     split_reports,
@@ -80,11 +76,8 @@ class PageField:
         self._confirmed = False  # whether the user confirmed an empty answer
         self._reported: Message = {}
         self._secret: Answered | None = None
-        entry = make_entry(self.control)
-        assert entry is not None  # `field_control` makes no buttons
-        self._entry = entry
         above_it = _field_head(prompt) if named else ()
-        self.widget = widgets.VBox([*above_it, entry, self.problem])
+        self.widget = widgets.VBox([*above_it, self.control.widget, self.problem])
         self.widget.add_class("jp-nb-field")
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
@@ -95,12 +88,11 @@ class PageField:
         """Return the reported value. An empty password field keeps the secret sent before."""
         self._reported = reported
         found = self.control.read({**reported, "confirmed": self._confirmed})
-        if not self.control.secret:
+        if not isinstance(self.control.widget, SecretField):
             return found
         if isinstance(found, Answered):
             self._secret = found
-            assert isinstance(self._entry, SecretField)
-            self._entry.hint = form_text.SECRET_KEPT
+            self.control.widget.hint = form_text.SECRET_KEPT
         elif found.blank and self._secret is not None:
             return self._secret
         return found
@@ -121,7 +113,7 @@ class PageField:
 
     def _on_change(self) -> None:
         self.touched = True
-        is_new = not matches_report(self.control, self._reported)
+        is_new = not self.control.matches(self._reported)
         if is_new:  # the message was about the previous content
             self.show_problem("")
         self._changed(is_new)
@@ -148,29 +140,24 @@ class FormPage:
     @property
     def model_ids(self) -> list[str]:
         """Model ids of the controls, in order."""
-        return [get_model_id(each.control) for each in self.fields]
+        return [each.control.model_id for each in self.fields]
 
     def is_busy(self) -> bool:
         """Return True while a text box has changed text that was not sent."""
         return any(each.control.in_use() for each in self.fields)
 
-    def is_touched(self, reported: Iterable[Message]) -> bool:
-        """Return True if the user entered something, as the widgets or `reported` show."""
-        return any(each.is_touched(one) for each, one in zip(self.fields, reported, strict=True))
+    def is_touched(self, message: Message) -> bool:
+        """Return True if the user entered something, as the widgets or `message` show."""
+        return any(each.is_touched(one) for each, one in self._split(message))
+
+    def _split(self, message: Message) -> Iterable[tuple[PageField, Message]]:
+        # The state of the widget replaces what the page did not report.
+        return zip(self.fields, split_reports(message, len(self.fields)), strict=True)
 
     @property
     def touched(self) -> bool:
         """True after the user changed something."""
         return any(each.touched for each in self.fields)
-
-    @property
-    def empty_reports(self) -> Sequence[Message]:
-        """Empty reports, so that the state of the widgets is used."""
-        return [{}] * len(self.fields)
-
-    def reported(self, message: Message) -> Sequence[Message]:
-        """Return the reported state of each control."""
-        return split_reports(message, len(self.fields))
 
     def show_problems(self, reading: PageReading) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""
@@ -184,24 +171,24 @@ class FormPage:
         """Remove all error messages."""
         self.show_problems(PageReading(PageDraft()))
 
-    def read(self, reported: Sequence[Message]) -> PageReading:
-        """Return the input of the page as reported."""
+    def read(self, message: Message) -> PageReading:
+        """Return the input of the page, as reported in `message`."""
         if self._form is not None:
-            return self._read_fields(self._form, reported)
-        [each], [one] = self.fields, reported
-        found = each.read(one)
+            return self._read_fields(self._form, message)
+        [each] = self.fields
+        found = each.read(message)
         if isinstance(found, Answered):
             return PageReading(PageDraft(found))
-        empty = each.read_as_empty(one)
+        empty = each.read_as_empty(message)
         confirmable = frozenset({0} if empty is not None else ())
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
         return PageReading(draft, {0: found.why}, confirmable)
 
-    def _read_fields(self, form: FormAnswer, reported: Sequence[Message]) -> PageReading:
+    def _read_fields(self, form: FormAnswer, message: Message) -> PageReading:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong, confirmable = False, set[int]()
-        for number, (each, one) in enumerate(zip(self.fields, reported, strict=True)):
+        for number, (each, one) in enumerate(self._split(message)):
             question, found = each.prompt.question, each.read(one)
             if isinstance(found, NoValidAnswer):
                 wrong = wrong or not found.blank
@@ -222,7 +209,7 @@ class FormPage:
                 problems[number] = REQUIRED
         if problems:
             # Blank fields leave the question open. Invalid or partial input is an error.
-            is_open = not wrong and not (values and self.is_touched(reported))
+            is_open = not wrong and not (values and self.is_touched(message))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
             return PageReading(draft, problems, frozenset(confirmable))
         return self._validate(form, values)
@@ -394,7 +381,7 @@ class PagedForm(PromptForm):
     def _expire(self) -> None:
         # Keep the page's answer and turn to the next page.
         page = self._page
-        picked = page.read(page.empty_reports).draft.answer if page.touched else None
+        picked = page.read({}).draft.answer if page.touched else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
             self._show_note(form_text.TIME_WENT)
@@ -548,13 +535,13 @@ class PagedForm(PromptForm):
 
     def _back(self, message: Message) -> None:
         page = self._page
-        self._draft.hold(page.read(page.reported(message)).draft)
+        self._draft.hold(page.read(message).draft)
         page.clear_problems()
         self._draft.back()
 
     def _keep_answer(self, message: Message) -> bool:
         page = self._page
-        reading = page.read(page.reported(message))
+        reading = page.read(message)
         self._draft.hold(reading.draft)
         if not reading.draft.problem:
             page.clear_problems()
@@ -565,16 +552,15 @@ class PagedForm(PromptForm):
 
     def _show_missing(self) -> None:
         page = self._page
-        reading = page.read(page.empty_reports)
+        reading = page.read({})
         page.show_problems(reading)
         if not self._draft.pages[self._draft.page].problem:
             self._show_note(form_text.DEMANDED)
 
     def _cancel(self, message: Message) -> None:
         page = self._page
-        reported = page.reported(message)
-        entered = page.is_touched(reported)
-        reading = page.read(reported).draft
+        entered = page.is_touched(message)
+        reading = page.read(message).draft
         if reading.answer is not None and (entered or self._draft.pages[self._draft.page].answer):
             self._draft.hold(reading)
         self._draft.cancel(entered=entered)

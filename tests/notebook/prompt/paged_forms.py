@@ -10,7 +10,7 @@ import ipywidgets
 
 from jp_nb.agent.prompts import AnyEnd, FormPrompt, QuestionPrompt
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt.controls import Choices
+from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.output import SeparateOutput
@@ -124,7 +124,7 @@ class FormUser:
 def state_of(box: Any) -> dict[str, Any]:
     if isinstance(box, Choices):
         return {"picks": list(box.picks), "custom": box.custom}
-    if box is None:  # a password field
+    if isinstance(box, SecretField):
         return {"value": ""}
     return {"index": box.index} if hasattr(box, "index") else {"value": box.value}
 

@@ -72,7 +72,7 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
         (text(format="date"), "DatePicker", "DatePicker"),
         (Question.number("q", "How much?"), "Text", "Text"),
         (Question.integer("q", "How many?"), "Text", "Text"),
-        (Question.secret("q", "Key?"), None, None),
+        (Question.secret("q", "Key?"), "SecretField", "SecretField"),
     ]:
         with subtests.test(question=question):
             found = [question_control(QuestionPrompt(question)), field(question)]

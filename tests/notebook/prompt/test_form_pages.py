@@ -383,7 +383,7 @@ def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
     user = FormUser(KEY, NAME)
     user.send("next", value="hunter2")
     user.send("back")
-    assert user.fields[0]._entry.hint == form_text.SECRET_KEPT
+    assert user.fields[0].control.widget.hint == form_text.SECRET_KEPT
     assert "hunter2" not in str([each.get_state() for each in user.form._pages[0].widget.children])
     user.send("next")
     user.boxes[0].value = "Ada"
@@ -521,7 +521,7 @@ def test_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> Non
     user.send("next")
     assert [*user.form._pages] == [0, 1]
     user.send("cancel")
-    boxes = [page.fields[0]._entry for page in user.form._pages.values()]
+    boxes: list[Any] = [page.fields[0].control.widget for page in user.form._pages.values()]
     user.form.discard()
     assert all(box.comm is None for box in boxes)
 

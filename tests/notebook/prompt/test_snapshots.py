@@ -23,7 +23,8 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     Unavailable,
 )
-from jp_nb.notebook.prompt.form import Form, SecretField
+from jp_nb.notebook.prompt.controls import SecretField
+from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
 from jp_nb.rendering.forms import record_of, without_form
 from jp_nb.rendering.markdown import safe_markdown
