@@ -43,9 +43,8 @@ from jp_nb.notebook.prompt.presence import (
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import (
     Console,
-    KernelConsole,
+    InputConsole,
     StdinChannel,
-    TerminalConsole,
     ask_on_stdin,
 )
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
@@ -207,7 +206,7 @@ class PromptScreen:
         waiting.channel = channel
         if self._place is not None:
             self._place.catch_up()
-        console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
+        console = InputConsole(None if channel == "terminal" else running_kernel())
         end: AnyEnd
         try:
             with self._loop.allow_interrupts(waiting.is_expired):

@@ -49,6 +49,8 @@ UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
 
 StdinChannel = Literal["stdin", "terminal"]
+STDIN: Final[StdinChannel] = "stdin"
+"""Channel of an answer in a dialogue. The function that asks replaces it by its own channel."""
 
 
 class Console(Protocol):
@@ -151,6 +153,8 @@ def converse(
                 _write(console, [*key_help, *more])
                 explained = word == HELP
                 continue
+            if not word and dialogue.default is not None:
+                return dialogue.default
             line = quoted.get(word, line)
         match dialogue.parse(line):
             case TryAgain(why=why):
@@ -249,7 +253,7 @@ END: Final = "."
 """Line that ends a text. Valid Python code rarely contains such a line."""
 
 
-def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     """Return the dialogue that keeps a text, or reads a new one line by line."""
     draft, preset = prompt_text.draft(prompt), prompt_text.preselected(prompt)
     lines = draft.shown.split("\n")
@@ -263,8 +267,8 @@ def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogu
 
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         if line.strip() == UNCHANGED:
-            return Answered(preset, channel)
-        return _next_line_dialogue(line, [], channel, draft)
+            return Answered(preset, STDIN)
+        return _next_line_dialogue(line, [], draft)
 
     return StdinDialogue(
         [*([draft.hint] if draft.hint else []), *bar_lines(numbered)],
@@ -275,16 +279,16 @@ def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogu
 
 
 def _next_line_dialogue(
-    line: str, typed: list[str], channel: StdinChannel, draft: prompt_text.EditableText
+    line: str, typed: list[str], draft: prompt_text.EditableText
 ) -> Answered | StdinDialogue:
     if line.strip() == END:
-        return Answered(draft.unspell_edited("\n".join(typed)), channel)
+        return Answered(draft.unspell_edited("\n".join(typed)), STDIN)
     typed.append(line)
     return StdinDialogue(
         [],
         f"{len(typed) + 1}: ",
         {},
-        lambda line: _next_line_dialogue(line, typed, channel, draft),
+        lambda line: _next_line_dialogue(line, typed, draft),
         inner=True,
     )
 
@@ -295,11 +299,11 @@ NONE: Final = 0
 MAX_DIGITS: Final = 9
 
 
-def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def select_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     """Return the dialogue that selects options; without options, the one for a typed text."""
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
-    choice = _Choice(prompt, kind, channel)
+    choice = _Choice(prompt, kind)
     return choice.by_number if kind.options else choice.own_text(())
 
 
@@ -307,7 +311,6 @@ def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialo
 class _Choice:
     prompt: QuestionPrompt
     kind: SelectAnswer
-    channel: StdinChannel
 
     # --- output ------------------------------------------------------------------------------
 
@@ -392,8 +395,6 @@ class _Choice:
 
     def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
         word = line.strip()
-        if not word and self._sent_by_enter is not None:
-            return self._answer(self._sent_by_enter)
         numbers = self._parse_numbers(word)
         if numbers is None:
             index = self._find_option(word)
@@ -444,7 +445,7 @@ class _Choice:
         return TryAgain(f"Please type a number from 1 to {self.highest}, or ? for help.")
 
     def _answer(self, picks: Picks) -> Answered:
-        return Answered(self.kind.answer(picks), self.channel)
+        return Answered(self.kind.answer(picks), STDIN)
 
     # --- the user's own text -----------------------------------------------------------------
 
@@ -483,6 +484,7 @@ class _Choice:
             parse,
             inner=bool(self.kind.options),
             default=self._own_default(before),
+            default_words=plain(spell_invisible(before or ""), limit=80),
         )
         return dialogue
 
@@ -497,11 +499,11 @@ def ask_on_stdin(
     for line in _head_lines(prompt):
         console.write(line)
     try:
-        answered = converse(console, _dialogue(prompt, channel).with_default_in_prompt())
+        answered = converse(console, _dialogue(prompt).with_default_in_prompt())
     except EOFError:
         return NotAnswered("cancelled", channel)
     assert isinstance(answered, Answered)  # `converse` got no keys
-    return answered
+    return replace(answered, channel=channel)
 
 
 def _head_lines(prompt: SimplePrompt) -> list[str]:
@@ -548,13 +550,13 @@ def _path(change: ProposedChange) -> str:
     return prompt_text.exactly(change).path
 
 
-def _dialogue(prompt: SimplePrompt, channel: StdinChannel) -> StdinDialogue:
+def _dialogue(prompt: SimplePrompt) -> StdinDialogue:
     if isinstance(prompt, ActionPrompt):
-        return _action_dialogue(prompt, channel)
-    return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt, channel)
+        return _action_dialogue(prompt)
+    return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt)
 
 
-def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     sent_by_key = {action.key: action.value for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
     last_line, details = prompt.last_line, _full_values(prompt)
@@ -564,7 +566,7 @@ def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialog
 
     def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
-        return Answered(sent_by_key[key], channel) if key in sent_by_key else refuse_key(meanings)
+        return Answered(sent_by_key[key], STDIN) if key in sent_by_key else refuse_key(meanings)
 
     dialogue = key_dialogue(meanings, parse)
     help_lines = [*dialogue.legend, *([f"  {one_line(prompt.help)}"] if prompt.help else [])]
@@ -579,7 +581,7 @@ def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialog
     return replace(dialogue, prompt=asked, key_help=key_help, legend=legend)
 
 
-def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     # The tool's default is only marked. An empty line does not send it.
     offered = {choice.key: choice for choice in prompt_text.choices(prompt)}
     meanings = {key: choice.meaning for key, choice in offered.items()}
@@ -593,14 +595,14 @@ def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDia
         choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
         if choice is None:
             return refuse_key(offered)
-        return Answered(choice.value, channel, remember=choice.remember)
+        return Answered(choice.value, STDIN, remember=choice.remember)
 
     return key_dialogue(meanings, parse, hint=hint)
 
 
-def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     if prompt.is_code:
-        return code_dialogue(prompt, channel)
+        return code_dialogue(prompt)
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     preset, draft = prompt_text.preselected(prompt), prompt_text.draft(prompt)
@@ -614,15 +616,15 @@ def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialog
 
     def parse(line: str) -> Answered | TryAgain:
         typed = line.strip()
-        if not typed and not sent_by_enter:
+        if not typed:
             return _please_type(kind, UNCHANGED if sent_by_key else None)
-        if typed == (UNCHANGED if sent_by_key else ""):
+        if typed == UNCHANGED and sent_by_key:
             text = default
+        elif typed == EMPTY_TEXT:
+            text = ""
         else:
-            text = (
-                "" if typed == EMPTY_TEXT else draft.unspell_edited(typed if kind.format else line)
-            )
-        return _please_type(kind) if kind.misfit(text) else Answered(text, channel)
+            text = draft.unspell_edited(typed if kind.format else line)
+        return _please_type(kind) if kind.misfit(text) else Answered(text, STDIN)
 
     expected = prompt_text.describe_expected(kind) if _is_restricted(kind) else "one line of text"
     explained = [f"  Type {expected}."]
@@ -636,7 +638,7 @@ def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialog
         f"{_caption(kind) if _is_restricted(kind) else 'Text'}{suggested}: ",
         {HELP: explained},
         parse,
-        default=Answered(default, channel) if sent_by_enter else None,
+        default=Answered(default, STDIN) if sent_by_enter else None,
         default_words=words,
     )
 
@@ -659,20 +661,18 @@ def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
     )
 
 
-def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
     default = None if prompt.question.exclusive else preset
 
     def parse(line: str) -> Answered | TryAgain:
-        if not line.strip() and default is not None:
-            return Answered(default, channel)
         try:
             number = kind.from_text(line)
         except ValueError:
             return _please_type(kind)
-        return _please_type(kind) if kind.misfit(number) else Answered(number, channel)
+        return _please_type(kind) if kind.misfit(number) else Answered(number, STDIN)
 
     suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
     return StdinDialogue(
@@ -680,23 +680,21 @@ def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDial
         f"{_caption(kind)}{suggested}: ",
         {HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
         parse,
-        default=None if default is None else Answered(default, channel),
+        default=None if default is None else Answered(default, STDIN),
         default_words=str(default),
     )
 
 
-def _secret_dialogue(_: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _secret_dialogue(_: QuestionPrompt) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain:
         if not line:
             return TryAgain("Nothing was typed.")
-        return Answered(line, channel)
+        return Answered(line, STDIN)
 
     return StdinDialogue(above=[], prompt="Secret: ", key_help={}, parse=parse, secret=True)
 
 
-STDIN_DIALOGUES: Final[
-    dict[type[AnswerType], Callable[[QuestionPrompt, StdinChannel], StdinDialogue]]
-] = {
+STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {
     BooleanAnswer: _boolean_dialogue,
     SelectAnswer: select_dialogue,
     TextAnswer: _text_dialogue,
@@ -707,10 +705,10 @@ STDIN_DIALOGUES: Final[
 """Dialogue by answer type. The fields of a `form` are asked one by one."""
 
 
-class KernelConsole:
-    """Console of the front end of the kernel."""
+class InputConsole:
+    """The input box of the front end of `kernel`; without a kernel, the terminal of IPython."""
 
-    def __init__(self, kernel: object) -> None:
+    def __init__(self, kernel: object | None) -> None:
         self._kernel = kernel
 
     def write(self, text: str) -> None:
@@ -718,20 +716,9 @@ class KernelConsole:
         print(text, flush=True)
 
     def read(self, prompt: str, *, secret: bool) -> str:
-        """Return the line from the front end's input box."""
-        ask = getattr(self._kernel, "getpass" if secret else "raw_input")
-        return str(ask(prompt))
-
-
-class TerminalConsole:
-    """Console of the terminal that runs IPython."""
-
-    def write(self, text: str) -> None:
-        """Print `text`."""
-        print(text, flush=True)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
         """Return the line typed, without echo if it is `secret`."""
+        if self._kernel is not None:
+            return str(getattr(self._kernel, "getpass" if secret else "raw_input")(prompt))
         try:
             return _read_line(prompt, secret=secret)
         except KeyboardInterrupt:

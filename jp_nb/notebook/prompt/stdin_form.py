@@ -26,6 +26,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, Questi
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import (
     HELP,
+    STDIN,
     STDIN_DIALOGUES,
     Console,
     StdinChannel,
@@ -43,6 +44,8 @@ from jp_nb.text import one_line
 from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
+Values = dict[str, JsonValue]
+"""Answers to the fields of a page, by id."""
 KEEP: Final = ""
 BACK: Final = "<"
 LEAVE: Final = "!"
@@ -77,7 +80,7 @@ class _StdinForm:
         self._console = console
         self._channel = channel
         self._draft = FormDraft(prompt, channel)
-        self._fields: dict[int, dict[str, Answered]] = {}  # by page, then by field
+        self._fields: dict[int, Values] = {}  # by page
         # The answer to a single question is sent at once.
         kind = prompt.pages[0].question.answer_type
         self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
@@ -201,7 +204,8 @@ class _StdinForm:
         typed = self._converse(dialogue, keys, self._help_lines(enter, current))
         if typed == CLEAR or (typed == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
-        return default or KEEP if typed == KEEP else typed
+        answer = default or KEEP if typed == KEEP else typed
+        return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
 
     def _describe_enter(
         self,
@@ -220,14 +224,14 @@ class _StdinForm:
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
         if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
             return None
-        return Answered(preset, self._channel)
+        return Answered(preset, STDIN)
 
     def _make_dialogue(self, page: QuestionPrompt, current: Answered | None) -> StdinDialogue:
         kind = page.question.answer_type
         if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
             own = page.question.with_default(current.value).with_exclusive(False)
             page = replace(page, question=own)
-        dialogue = STDIN_DIALOGUES[type(kind)](page, self._channel)
+        dialogue = STDIN_DIALOGUES[type(kind)](page)
         if isinstance(kind, SecretAnswer):
             return _accept_empty_line(dialogue)
         return _confirm_empty_answer(dialogue) if isinstance(kind, TextAnswer) else dialogue
@@ -270,29 +274,28 @@ class _StdinForm:
         # Asks fields with errors again, until nothing changes.
         given = self._fields.setdefault(self._draft.page, {})
         if not given and (current := prompt_text.preselected(self._draft.asked)) is not None:
-            given |= _split_answer(current, kind, self._channel)
+            given |= current if isinstance(current, dict) else {}
         problems: Mapping[str, str] = {}
         while True:
             before = dict(given)
             typed = self._ask_each(kind, given, problems)
-            problems = kind.problems(_get_values(given)) if given else {}
+            problems = kind.problems(given) if given else {}
             if typed != KEEP or not problems or given == before:
                 return typed
             if form_problem := problems.get(""):
                 self._write(one_line(form_problem))
 
-    def _ask_each(
-        self, kind: FormAnswer, given: dict[str, Answered], problems: Mapping[str, str]
-    ) -> str:
+    def _ask_each(self, kind: FormAnswer, given: Values, problems: Mapping[str, str]) -> str:
         fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
         at = 0
         while at < len(fields):
             field = fields[at]
             self._write(*_field_lines(kind, field, problems.get(field.id)))
             page = QuestionPrompt(field)
-            typed = self._ask(page, given.get(field.id), may_stay_open=not field.required)
+            current = Answered(given[field.id], STDIN) if field.id in given else None
+            typed = self._ask(page, current, may_stay_open=not field.required)
             if isinstance(typed, Answered):
-                given[field.id] = typed
+                given[field.id] = typed.value
             elif typed == CLEAR:
                 del given[field.id]
             self._keep_fields(kind, given)
@@ -301,15 +304,14 @@ class _StdinForm:
             at += -1 if typed == BACK else 1
         return KEEP
 
-    def _keep_fields(self, kind: FormAnswer, given: Mapping[str, Answered]) -> None:
-        values = _get_values(given)
-        problems = kind.problems(values) if given else {}
+    def _keep_fields(self, kind: FormAnswer, given: Values) -> None:
+        problems = kind.problems(given) if given else {}
         if not given:
             self._draft.hold(BLANK)
         elif problems:
             self._draft.hold(PageDraft(problem=_first_problem(kind, problems)))
         else:
-            self._draft.hold(PageDraft(Answered(values, self._channel)))
+            self._draft.hold(PageDraft(Answered({**given}, self._channel)))
 
     # --- the summary of all answers ----------------------------------------------------------
 
@@ -394,7 +396,7 @@ def _confirm_empty_answer(dialogue: StdinDialogue) -> StdinDialogue:
 
 def _accept_empty_line(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
-        return Answered(line, "stdin") if not line else dialogue.parse(line)
+        return Answered(line, STDIN) if not line else dialogue.parse(line)
 
     return replace(dialogue, parse=parse)
 
@@ -417,14 +419,3 @@ def _first_problem(kind: FormAnswer, problems: Mapping[str, str]) -> str:
         if field.id in problems:
             return f"{prompt_text.question(QuestionPrompt(field))}: {one_line(problems[field.id])}"
     return one_line(next(iter(problems.values())))
-
-
-def _get_values(given: Mapping[str, Answered]) -> dict[str, JsonValue]:
-    return {key: answer.value for key, answer in given.items()}
-
-
-def _split_answer(
-    answer: JsonValue, kind: FormAnswer, channel: StdinChannel
-) -> dict[str, Answered]:
-    given = answer if isinstance(answer, dict) else {}
-    return {x.id: Answered(given[x.id], channel) for x in kind.fields if x.id in given}

@@ -17,7 +17,6 @@ from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, 
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,
-    StdinChannel,
     StdinDialogue,
     TryAgain,
     ask_on_stdin,
@@ -74,10 +73,10 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
     return FormControl(entry, read=read)
 
 
-def number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain:
         value = int(line)
-        return TryAgain("Too small.") if prompt.question.misfit(value) else Answered(value, channel)
+        return TryAgain("Too small.") if prompt.question.misfit(value) else Answered(value, "stdin")
 
     return StdinDialogue(above=[], prompt="Number: ", key_help={}, parse=parse)
 

@@ -18,6 +18,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.prompts import SPELLED_OUT
+from jp_nb.tools.answer_types import SelectAnswer
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
@@ -248,6 +249,14 @@ def test_prompt_names_the_answer_that_enter_sends() -> None:
         default = prompt.question.default
         assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")
         assert typist.shown[-1] == asked
+    own: dict[str, JsonValue] = {"selected": [], "custom": "a file"}
+    question = Question(id="q", text="Which?", answer_type=SelectAnswer(options=(), other=True))
+    typist = Typist("")
+    end = ask_on_stdin(QuestionPrompt(question.with_default(own)), typist, "stdin")
+    assert (end, typist.shown[-1]) == (
+        Answered(own, "stdin"),
+        "Your answer (Enter sends: a file): ",
+    )
 
 
 def test_default_that_only_the_user_may_send_is_a_suggestion() -> None:

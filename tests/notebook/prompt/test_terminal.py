@@ -15,9 +15,9 @@ pty = pytest.importorskip("pty", reason="there are no such terminals on Windows"
 PATIENCE = 30.0
 ASKS_TWICE = """
 from jp_nb.notebook.prompt.presence import Deadline, Expired
-from jp_nb.notebook.prompt.stdin import TerminalConsole
+from jp_nb.notebook.prompt.stdin import InputConsole
 
-console = TerminalConsole()
+console = InputConsole(None)
 try:
     with Deadline(3.0):
         console.read("first: ", secret=False)
