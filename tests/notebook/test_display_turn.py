@@ -207,6 +207,22 @@ def test_earlier_part_shows_the_end_of_its_call(monkeypatch: pytest.MonkeyPatch)
     assert watched.outputs[0].count("✓") == 2
 
 
+def test_adjacent_texts_of_a_kind_are_displayed_completely_and_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(monkeypatch)
+    for event in (
+        ShowText("message", "a"), ShowText("message", "b"), ShowText("reasoning", "why"),
+        ShowText("message", "c"), EndOfText(), ShowText("message", "d"),
+    ):  # fmt: skip
+        watched.display(event)
+    watched.display._update()
+    [shown] = watched.outputs
+    assert [shown.index(text) for text in ("ab", "why", "\n\nc", "\n\nd")] == sorted(
+        shown.index(text) for text in ("ab", "why", "\n\nc", "\n\nd")
+    )
+
+
 def test_text_discarded_after_a_finished_part_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -344,6 +344,41 @@ def test_call_that_begins_again_keeps_its_line() -> None:
     assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
 
 
+def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> None:
+    transcript = folded(ToolBegins("c", "publish", {"page": 1}))
+    assert transcript.plain_text() == "⚙ publish(page=1) …"
+    transcript.apply([ToolBegins("c", "publish", {"page": 2}, edited=True)])
+    assert transcript.plain_text() == "⚙ publish(page=2) (arguments edited by you) …"
+    transcript.apply([ToolEnds("c", "publish", "", False, 1.25)])
+    assert transcript.plain_text() == "✓ publish(page=2) (arguments edited by you)"
+    assert transcript.markdown(live=True).endswith(" 1.2 s")
+
+
+def test_text_of_one_kind_grows_until_it_is_complete() -> None:
+    transcript = folded(ShowText("message", "a"))
+    assert transcript.plain_text() == "a"
+    transcript.apply([ShowText("message", "b")])
+    assert transcript.plain_text() == "ab"
+    transcript.apply([EndOfText(), ShowText("message", "c")])
+    assert transcript.plain_text() == "ab\nc"
+
+
+def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> None:
+    transcript = folded(ToolBegins("a", "t", {}), ToolBegins("b", "u", {}), Notice("n"))
+    assert transcript.cut("a")
+    assert [part.bundle()["text/plain"] for part in transcript.parts] == [
+        "⚙ t() …",
+        "⚙ u() …\nn",
+    ]
+    assert not transcript.parts[0].is_final
+    transcript.apply([ToolEnds("a", "t", "", False, 1.0)])
+    assert transcript.parts[0].is_final
+    assert transcript.cut()
+    assert not transcript.cut()
+    assert transcript.cut(always=True)
+    assert transcript.plain_text() == ""
+
+
 def test_deeply_nested_data_is_shown_unparsed() -> None:
     deep = "[" * 100_000
     shown = folded(*text(deep, kind="structured"))
