@@ -66,12 +66,15 @@ class ModelList:
         return next((model for model in self.models if model.id == name), None)
 
 
+TextKind = Literal["message", "reasoning", "structured"]
+
+
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """A piece of text of output item `index`."""
 
     index: int
-    kind: Literal["message", "reasoning", "structured"]
+    kind: TextKind
     text: str
 
 

@@ -19,6 +19,7 @@ from jp_nb.agent.provider import (
     Flush,
     ProviderEvent,
     Retry,
+    TextKind,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
@@ -28,8 +29,6 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.json_values import read_json
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-
-TextKind = Literal["message", "reasoning", "structured"]
 
 
 @dataclass(slots=True)

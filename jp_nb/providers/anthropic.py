@@ -23,8 +23,6 @@ from jp_nb.agent.provider import (
     ProviderEvent,
     Retry,
     SentRequest,
-    TextPart,
-    ToolCallArguments,
     ToolCallStart,
     ToolChoice,
     ToolDefinition,
@@ -62,8 +60,14 @@ from jp_nb.providers.messages import (
     split_attachments,
 )
 from jp_nb.providers.models import list_anthropic_models
-from jp_nb.providers.schemas import AnswerText, is_json_object
-from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
+from jp_nb.providers.streaming import (
+    AnswerText,
+    EventBuffer,
+    StreamDecoder,
+    WireObject,
+    is_json_object,
+    stream_events,
+)
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
@@ -401,79 +405,70 @@ class AnthropicDecoder:
 
     is_complete = False
 
-    def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """Return the events of `message`."""
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`."""
         match message.get("type"):
             case "content_block_delta":
-                return self._apply_delta(message["index"], message["delta"])
+                self._apply_delta(message["index"], message["delta"], out)
             case "content_block_start":
-                return [
-                    *self._flush_pending_call(),
-                    *self._start_block(message["index"], message["content_block"]),
-                ]
+                self._flush_pending_call(out)
+                self._start_block(message["index"], message["content_block"], out)
             case "content_block_stop":
-                return self._stop_block(message["index"])
+                self._stop_block(message["index"], out)
             case "message_start":
-                return self._format_usage(message["message"].get("usage"))
+                self._add_usage(message["message"].get("usage"), out)
             case "message_delta":
-                return self._apply_message_delta(message)
+                self._apply_message_delta(message, out)
             case "message_stop":
                 self._finished = True
-                return [*self._flush_pending_call(), self._make_finished()]
+                self._flush_pending_call(out)
+                out.add(self._make_finished())
             case "ping":
-                return [KeepAlive()]
+                out.add(KeepAlive())
             case "error":
                 raise classify_stream_error(message.get("error"), provider=NAME)
             case None if "error" in message:
                 raise classify_stream_error(message["error"], provider=NAME)
-        return []
 
-    def finish(self) -> list[ProviderEvent]:
-        """Return no events: the protocol has its own last message."""
+    def finish(self, out: EventBuffer) -> None:
+        """Add no event: the protocol has its own last message."""
         if not self._finished:
             raise ProviderError(
                 f"the response of {NAME} ended before it was complete", kind="transient"
             )
-        return []
 
-    def _start_block(self, index: int, content: WireObject) -> list[ProviderEvent]:
+    def _start_block(self, index: int, content: WireObject, out: EventBuffer) -> None:
         block = self._blocks[index] = _OpenBlock(content["type"])
         match block.type:
             case "text":
-                return self._add_text(index, content.get("text"))
+                self._add_text(index, content.get("text"), out)
             case "thinking":
-                signature = content.get("signature") or ""
-                block.signature.append(signature)
-                self._signatures += len(signature)
-                return self._add_thinking(index, block, content.get("thinking"))
+                self._add_signature(block, content.get("signature") or "")
+                self._add_thinking(index, content.get("thinking"), out)
             case "redacted_thinking":
                 block.redacted = content["data"]
             case "tool_use":
-                start = ToolCallStart(index, content["id"], content["name"])
-                given = content.get("input")
-                if not given:
-                    return [start]
-                return [start, *self._add_arguments(index, block, json.dumps(given))]
-        return []
+                out.add(ToolCallStart(index, content["id"], content["name"]))
+                if given := content.get("input"):
+                    self._add_arguments(index, json.dumps(given), out)
 
-    def _apply_delta(self, index: int, delta: WireObject) -> list[ProviderEvent]:
+    def _apply_delta(self, index: int, delta: WireObject, out: EventBuffer) -> None:
         match delta["type"]:
             case "text_delta":
-                return self._add_text(index, delta["text"])
+                self._add_text(index, delta["text"], out)
             case "input_json_delta" if self._blocks[index].type == "tool_use":
-                return self._add_arguments(index, self._blocks[index], delta["partial_json"])
+                self._add_arguments(index, delta["partial_json"], out)
             case "thinking_delta":
-                return self._add_thinking(index, self._blocks[index], delta["thinking"])
+                self._add_thinking(index, delta["thinking"], out)
             case "signature_delta":
-                self._blocks[index].signature.append(delta["signature"])
-                self._signatures += len(delta["signature"])
-        return []
+                self._add_signature(self._blocks[index], delta["signature"])
 
-    def _stop_block(self, index: int) -> list[ProviderEvent]:
+    def _stop_block(self, index: int, out: EventBuffer) -> None:
         block = self._blocks.pop(index)
         match block.type:
             case "text":
-                return [*self._answer.finish(index), Flush(index)]
+                self._answer.finish(index, out)
+                out.add(Flush(index))
             case "thinking" | "redacted_thinking":
                 metadata: dict[str, JsonValue] = {}
                 if signature := "".join(block.signature):
@@ -481,48 +476,54 @@ class AnthropicDecoder:
                     self._signatures -= len(signature)
                 if block.redacted:
                     metadata[REDACTED] = block.redacted
-                # A signature without text is replayed as well, so it needs a part.
-                empty = [] if block.pieces else [TextPart(index, "reasoning", "")]
-                return [*empty, Flush(index, metadata)] if metadata or block.pieces else []
+                if metadata and not block.pieces:
+                    # A signature without text is replayed as well, so it needs a part.
+                    out.add_text(index, "reasoning", "")
+                if metadata or block.pieces:
+                    out.add(Flush(index, metadata))
             case "tool_use":
-                flush = Flush(index)
                 if is_json_object("".join(block.pieces)):
-                    return [flush]
-                # The arguments are empty or cut, which the stop reason tells.
-                self._pending_flush = flush
-        return []
+                    out.add(Flush(index))
+                else:  # The arguments are empty or cut, which the stop reason tells.
+                    self._pending_flush = Flush(index)
 
-    def _add_text(self, index: int, text: str | None) -> list[ProviderEvent]:
-        return self._answer.feed(index, text) if text else []
+    def _add_text(self, index: int, text: str | None, out: EventBuffer) -> None:
+        if text:
+            self._answer.feed(index, text, out)
 
-    def _add_thinking(self, index: int, block: _OpenBlock, text: str | None) -> list[ProviderEvent]:
-        if not text:
-            return []
-        block.pieces.append(text)
-        return [TextPart(index, "reasoning", text)]
+    def _add_thinking(self, index: int, text: str | None, out: EventBuffer) -> None:
+        pieces = self._blocks[index].pieces
+        if text:
+            pieces.append(text)
+            out.add_text(index, "reasoning", text)
 
-    def _add_arguments(self, index: int, block: _OpenBlock, text: str) -> list[ProviderEvent]:
-        if not text:
-            return []
-        block.pieces.append(text)
-        return [ToolCallArguments(index, text)]
+    def _add_arguments(self, index: int, text: str, out: EventBuffer) -> None:
+        if text:
+            self._blocks[index].pieces.append(text)
+            out.add_arguments(index, text)
 
-    def _flush_pending_call(self) -> list[ProviderEvent]:
+    def _add_signature(self, block: _OpenBlock, signature: str) -> None:
+        block.signature.append(signature)
+        self._signatures += len(signature)
+
+    def _flush_pending_call(self, out: EventBuffer) -> None:
         flush, self._pending_flush = self._pending_flush, None
-        return [flush] if flush is not None else []
+        if flush is not None:
+            out.add(flush)
 
-    def _apply_message_delta(self, message: WireObject) -> list[ProviderEvent]:
+    def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
         delta = message["delta"]
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details
         if _FINISH.get(self._stop_reason or "") == "max_tokens":
             self._pending_flush = None
-        return [*self._flush_pending_call(), *self._format_usage(message.get("usage"))]
+        self._flush_pending_call(out)
+        self._add_usage(message.get("usage"), out)
 
-    def _format_usage(self, usage: WireObject | None) -> list[ProviderEvent]:
+    def _add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
         # Input tokens include cached ones, as with the other providers.
         if not usage:
-            return []
+            return
         self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
         counts: dict[str, int] = {
             ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
@@ -534,7 +535,7 @@ class AnthropicDecoder:
             counts["input_tokens"] = self._usage["input_tokens"] + sum(
                 counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")
             )
-        return [Usage(**counts)]
+        out.add(Usage(**counts))
 
     def _make_finished(self) -> Finished:
         word = self._stop_reason

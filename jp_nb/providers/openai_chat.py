@@ -22,8 +22,6 @@ from jp_nb.agent.provider import (
     ModelRequest,
     ProviderEvent,
     SentRequest,
-    TextPart,
-    ToolCallArguments,
     ToolCallStart,
     ToolDefinition,
     Usage,
@@ -64,8 +62,15 @@ from jp_nb.providers.messages import (
     split_attachments,
 )
 from jp_nb.providers.models import list_chat_completions_models
-from jp_nb.providers.schemas import AnswerText, ThinkSplitter, is_json_object
-from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
+from jp_nb.providers.streaming import (
+    AnswerText,
+    EventBuffer,
+    StreamDecoder,
+    ThinkSplitter,
+    WireObject,
+    is_json_object,
+    stream_events,
+)
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.text import one_line
@@ -403,19 +408,17 @@ class ChatDecoder:
         """True after the finish reason: only usage and the end mark are missing."""
         return self._finish_reason is not None
 
-    def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """Return the events of `message`, a chunk."""
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`, a chunk."""
         if message.get("error"):
             raise classify_stream_error(message["error"], provider=self._name)
-        out: list[ProviderEvent] = []
         if choices := message.get("choices"):
             self._apply_choice(choices[0], out)
         if usage := message.get("usage"):
-            out.append(_parse_usage(usage))
-        return out
+            out.add(_parse_usage(usage))
 
-    def finish(self) -> list[ProviderEvent]:
-        """Return the last events.
+    def finish(self, out: EventBuffer) -> None:
+        """Add the last event.
 
         Raises:
             ProviderError: The response has no finish reason.
@@ -426,11 +429,12 @@ class ChatDecoder:
             )
         reason = _FINISH.get(self._finish_reason, "other")
         if self._refusal:
-            return [Finished("refused", "".join(self._refusal))]
+            out.add(Finished("refused", "".join(self._refusal)))
+            return
         word = self._native_reason or self._finish_reason
-        return [Finished(reason, word if reason in ("other", "refused") else None)]
+        out.add(Finished(reason, word if reason in ("other", "refused") else None))
 
-    def _apply_choice(self, choice: WireObject, out: list[ProviderEvent]) -> None:
+    def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
         delta = choice.get("delta") or choice.get("message") or {}
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._add_reasoning(thought, out)
@@ -440,7 +444,7 @@ class ChatDecoder:
             if self._splitter is None:
                 self._add_text(text, out)
             else:
-                self._add_pieces(self._splitter.feed(text), out)
+                self._split_text(self._splitter, text, out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
             self._extra_chars += len(refusal)
@@ -453,28 +457,31 @@ class ChatDecoder:
             self._native_reason = choice.get("native_finish_reason")
             self._finish_response(reason, choice, out)
 
-    def _add_reasoning(self, text: str, out: list[ProviderEvent]) -> None:
+    def _add_reasoning(self, text: str, out: EventBuffer) -> None:
         if _REASONING not in self._open:
             self._flush_open_items(out)
             self._open.add(_REASONING)
-        out.append(TextPart(_REASONING, "reasoning", text))
+        out.add_text(_REASONING, "reasoning", text)
 
-    def _add_text(self, text: str, out: list[ProviderEvent]) -> None:
+    def _add_text(self, text: str, out: EventBuffer) -> None:
         if _ANSWER not in self._open:
             self._flush_open_items(out)
             self._open.add(_ANSWER)
-        out.extend(self._answer.feed(_ANSWER, text))
+        self._answer.feed(_ANSWER, text, out)
 
-    def _add_pieces(self, pieces: Sequence[tuple[str, str]], out: list[ProviderEvent]) -> None:
+    def _split_text(self, splitter: ThinkSplitter, text: str, out: EventBuffer) -> None:
+        self._add_pieces(splitter.feed(text), out)
+        if splitter.is_done:
+            self._splitter = None
+
+    def _add_pieces(self, pieces: Sequence[tuple[str, str]], out: EventBuffer) -> None:
         for kind, text in pieces:
             if kind == "reasoning":
                 self._add_reasoning(text, out)
             else:
                 self._add_text(text, out)
 
-    def _add_reasoning_details(
-        self, details: Sequence[dict[str, Any]], out: list[ProviderEvent]
-    ) -> None:
+    def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
         if _REASONING not in self._open:
             self._add_reasoning("", out)  # encrypted reasoning has no text but needs a part
         for detail in details:
@@ -489,21 +496,21 @@ class ChatDecoder:
                 elif value is not None:
                     last[key] = value
 
-    def _flush_open_items(self, out: list[ProviderEvent]) -> None:
+    def _flush_open_items(self, out: EventBuffer) -> None:
         if _REASONING in self._open:
             metadata: dict[str, JsonValue] = {DETAILS: [*self._details]} if self._details else {}
             self._details = []
-            out.append(Flush(_REASONING, metadata))
+            out.add(Flush(_REASONING, metadata))
         if _ANSWER in self._open:
-            out.extend(self._answer.finish(_ANSWER))
-            out.append(Flush(_ANSWER))
+            self._answer.finish(_ANSWER, out)
+            out.add(Flush(_ANSWER))
         self._open.clear()
 
     def _make_call_id(self, index: int) -> str:
         digest = sha256(b"%d " % index + self._add_request)
         return f"call_{digest.hexdigest()[:32]}"
 
-    def _apply_call(self, delta: WireObject, out: list[ProviderEvent]) -> None:
+    def _apply_call(self, delta: WireObject, out: EventBuffer) -> None:
         function = delta.get("function") or {}
         id_, name = delta.get("id") or "", function.get("name") or ""
         wire_index = delta.get("index")
@@ -520,10 +527,9 @@ class ChatDecoder:
         arguments = function.get("arguments") or ""
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        given = call.receive(id_, name, arguments)
-        if not given:
+        call.receive(id_, name, arguments, out)
+        if not call.name:
             self._extra_chars += len(arguments)
-        out.extend(given)
 
     @staticmethod
     def _is_new_call(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
@@ -532,7 +538,7 @@ class ChatDecoder:
         # Some servers give every call index 0. A name after a complete call begins a new one.
         return not has_index or (bool(name) and call.is_complete())
 
-    def _finish_response(self, reason: str, choice: WireObject, out: list[ProviderEvent]) -> None:
+    def _finish_response(self, reason: str, choice: WireObject, out: EventBuffer) -> None:
         if self._splitter is not None:
             self._add_pieces(self._splitter.finish(), out)
         self._flush_open_items(out)
@@ -544,7 +550,7 @@ class ChatDecoder:
             if not call.name:
                 raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
             if not cut or is_json_object("".join(call.arguments)):
-                out.append(Flush(call.index))
+                out.add(Flush(call.index))
         self._calls.clear()
         self._finish_reason = reason
 
@@ -564,19 +570,17 @@ class _Call:
         self._checks += 1
         return self._checks <= MAX_ARGUMENT_CHECKS and is_json_object("".join(self.arguments))
 
-    def receive(self, id_: str, name: str, arguments: str) -> list[ProviderEvent]:
+    def receive(self, id_: str, name: str, arguments: str, out: EventBuffer) -> None:
         self.id = self.id or id_
         if arguments:
             self.arguments.append(arguments)
-        if self.name:
-            return [ToolCallArguments(self.index, arguments)] if arguments else []
-        if not name:
-            return []
-        self.name = name
-        self.id = self.id or self._make_call_id(self.index)
-        before = "".join(self.arguments)
-        start = ToolCallStart(self.index, self.id, name)
-        return [start, ToolCallArguments(self.index, before)] if before else [start]
+        if not self.name and name:
+            self.name = name
+            self.id = self.id or self._make_call_id(self.index)
+            out.add(ToolCallStart(self.index, self.id, name))
+            arguments = "".join(self.arguments)
+        if self.name and arguments:
+            out.add_arguments(self.index, arguments)
 
 
 def _parse_usage(usage: WireObject) -> Usage:

@@ -1,8 +1,7 @@
 """Rewrite JSON Schemas for each API, and convert answers back to the user's schema.
 
 A limit that an API rejects, such as `minimum`, moves into the description of its node, for the
-model to read. This module does not validate answers. It also separates reasoning in `<think>` tags
-from the answer.
+model to read. This module does not validate answers.
 
 Source: `docs/providers.md`.
 """
@@ -17,7 +16,6 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ProviderEvent, TextPart
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     DEFINITIONS,
@@ -603,118 +601,3 @@ def _json_types(value: JsonValue) -> set[JsonValue]:
             return {"object"}
     is_whole = isinstance(value, int) or value.is_integer()
     return {"number", "integer"} if is_whole else {"number"}
-
-
-Kind = Literal["message", "reasoning"]
-
-
-class AnswerText:
-    """Text of an answer: a message, or data that fits a schema.
-
-    With a schema, a text that does not begin like JSON is a message, for example before a tool
-    call. Data is held back until it is complete if it has to be restored to the user's schema.
-
-    Attributes:
-        held_chars: Number of characters that are held back.
-    """
-
-    def __init__(self, schema: AnswerSchema | None) -> None:
-        self._schema = schema
-        self._kind: Literal["message", "structured"] | None = None
-        self._held: list[str] = []
-        self.held_chars = 0
-
-    def feed(self, index: int, text: str) -> list[ProviderEvent]:
-        """Return the event for a piece of text; no event while the text is held back."""
-        if self._schema is None:
-            return [TextPart(index, "message", text)]
-        if self._kind is None:
-            text = "".join([*self._held, text])
-            self._held, self.held_chars = [], 0
-            leading = text.lstrip()
-            if leading:
-                is_data = leading[0] in self._schema.first_chars
-                self._kind = "structured" if is_data else "message"
-        if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
-            self._held.append(text)
-            self.held_chars += len(text)
-            return []
-        return [TextPart(index, self._kind, text)]
-
-    def finish(self, index: int) -> list[ProviderEvent]:
-        """Return the event for the text that was held back. The next `feed` begins a new text."""
-        kind, self._kind = self._kind, None
-        text, self._held, self.held_chars = "".join(self._held), [], 0
-        if not text or kind is None or self._schema is None:
-            return []
-        return [TextPart(index, kind, self._schema.restore(text))]
-
-
-def is_json_object(text: str) -> bool:
-    """Return True if `text` is a complete JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-_OPEN: Final = "<think>"
-_CLOSE: Final = "</think>"
-
-
-class ThinkSplitter:
-    """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
-
-    Holds back up to seven characters, and the white space before them at the start of the text,
-    because a tag may be split between deltas.
-    """
-
-    def __init__(self) -> None:
-        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
-        self._held = ""
-
-    def feed(self, text: str) -> list[tuple[Kind, str]]:
-        """Return the pieces of `text` with their kinds."""
-        if self._state == "answer":
-            return [("message", text)]
-        text = self._held + text
-        self._held = ""
-        pieces: list[tuple[Kind, str]] = []
-        if self._state == "start":
-            leading = text.lstrip()
-            if _OPEN.startswith(leading):  # a line break may follow a complete tag
-                self._held = text
-                return []
-            if not leading.startswith(_OPEN):
-                self._state = "answer"
-                return [("message", text)]
-            self._state = "thinking"
-            text = leading[len(_OPEN) :].removeprefix("\n")
-        if self._state == "thinking":
-            thought, tag, text = text.partition(_CLOSE)
-            if not tag:
-                cut = _find_partial_tag(thought)
-                thought, self._held = thought[:cut], thought[cut:]
-            if thought:
-                pieces.append(("reasoning", thought))
-            if not tag:
-                return pieces
-            self._state = "answer start"
-        if text := text.lstrip("\n"):
-            self._state = "answer"
-            pieces.append(("message", text))
-        return pieces
-
-    def finish(self) -> list[tuple[Kind, str]]:
-        """Return the text that was held back."""
-        text, self._held = self._held, ""
-        if not text:
-            return []
-        return [("reasoning" if self._state == "thinking" else "message", text)]
-
-
-def _find_partial_tag(text: str) -> int:
-    for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
-        if _CLOSE.startswith(text[-size:]):
-            return len(text) - size
-    return len(text)

@@ -11,15 +11,18 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from time import time as wall_clock
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
+
+from pydantic_core import from_json
 
 from jp_nb.agent.provider import (
     Finished,
     Flush,
     KeepAlive,
     ProviderEvent,
+    TextKind,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
@@ -27,6 +30,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers.http import Redaction, StreamRedaction
+from jp_nb.providers.schemas import AnswerSchema
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
@@ -35,8 +39,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 class SseDecoder:
     """Decoder for one stream of server-sent events. Returns the data of each event.
 
-    Event types are ignored, because the messages of both protocols contain them. Comments are only
-    counted.
+    Only `data` counts, because the messages of the protocols contain their types. It must be UTF-8:
+    a replacement would change the answer without notice. Other fields are not decoded, so invalid
+    UTF-8 in `event` has no effect. Comments are only counted.
 
     Lines end in LF, CR LF, or CR. They are split as bytes and decoded when complete, because no
     byte of a UTF-8 sequence looks like a line end.
@@ -108,11 +113,13 @@ class SseDecoder:
             self._data.append(value.removeprefix(b" "))
 
     def _dispatch(self) -> str:
-        data = b"\n".join(self._data)
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data.clear()
         self._size = 0
-        with suppress(UnicodeDecodeError):  # its text may contain a key
+        try:
             return data.decode()
+        except UnicodeDecodeError:
+            pass  # not chained to it: its text may contain a key
         raise ProtocolError("the stream is not UTF-8")
 
 
@@ -134,8 +141,11 @@ MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
 MAX_TOKENS: Final = 2**53
 _NO_KEY: Final = Redaction("")
-_RAW_DECODE: Final = json.JSONDecoder().raw_decode
 _EXCERPT: Final = 200
+_UNEXPECTED: Final = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
+)  # fmt: skip
+"""Exceptions of decoders for a message of another shape."""
 MAX_DETAIL: Final = 2000
 """Maximum number of characters of a finish detail."""
 
@@ -153,16 +163,16 @@ class Decoder(Protocol):
         """True if `finish` can complete the response without further messages."""
         ...
 
-    def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """Return the events of `message`.
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message` to `out`.
 
         Raises:
             ProviderError: The message reports an error.
         """
         ...
 
-    def finish(self) -> list[ProviderEvent]:
-        """Return the last events, at the end of the body or its end mark.
+    def finish(self, out: EventBuffer) -> None:
+        """Add the last events to `out`, at the end of the body or its end mark.
 
         Raises:
             ProviderError: Of kind `transient`: the response is not complete.
@@ -170,12 +180,133 @@ class Decoder(Protocol):
         ...
 
 
+class EventBuffer:
+    """Events of one response that were decoded and not taken yet.
+
+    It joins adjacent pieces of a text, measures the content, and removes the key. Text above
+    `max_bytes` is dropped; `StreamDecoder` reports it.
+
+    Attributes:
+        finished: The last event was added. Later events are dropped.
+        open_calls: Indexes of the incomplete tool calls.
+        keep_alives: Number of keep-alives so far.
+        chars: Number of characters of texts, arguments, and names of tools.
+        bytes: Size of texts, arguments, tool calls, and metadata.
+    """
+
+    def __init__(self, redaction: Redaction = _NO_KEY, max_bytes: int = 0) -> None:
+        self.finished = False
+        self.open_calls: set[int] = set()
+        self.keep_alives = 0
+        self.chars = 0
+        self.bytes = 0
+        self._events: list[ProviderEvent] = []
+        self._kind: TextKind | None = None  # of the text that grows; None: arguments
+        self._index = -1
+        self._pieces: list[str] = []
+        self._max_bytes = max_bytes
+        self._redaction = redaction
+        self._redacted: dict[int, tuple[StreamRedaction, TextKind | None]] = {}
+
+    def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
+        """Add a piece of text of item `index`; of its arguments if `kind` is None."""
+        size = len(text)
+        self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        self.chars += size
+        if 0 < self._max_bytes < self.bytes:
+            return
+        if index != self._index or kind is not self._kind or not self._pieces:
+            self._end_text()
+            self._index, self._kind = index, kind
+        self._pieces.append(text)
+
+    def add_arguments(self, index: int, text: str) -> None:
+        """Add a piece of the arguments of the tool call in item `index`."""
+        self.add_text(index, None, text)
+
+    def add(self, event: ToolCallStart | Flush | KeepAlive | Usage | Finished) -> None:
+        """Add an event that is not a text."""
+        if self.finished:
+            return
+        self._end_text()
+        match event:
+            case ToolCallStart(index=index, id=id_, name=name):
+                if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
+                    raise TypeError  # `StreamDecoder` reports it
+                self.open_calls.add(index)
+                self.bytes += len(name) + len(id_)
+                self.chars += len(name)
+            case KeepAlive():
+                self.keep_alives += 1
+            case Flush(index=index, metadata=metadata):
+                self.open_calls.discard(index)
+                self.bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
+                if metadata:
+                    event = Flush(index, self._redaction.redact_mapping(metadata))
+                self._end_redacted(index)
+            case Finished(reason=reason, detail=detail):
+                self.finished = True
+                word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
+                event = Finished(reason, word)
+                self._end_all_redacted()
+            case Usage():
+                event = _drop_invalid_counts(event)
+        self._events.append(event)
+
+    def take(self) -> list[ProviderEvent]:
+        """Return the events since the last call."""
+        self._end_text()
+        events, self._events = self._events, []
+        return events
+
+    def take_held_texts(self) -> list[ProviderEvent]:
+        """Return the ends of texts that were held back."""
+        self._end_all_redacted()
+        return self.take()
+
+    def _end_text(self) -> None:
+        if not self._pieces:
+            return
+        text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
+        self._pieces.clear()
+        if self._redaction.applies_to_responses:
+            known = self._redacted.get(self._index)
+            stream = known[0] if known else StreamRedaction(self._redaction)
+            self._redacted[self._index] = stream, self._kind
+            text = stream.feed(text)
+        self._events.append(_make_text(self._index, self._kind, text))
+
+    def _end_redacted(self, index: int) -> None:
+        known = self._redacted.pop(index, None)
+        if known and (text := known[0].finish()):
+            self._events.append(_make_text(index, known[1], text))
+
+    def _end_all_redacted(self) -> None:
+        for index in [*self._redacted]:
+            self._end_redacted(index)
+
+
+def _make_text(index: int, kind: TextKind | None, text: str) -> ProviderEvent:
+    return ToolCallArguments(index, text) if kind is None else TextPart(index, kind, text)
+
+
+def _drop_invalid_counts(usage: Usage) -> Usage:
+    # Counts are added up and stored as JSON.
+    counts = {field.name: getattr(usage, field.name) for field in fields(usage)}
+    return Usage(
+        **{
+            name: count
+            for name, count in counts.items()
+            if type(count) is int and 0 <= count < MAX_TOKENS
+        }
+    )
+
+
 class StreamDecoder:
     """Decoder for the bytes of one response, with size limits. Does no I/O.
 
     Attributes:
-        finished: The last event was returned.
-        open_calls: Indexes of the incomplete tool calls.
+        events: Receives the events of the decoder.
         keep_alives: Number of comments, pings, and framing messages so far.
 
     Args:
@@ -193,47 +324,53 @@ class StreamDecoder:
         max_response_bytes: int = 0,
         redaction: Redaction = _NO_KEY,
     ) -> None:
-        self.finished = False
-        self.open_calls: set[int] = set()
-        self.keep_alives = 0
+        self.events = EventBuffer(redaction, max_response_bytes)
         self._redaction = redaction
-        self._texts: dict[int, tuple[StreamRedaction, TextPart | ToolCallArguments]] = {}
         self._wire_bytes = 0
         self._bytes_at_content = 0  # bytes on the wire at the last content
         self._framing = 0  # messages since the last content
+        self._all_framing = 0
         self._decoder = decoder
         self._provider = provider
         self._sse = SseDecoder()
         self._comments = 0
         self._limit = max_response_bytes
-        self._bytes = 0
-        self._content_chars = 0
 
     def feed(self, chunk: bytes) -> Iterator[ProviderEvent]:
-        """Yield the events of the messages that `chunk` completes.
+        """Yield the events of the messages that `chunk` completes. Pieces of one text are joined.
 
         Raises:
-            ProviderError: The server reports an error, or the response is too large.
+            ProviderError: The server reports an error, or the response is too large. The events
+                before it are yielded first.
             ProtocolError: A message is not valid for the API.
         """
+        problem: ProviderError | None = None
+        try:
+            self._decode_chunk(chunk)
+        except ProviderError as exc:
+            problem = exc
+        yield from self.events.take()
+        if problem is not None:
+            raise problem
+
+    def _decode_chunk(self, chunk: bytes) -> None:
         self._wire_bytes += len(chunk)
         if not self.is_complete:  # the end has its own limit
             self._check_overhead()
-        progress = self.progress
+        progress, events = self.progress, self.events
         for data in self._sse.feed(chunk):
-            yield from self._decode(data)
-            if self.finished:
+            self._decode(data)
+            if events.finished:
                 return
             if self.progress != progress:
                 progress = self.progress
                 self._bytes_at_content, self._framing = self._wire_bytes, 0
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
-                self.keep_alives += 1
+                self._all_framing += 1
         if self._sse.comments != self._comments:
             self._comments = self._sse.comments
-            self.keep_alives += 1
-            yield KeepAlive()
+            events.add(KeepAlive())
 
     def _check_overhead(self) -> None:
         if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
@@ -255,9 +392,10 @@ class StreamDecoder:
         """
         for data in self._sse.finish():
             with suppress(ProtocolError):  # `_finish_decoder` reports the incomplete message
-                yield from self._decode(data)
-        if not self.finished:
-            yield from self._finish_decoder()
+                self._decode(data)
+        if not self.events.finished:
+            self._finish_decoder()
+        yield from self.events.take()
 
     @property
     def is_complete(self) -> bool:
@@ -265,117 +403,175 @@ class StreamDecoder:
         return self._decoder.is_complete
 
     @property
+    def keep_alives(self) -> int:
+        """Number of comments, pings, and framing messages so far."""
+        return self.events.keep_alives + self._all_framing
+
+    @property
     def progress(self) -> int:
         """Characters of content so far, without keep-alives, empty deltas, and usage."""
-        return self._content_chars + self._decoder.held_chars
+        return self.events.chars + self._decoder.held_chars
 
     @property
     def _size(self) -> int:
-        return self._bytes + self._decoder.held_chars
+        return self.events.bytes + self._decoder.held_chars
 
-    def flush_texts(self) -> list[ProviderEvent]:
-        """Return the ends of texts that were held back."""
-        return [event for index in [*self._texts] for event in self._finish_text(index)]
-
-    def _decode(self, data: str) -> list[ProviderEvent]:
+    def _decode(self, data: str) -> None:
         if data == "[DONE]":
-            return self._finish_decoder()
+            self._finish_decoder()
+            return
         if not data or data.isspace():
-            return []
+            return
         if self._redaction.applies_to_responses:
             data = self._redaction(data)
-        with suppress(
-            ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
-        ):
-            return self._count(self._decoder.feed(_parse(data)))
+        try:
+            self._decoder.feed(_parse(data), self.events)
+        except _UNEXPECTED:
+            excerpt = self._redaction(data)[:_EXCERPT]
+        else:
+            self._check_size()
+            return
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
-            f"{self._provider} sent a message that its API does not document: "
-            f"{self._redaction(data)[:_EXCERPT]!r}"
+            f"{self._provider} sent a message that its API does not document: {excerpt!r}"
         )
 
-    def _finish_decoder(self) -> list[ProviderEvent]:
-        events = self._count(self._decoder.finish())
-        self.finished = True
-        return events
+    def _finish_decoder(self) -> None:
+        self._decoder.finish(self.events)
+        self._check_size()
+        self.events.finished = True
 
-    def _count(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
-        counted: list[ProviderEvent] = []
-        for event in events:
-            if isinstance(event, (TextPart, ToolCallArguments)):
-                text = event.text
-                self._content_chars += len(text)
-                self._bytes += (
-                    len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-                )
-                counted.append(
-                    self._redact_text(event) if self._redaction.applies_to_responses else event
-                )
-            else:
-                counted += self._process_marker(event)
+    def _check_size(self) -> None:
         if 0 < self._limit < self._size:
             raise ProviderError(
                 f"the response of {self._provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
                 kind="output_limit",
             )
-        return counted
-
-    def _redact_text(self, event: TextPart | ToolCallArguments) -> ProviderEvent:
-        known = self._texts.get(event.index)
-        text = known[0] if known else StreamRedaction(self._redaction)
-        self._texts[event.index] = (text, event)
-        return replace(event, text=text.feed(event.text))
-
-    def _finish_text(self, index: int) -> list[ProviderEvent]:
-        known = self._texts.pop(index, None)
-        text = known[0].finish() if known else ""
-        return [replace(known[1], text=text)] if known and text else []
-
-    def _process_marker(self, event: ProviderEvent) -> list[ProviderEvent]:
-        match event:
-            case ToolCallStart(index=index, id=id_, name=name):
-                if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
-                    raise TypeError  # `_decode` reports it
-                self.open_calls.add(index)
-                self._bytes += len(name) + len(id_)
-                self._content_chars += len(name)
-            case KeepAlive():
-                self.keep_alives += 1
-            case Flush(index=index, metadata=metadata):
-                self.open_calls.discard(index)
-                self._bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
-                if metadata:
-                    event = Flush(index, self._redaction.redact_mapping(metadata))
-                return [*self._finish_text(index), event]
-            case Finished(reason=reason, detail=detail):
-                self.finished = True
-                word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
-                return [*self.flush_texts(), Finished(reason, word)]
-            case Usage():
-                return [_drop_invalid_counts(event)]
-        return [event]
-
-
-def _drop_invalid_counts(usage: Usage) -> Usage:
-    # Counts are added up and stored as JSON.
-    counts = {field.name: getattr(usage, field.name) for field in fields(usage)}
-    return Usage(
-        **{
-            name: count
-            for name, count in counts.items()
-            if type(count) is int and 0 <= count < MAX_TOKENS
-        }
-    )
 
 
 def _parse(data: str) -> Any:
-    # A third faster than `json.loads`.
     try:
-        value, end = _RAW_DECODE(data)
-    except json.JSONDecodeError:  # leading white space, or an error that `loads` explains
+        return from_json(data)  # twice as fast as `json.loads`, which accepts half surrogate pairs
+    except ValueError:
         return json.loads(data)
-    return value if end == len(data) else json.loads(data)
+
+
+class AnswerText:
+    """Text of an answer: a message, or data that fits a schema.
+
+    With a schema, a text that does not begin like JSON is a message, for example before a tool
+    call. Data is held back until it is complete if it has to be restored to the user's schema.
+
+    Attributes:
+        held_chars: Number of characters that are held back.
+    """
+
+    def __init__(self, schema: AnswerSchema | None) -> None:
+        self._schema = schema
+        self._kind: Literal["message", "structured"] | None = None
+        self._held: list[str] = []
+        self.held_chars = 0
+
+    def feed(self, index: int, text: str, out: EventBuffer) -> None:
+        """Add a piece of text to `out`, unless it is held back."""
+        if self._schema is None:
+            out.add_text(index, "message", text)
+            return
+        if self._kind is None:
+            text = "".join([*self._held, text])
+            self._held, self.held_chars = [], 0
+            leading = text.lstrip()
+            if leading:
+                is_data = leading[0] in self._schema.first_chars
+                self._kind = "structured" if is_data else "message"
+        if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
+            self._held.append(text)
+            self.held_chars += len(text)
+        else:
+            out.add_text(index, self._kind, text)
+
+    def finish(self, index: int, out: EventBuffer) -> None:
+        """Add the text that was held back to `out`. The next `feed` begins a new text."""
+        kind, self._kind = self._kind, None
+        text, self._held, self.held_chars = "".join(self._held), [], 0
+        if text and kind is not None and self._schema is not None:
+            out.add_text(index, kind, self._schema.restore(text))
+
+
+def is_json_object(text: str) -> bool:
+    """Return True if `text` is a complete JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+class ThinkSplitter:
+    """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
+
+    Holds back up to seven characters, and the white space before them at the start of the text,
+    because a tag may be split between deltas.
+    """
+
+    def __init__(self) -> None:
+        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
+        self._held = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True if the text is returned unchanged from now on."""
+        return self._state == "answer"
+
+    def feed(self, text: str) -> list[tuple[TextKind, str]]:
+        """Return the pieces of `text` with their kinds."""
+        if self._state == "answer":
+            return [("message", text)]
+        text = self._held + text
+        self._held = ""
+        pieces: list[tuple[TextKind, str]] = []
+        if self._state == "start":
+            leading = text.lstrip()
+            if _OPEN.startswith(leading):  # a line break may follow a complete tag
+                self._held = text
+                return []
+            if not leading.startswith(_OPEN):
+                self._state = "answer"
+                return [("message", text)]
+            self._state = "thinking"
+            text = leading[len(_OPEN) :].removeprefix("\n")
+        if self._state == "thinking":
+            thought, tag, text = text.partition(_CLOSE)
+            if not tag:
+                cut = _find_partial_tag(thought)
+                thought, self._held = thought[:cut], thought[cut:]
+            if thought:
+                pieces.append(("reasoning", thought))
+            if not tag:
+                return pieces
+            self._state = "answer start"
+        if text := text.lstrip("\n"):
+            self._state = "answer"
+            pieces.append(("message", text))
+        return pieces
+
+    def finish(self) -> list[tuple[TextKind, str]]:
+        """Return the text that was held back."""
+        text, self._held = self._held, ""
+        if not text:
+            return []
+        return [("reasoning" if self._state == "thinking" else "message", text)]
+
+
+def _find_partial_tag(text: str) -> int:
+    for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
+        if _CLOSE.startswith(text[-size:]):
+            return len(text) - size
+    return len(text)
 
 
 async def stream_events(
@@ -404,7 +600,7 @@ async def stream_events(
     async with aclosing(chunks):
         with IdleWatch(idle_timeout, provider=provider) as idle:
             try:
-                while not decoder.finished:
+                while not decoder.events.finished:
                     chunk = await idle.read_next(chunks, complete=decoder.is_complete)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
@@ -413,13 +609,13 @@ async def stream_events(
                         yield event
                         idle.exclude(wall_clock() - yielded_at)
                     idle.touch(decoder.progress, decoder.keep_alives)
-                    idle.paused = bool(decoder.open_calls)
+                    idle.paused = bool(decoder.events.open_calls)
             except ProviderError as exc:
                 problem = exc
     chunk = None  # a traceback must not show its content, which may contain a key
     if problem is None:
         return
-    for event in decoder.flush_texts():
+    for event in decoder.events.take_held_texts():
         yield event
     last_event = recover(sanitize_error(problem))
     if last_event is None:

@@ -12,7 +12,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
-from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.providers.streaming import Decoder, EventBuffer, StreamDecoder
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -105,13 +105,26 @@ def decode(
         for chunk in chunks:
             for event in decoder.feed(chunk):
                 seen.append(event)
-            if decoder.finished:
+            if decoder.events.finished:
                 return seen, None
         for event in decoder.finish():
             seen.append(event)
     except ProviderError as exc:
         return seen, exc
     return seen, None
+
+
+def decode_messages(
+    decoder: Decoder, messages: Iterable[dict[str, Any]], *, finish: bool = False
+) -> list[ProviderEvent]:
+    """Return the events of `messages`, each decoded alone."""
+    buffer, events = EventBuffer(), list[ProviderEvent]()
+    for message in messages:
+        decoder.feed(message, buffer)
+        events += buffer.take()
+    if finish:
+        decoder.finish(buffer)
+    return events + buffer.take()
 
 
 def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:

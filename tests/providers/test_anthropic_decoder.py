@@ -15,11 +15,11 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic import AnthropicDecoder
+from tests.providers.helpers import decode_messages
 
 
 def decode(*messages: dict[str, Any]) -> list[ProviderEvent]:
-    decoder = AnthropicDecoder()
-    return [event for message in messages for event in decoder.feed(message)]
+    return decode_messages(AnthropicDecoder(), messages)
 
 
 def start(index: int, **block: Any) -> dict[str, Any]:

@@ -18,17 +18,17 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import DETAILS, ChatDecoder
+from tests.providers.helpers import decode_messages
 
 
 def decode(
     *deltas: dict[str, Any], finish: str = "stop", profile: str = "openai", request: bytes = b""
 ) -> list[ProviderEvent]:
     decoder = ChatDecoder(PROFILES[profile], request=request)
-    events: list[ProviderEvent] = []
-    for delta in deltas:
-        events += decoder.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    events += decoder.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    return events + decoder.finish()
+    choices: list[dict[str, Any]] = [{"delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"delta": {}, "finish_reason": finish})
+    messages = ({"choices": [{"index": 0, **choice}]} for choice in choices)
+    return decode_messages(decoder, messages, finish=True)
 
 
 def calls(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_error_inside_the_stream_is_classified_by_its_code(subtests: pytest.Subt
     for message, kind in rows:
         with subtests.test(message=message, kind=kind):
             with pytest.raises(ProviderError) as caught:
-                ChatDecoder(PROFILES["openrouter"]).feed(message)
+                decode_messages(ChatDecoder(PROFILES["openrouter"]), [message])
             assert caught.value.kind == kind
 
 

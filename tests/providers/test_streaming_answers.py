@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.provider import TextPart
-from jp_nb.providers.schemas import (
-    AnswerSchema,
-    AnswerText,
-    ThinkSplitter,
-    adapt_for_openai,
-    is_json_object,
-    pass_schema,
-)
+from jp_nb.providers.schemas import AnswerSchema, adapt_for_openai, pass_schema
+from jp_nb.providers.streaming import AnswerText, EventBuffer, ThinkSplitter, is_json_object
 from tests.providers.helpers import text_of
 
 
@@ -82,9 +76,11 @@ def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests
     ]
     for schema, text, kind in rows:
         with subtests.test(text=text, kind=kind):
-            answer = AnswerText(schema)
-            events = [event for char in text for event in answer.feed(1, char)]
-            events += answer.finish(1)
+            answer, buffer = AnswerText(schema), EventBuffer()
+            for char in text:
+                answer.feed(1, char, buffer)
+            answer.finish(1, buffer)
+            events = buffer.take()
             assert {event.kind for event in events if isinstance(event, TextPart)} == {kind}
             if kind == "message":
                 assert text_of(events, kind) == text
