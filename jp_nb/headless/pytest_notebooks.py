@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
-from jp_nb.headless.events import read_events
 from jp_nb.headless.files import format_text, print_cell
 from jp_nb.headless.open_decisions import format_unused_answers
 from jp_nb.headless.report import (
@@ -101,21 +100,19 @@ class NotebookItem(pytest.Item):
         option, answers = self.config.option, self.path.with_suffix(answers_file.SUFFIX)
         settings = make_file_settings(self.path, record=option.jp_record)
         with TemporaryDirectory(prefix="jp-nb-") as folder:
-            file = Path(folder) / "events.jsonl"
             result = run_notebook(
                 self.path,
                 out=Path(folder) / self.path.name,
                 strict=option.jp_strict,
                 settings=settings,
                 timeout=option.jp_timeout,
-                events=file,
             )
-            events = read_events(file, settings)
-        unused = [] if option.jp_record else [*format_unused_exchanges(events.cassettes)]
+        unused = [] if option.jp_record else [*format_unused_exchanges(result.events.cassettes)]
         if answers.is_file():
-            unused += format_unused_answers(events, answers_file.read_answers_file(answers))
+            given = answers_file.read_answers_file(answers)
+            unused += format_unused_answers(result.events, given)
         name = os.path.relpath(self.path, self.config.rootpath)
-        return result, make_report(result, name, events), unused
+        return result, make_report(result, name), unused
 
     def _add_section(self, title: str, lines: list[str]) -> None:
         if lines:

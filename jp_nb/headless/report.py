@@ -204,13 +204,12 @@ class RunReport:
         return _sum_usage(item for turn in self.turns for item in turn.usage.items())
 
 
-def make_report(result: RunResult, notebook: str, events: RunEvents | None = None) -> RunReport:
+def make_report(result: RunResult, notebook: str) -> RunReport:
     """Return the report of a run. If the record is unreadable, it has the error and no turns.
 
     Args:
         result: Result of the run.
         notebook: Name of the notebook in the report.
-        events: Events that the kernel reported.
     """
     try:
         turns, error = tuple(_read_turns(result)), ""
@@ -220,7 +219,7 @@ def make_report(result: RunResult, notebook: str, events: RunEvents | None = Non
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
     cells = tuple(_make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.cells)
-    return RunReport(notebook, result.failure, cells, turns, error, events or RunEvents())
+    return RunReport(notebook, result.failure, cells, turns, error, result.events)
 
 
 # --- cells -----------------------------------------------------------------------------------

@@ -10,11 +10,9 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from jp_nb.errors import UsageError
-from jp_nb.headless.events import read_events
 from jp_nb.headless.files import refuse_unsafe_link, replace_file_at, require_notebook
 from jp_nb.headless.open_decisions import (
     find_misspelled_answers,
@@ -48,19 +46,16 @@ def run(options: argparse.Namespace) -> int:
     answers = read_answers_file(options.answers) if options.answers is not None else None
     if options.answers_template is not None and os.path.lexists(options.answers_template):
         raise UsageError(format_exists_error(options.answers_template))
-    with TemporaryDirectory(prefix="jp-nb-") as folder:
-        events = Path(folder) / "events.jsonl"
-        result = run_notebook(
-            notebook,
-            out=options.out,
-            strict=options.strict,
-            continue_=options.go_on,
-            overrides=options.cfg,
-            settings=settings,
-            answers=options.answers,
-            events=events,
-        )
-        report = make_report(result, os.fspath(options.notebook), read_events(events, settings))
+    result = run_notebook(
+        notebook,
+        out=options.out,
+        strict=options.strict,
+        continue_=options.go_on,
+        overrides=options.cfg,
+        settings=settings,
+        answers=options.answers,
+    )
+    report = make_report(result, os.fspath(options.notebook))
     _print_lines(format_failure(report))
     _write_reports(report, options)
     _print_lines(format_cassettes(report))

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Final, Literal
 
@@ -36,6 +37,7 @@ from traitlets.config import Config
 
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.events import RunEvents, read_events
 from jp_nb.headless.files import read_notebook, refuse_unsafe_link, write_notebook
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
@@ -274,7 +276,6 @@ RUN_VARIABLES: Final = frozenset(
         environment_module.CONTINUE,
         environment_module.OVERRIDES,
         environment_module.ANSWERS,
-        environment_module.EVENTS,
     }
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
@@ -298,6 +299,7 @@ class RunResult:
         cells: Ends of all code cells that are not blank, in the order of the notebook.
         taken_over: Number of entries before the run, by id of the conversation.
         continued: The run continued the conversation of the notebook.
+        events: Open decisions, used answers, and used cassettes, as reported by the kernel.
     """
 
     path: Path
@@ -306,6 +308,7 @@ class RunResult:
     cells: tuple[CellEnd, ...] = ()
     taken_over: Mapping[str, int] = field(default_factory=dict)
     continued: bool = False
+    events: RunEvents = field(default_factory=RunEvents)
 
     @property
     def ok(self) -> bool:
@@ -322,7 +325,6 @@ def run_notebook(
     overrides: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     answers: Path | None = None,
-    events: Path | None = None,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
 ) -> RunResult:
@@ -339,7 +341,6 @@ def run_notebook(
         overrides: Arguments of `-c`, which are stored in the conversation.
         settings: Settings by path, for this run only. They replace environment variables.
         answers: Answers file, instead of `prompt.answers`.
-        events: File to which the kernel appends events; see `jp_nb.storage.run_events`.
         timeout: Time limit of each cell, in seconds.
         on_cell: Called after each cell.
 
@@ -355,7 +356,6 @@ def run_notebook(
     refuse_unsafe_link(target)
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)
-    unreadable = unreadable_carrier(notebook.metadata)
     taken_over = entry_counts(read_carrier(notebook.metadata), with_headless=True)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
@@ -368,10 +368,23 @@ def run_notebook(
         **({environment_module.CONTINUE: "1"} if continue_ else {}),
         **({environment_module.OVERRIDES: json.dumps(list(overrides))} if overrides else {}),
         **({environment_module.ANSWERS: str(answers.resolve())} if answers else {}),
-        **({environment_module.EVENTS: str(events.resolve())} if events else {}),
         **format_variables(settings or {}),
     }
-    failure: CellFailure | None = None
+    with TemporaryDirectory(prefix="jp-nb-") as folder:
+        file = Path(folder).resolve() / "events.jsonl"
+        environment[environment_module.EVENTS] = str(file)
+        failure = _execute(execution, path, target, environment)
+        events = read_events(file, settings)
+    cells = execution.finish()
+    return RunResult(target, notebook, failure, cells, taken_over, continue_, events)
+
+
+def _execute(
+    execution: Execution, path: Path, target: Path, environment: Mapping[str, str]
+) -> CellFailure | None:
+    """Run all cells of the notebook at `path`, and write it to `target`; return its failure."""
+    notebook, failure = execution.client.nb, None
+    unreadable = unreadable_carrier(notebook.metadata)  # from before the run
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
@@ -391,7 +404,7 @@ def run_notebook(
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure
             _remove_journals(path, notebook.metadata.get(KEY))
-    return RunResult(target, notebook, failure, execution.finish(), taken_over, continue_)
+    return failure
 
 
 def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
