@@ -657,21 +657,17 @@ class ConversationJournal:
                 return
             self._file = self._folder.create(stream.id, self._notebook)
             self._folder.remove_old()
-        if len(raw) > self._written > self._base and self._is_saved(self._written):
+        if not self._file.size:
+            self._rewrite(self._base, self._mark)
+        elif len(raw) > self._written > self._base and self._is_saved(self._written):
             self._rewrite(self._written, self._mark)
             self._saved_base = self._base
-            return
-        new, lines, calls = raw[self._written :], b"", b""
-        if not self._file.size:
-            lines, calls = self._head_line(raw, self._base, self._mark), self._call_lines(signature)
-            self._written_head = dict(stream.head), None
-        elif stream.head != self._written_head[0]:
-            lines = format_line(conversation=stream.head)
-        self._file.append(
-            lines + format_entry_lines(new) + format_line(signature=signature) + calls
-        )
-        self._written = len(raw)
-        self._written_head = dict(stream.head), signature
+        else:
+            same_head = stream.head == self._written_head[0]
+            head = b"" if same_head else format_line(conversation=stream.head)
+            new = format_entry_lines(raw[self._written :])
+            self._file.append(head + new + format_line(signature=signature))
+            self._written, self._written_head = len(raw), (dict(stream.head), signature)
 
     def _call_lines(self, signature: JsonValue) -> bytes:
         return b"".join(
