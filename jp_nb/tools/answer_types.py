@@ -39,7 +39,7 @@ from pydantic import (
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.record.question_log import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
-from jp_nb.tools.parameters import FORMATS, TextFormat
+from jp_nb.tools.parameters import TextFormat, has_format
 
 Misfit = Literal["type", "option", "value"]
 """Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
@@ -196,7 +196,9 @@ class TextAnswer(AnswerType):
             return "type"
         longest = math.inf if self.max_length is None else self.max_length
         fits = self.min_length <= len(answer) <= longest
-        return None if fits and (self.format is None or FORMATS[self.format](answer)) else "value"
+        return (
+            None if fits and (self.format is None or has_format(answer, self.format)) else "value"
+        )
 
     @property
     def expects(self) -> str:

@@ -323,21 +323,14 @@ def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType
     )
 
 
-def _read_bounds(source: ObjectSchema, path: SchemaPath, node: Node) -> dict[str, JsonValue]:
+def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     source.check_keywords(path, node, {"type", *_BOUNDS})
-    members = node.get("anyOf")
+    members, is_integer = node.get("anyOf"), node.get("type") == "integer"
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
         numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}
-    return {field: node[keyword] for keyword, field in _BOUNDS.items() if keyword in node}
-
-
-def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    return NumberAnswer.model_validate(_read_bounds(source, path, node))
-
-
-def _read_integer(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    return IntegerAnswer.model_validate(_read_bounds(source, path, node))
+    bounds = {field: node[keyword] for keyword, field in _BOUNDS.items() if keyword in node}
+    return (IntegerAnswer if is_integer else NumberAnswer).model_validate(bounds)
 
 
 def _read_boolean(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
@@ -361,7 +354,7 @@ def _read_list(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType
 _READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerType]]] = {
     "string": _read_text,
     "number": _read_number,
-    "integer": _read_integer,
+    "integer": _read_number,
     "boolean": _read_boolean,
     "array": _read_list,
 }

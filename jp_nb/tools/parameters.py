@@ -13,6 +13,7 @@ import copy
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from itertools import islice
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import read_json
+from jp_nb.json_values import as_object, read_json
 
 MAX_DEPTH = 8
 """Limit for the nesting of parameters."""
@@ -90,10 +91,10 @@ def list_parameters(schema: Schema) -> tuple[list[Parameter], str]:
 
 
 def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
-    properties, required = node.keys.get("properties"), node.keys.get("required")
-    if not isinstance(properties, dict) or len(above) > MAX_DEPTH:
+    required = node.keys.get("required")
+    if len(above) > MAX_DEPTH:
         return
-    for name, schema in properties.items():
+    for name, schema in as_object(node.keys.get("properties")).items():
         child = node.resolve(schema)
         keys, parents = child.keys, list(_nodes_with_properties(child))
         by_parent = isinstance(required, list) and name in required
@@ -246,8 +247,7 @@ def _parameter_schema(node: JsonValue) -> JsonValue:
         schema["enum"] = node["enum"]
     if "items" in node:
         schema["items"] = _parameter_schema(node["items"])
-    properties = node.get("properties")
-    if isinstance(properties, dict) and properties:
+    if properties := as_object(node.get("properties")):
         below = parameters_schema(properties)
         schema["properties"], schema["required"] = below["properties"], below["required"]
     return schema
@@ -257,7 +257,7 @@ def coerce_arguments(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Parse each text as JSON if `schema` declares another type than a string."""
-    known = _properties(schema)
+    known = as_object(schema.get("properties"))
     return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
 
 
@@ -290,7 +290,7 @@ def fill_defaults(
     A missing object stays missing unless the object itself has a default.
     """
     filled = dict(arguments)
-    for name, node in _properties(schema).items():
+    for name, node in as_object(schema.get("properties")).items():
         if name in filled:
             filled[name] = _fill_nested(filled[name], node)
         elif isinstance(node, dict) and "default" in node:
@@ -330,7 +330,7 @@ def _find_problems(
     value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> Iterator[tuple[list[str], list[str]]]:
     # The missing and unknown keys of each object with a problem, outer objects first.
-    properties = _properties(schema)
+    properties = as_object(schema.get("properties"))
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []
     missing = [name for name in wanted if isinstance(name, str) and name not in value]
@@ -346,7 +346,7 @@ def _find_nested_problems(
 ) -> Iterator[tuple[list[str], list[str]]]:
     if not isinstance(schema, dict):
         return
-    if isinstance(value, dict) and _properties(schema):
+    if isinstance(value, dict) and as_object(schema.get("properties")):
         yield from _find_problems(value, schema)
     elif isinstance(value, list):
         for item in value:
@@ -355,11 +355,6 @@ def _find_nested_problems(
 
 def _format_names(names: list[str]) -> str:
     return json.dumps(names, ensure_ascii=False)
-
-
-def _properties(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
 
 
 def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
@@ -408,11 +403,9 @@ def text_arguments(
     >>> text_arguments(schema, {"code": "1 + 1"})
     (TextArgument(name='code', language='python'),)
     """
-    properties = (schema or {}).get("properties")
-    nodes = properties if isinstance(properties, dict) else {}
     return tuple(
         TextArgument(name, language)
-        for name, node in nodes.items()
+        for name, node in as_object((schema or {}).get("properties")).items()
         if isinstance(arguments.get(name), str) and (language := _language(node))
     )
 
@@ -458,28 +451,31 @@ def _is_time(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    day, between, hour = text[:10], text[10:11], text[11:]
-    fits = between in ("T", "t", " ") and _is_date(day) and _TIME.fullmatch(hour) is not None
-    return fits and _parses(datetime.fromisoformat, text)
+    return (
+        _DATE.fullmatch(text[:10]) is not None
+        and text[10:11] in ("T", "t", " ")
+        and _TIME.fullmatch(text[11:]) is not None
+        and _parses(datetime.fromisoformat, text)
+    )
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:
-    try:
+    with suppress(ValueError):
         parse(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
-def _bounded(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    return lambda text: len(text) <= _MAX_CHARS and check(text)
+def has_format(text: str, name: TextFormat) -> bool:
+    """Return True if `text` has the format `name`."""
+    return len(text) <= _MAX_CHARS and _FORMATS[name](text)
 
 
-FORMATS: Final[Mapping[TextFormat, Callable[[str], bool]]] = {
-    "email": _bounded(_is_email),
-    "uri": _bounded(_is_uri),
-    "date": _bounded(_is_date),
-    "time": _bounded(_is_time),
-    "date-time": _bounded(_is_date_time),
+_FORMATS: Final[Mapping[TextFormat, Callable[[str], bool]]] = {
+    "email": _is_email,
+    "uri": _is_uri,
+    "date": _is_date,
+    "time": _is_time,
+    "date-time": _is_date_time,
 }
 """Predicates for the formats."""

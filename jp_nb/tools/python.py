@@ -37,6 +37,7 @@ from jp_nb.json_values import as_object
 from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.describe import as_json, describe_result
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _WRAP_HINT: Final = (
@@ -190,8 +191,6 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     if issubclass(kind, Description):
         described = cast(Description, result)
         return Success(described.text, images=described.images)
-    from jp_nb.values.describe import as_json, describe_result  # most results are texts
-
     text = as_json(result)
     if text is not None:
         return Success(text)

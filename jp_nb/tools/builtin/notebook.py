@@ -1,7 +1,5 @@
 """Built-in tools of the notebook: read cells and variables, run Python, describe tools.
 
-This module has the registrations. The modules that read the notebook are loaded when a tool runs.
-
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93, `docs/turns.md`.
 """
 
@@ -16,7 +14,18 @@ from pydantic import JsonValue
 from jp_nb.errors import ToolError
 from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
 from jp_nb.tools.notebook_access import CodeRun, NotebookAccess
+from jp_nb.tools.notebook_reports import (
+    CellPart,
+    add_results,
+    find_cell,
+    list_cells,
+    list_variables,
+    read_cell,
+    read_variable,
+    search,
+)
 from jp_nb.tools.outcome import Failure, Outcome, Success
+from jp_nb.tools.secrets import NotebookSecrets
 
 TOOLSET: Final = "notebook"
 MAX_ITEMS: Final = 200
@@ -65,9 +74,6 @@ class NotebookTool(ToolDefaults):
 async def _cells(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import list_cells
-    from jp_nb.tools.secrets import NotebookSecrets
-
     first = _read_int(given, "first", 0, at_least=0)
     cells = await notebook.cells()
     hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
@@ -77,9 +83,6 @@ async def _cells(
 async def _cell(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import CellPart, add_results, find_cell, read_cell
-    from jp_nb.tools.secrets import NotebookSecrets
-
     wanted, part = given.get("cell"), given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
@@ -99,9 +102,6 @@ async def _cell(
 async def _search(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import add_results, search
-    from jp_nb.tools.secrets import NotebookSecrets
-
     text = given.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
         raise ToolError(f"`text` must be one line of 1 to {MAX_SEARCHED} characters.")
@@ -118,9 +118,6 @@ async def _search(
 async def _variables(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import list_variables
-    from jp_nb.tools.secrets import NotebookSecrets
-
     match, first = given.get("match", ""), _read_int(given, "first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
@@ -131,9 +128,6 @@ async def _variables(
 async def _variable(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import read_variable
-    from jp_nb.tools.secrets import NotebookSecrets
-
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
