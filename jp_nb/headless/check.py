@@ -13,8 +13,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -96,23 +95,9 @@ MAX_NAME: Final = 80
 """Maximum length of an object's key in a location."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem in a file.
-
-    Attributes:
-        path: The file.
-        place: Location, such as `cells[3].outputs[0].text`; "" for the whole file.
-        message: Description, without secrets.
-    """
-
-    path: Path
-    place: str
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{one_line(self.place)}: " if self.place else ""
-        return one_line(hide_api_keys(f"{self.path}: {place}{self.message}"), limit=2000)
+Finding = tuple[str, str]
+"""A problem in a file: its location, such as `cells[3].outputs[0].text` ("" for the whole file),
+and a description without secrets."""
 
 
 def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
@@ -120,13 +105,12 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
     try:
         notebook = read_notebook(path)
     except StorageError as exc:
-        yield Finding(path, "", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
+        yield ("", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
         return
     for place, text in iter_texts(notebook, keys):
         for secret in keys.find(text):
-            yield Finding(path, place, f"contains {secret}")
-    for place, message in _check_record(notebook.metadata, keys):
-        yield Finding(path, place, message)
+            yield place, f"contains {secret}"
+    yield from _check_record(notebook.metadata, keys)
 
 
 def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
@@ -162,7 +146,7 @@ def _join_place(place: str, name: str, keys: KeySearch) -> str:
 # --- the record ------------------------------------------------------------------------------
 
 
-def _check_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
+def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
     if merge.unreadable_carrier(metadata):
         yield "metadata.widgets", merge.DAMAGED
     stored = merge.read_carrier(metadata)
@@ -178,9 +162,7 @@ def _check_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
         yield from _check_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
 
 
-def _check_conversation(
-    stored: JsonValue, prefix: str, keys: KeySearch
-) -> Iterator[tuple[str, str]]:
+def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[Finding]:
     place = f"metadata.{KEY}"
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
@@ -259,22 +241,21 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     try:
         content = read_bytes(path)
     except StorageError as exc:
-        yield Finding(path, "", str(exc))
+        yield ("", str(exc))
         return
     try:
         parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
         has_line = line.isdecimal()
-        yield Finding(path, f"line {line}" if has_line else "", message if has_line else str(exc))
-    yield from find_keys_in_lines(path, content, keys)
+        yield f"line {line}" if has_line else "", message if has_line else str(exc)
+    yield from _find_keys_in_lines(content, keys)
 
 
-def find_keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Finding]:
-    """Yield the secrets in `content`, each with its line."""
+def _find_keys_in_lines(content: bytes, keys: KeySearch) -> Iterator[Finding]:
     for number, line in enumerate(content.split(b"\n"), 1):
         for secret in keys.find(line.decode("utf-8", "replace")):
-            yield Finding(path, f"line {number}", f"contains {secret}")
+            yield f"line {number}", f"contains {secret}"
 
 
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
@@ -282,7 +263,7 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     try:
         content = read_answers(path)
     except ConfigError as exc:
-        yield Finding(path, "", "; ".join(problem.message for problem in exc.problems))
+        yield ("", "; ".join(problem.message for problem in exc.problems))
         return
     try:
         parse_answers(decode_answers(path, content), path.name)
@@ -290,8 +271,8 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
         has_line = place.startswith("line ")
         message = "; ".join(problem.message for problem in exc.problems)
-        yield Finding(path, place if has_line else "", message)
-    yield from find_keys_in_lines(path, content, keys)
+        yield place if has_line else "", message
+    yield from _find_keys_in_lines(content, keys)
 
 
 def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterator[Finding]:
@@ -308,7 +289,7 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         text = _find_request(cell)
         if text and VALUE not in text and not _is_recorded(text, asked):
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
-            yield Finding(notebook, f"cells[{number}]", message)
+            yield f"cells[{number}]", message
     unknown = _find_unrecorded(read.metadata, content)
     if unknown is not None:
         request = one_line(keys.hide(unknown), limit=100)
@@ -316,7 +297,7 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
             f"a message after the request {request!r} of the last run is not in "
             f"{cassette.name}: {RECORD_AGAIN}"
         )
-        yield Finding(notebook, "metadata.jp", message)
+        yield "metadata.jp", message
 
 
 # --- requests of cells -----------------------------------------------------------------------
@@ -394,8 +375,12 @@ def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
 
 
 NOTEBOOK: Final = ".ipynb"
-SUFFIXES: Final = (NOTEBOOK, cassette_module.SUFFIX, answers_file.SUFFIX)
-"""Suffixes of the files that are checked."""
+CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
+    NOTEBOOK: check_notebook,
+    cassette_module.SUFFIX: check_cassette_file,
+    answers_file.SUFFIX: check_answers_file,
+}
+"""The check of each kind of file, by suffix."""
 MAX_LISTED: Final = 20
 """Maximum number of listed findings for one file."""
 
@@ -405,43 +390,40 @@ def check(options: argparse.Namespace) -> int:
     files = _find_files(options.files)
     keys = KeySearch(os.environ)
     has_findings = False
-    for path in files.notebooks:
-        has_findings |= _print_findings(path, check_notebook(path, keys), keys)
-    for path in files.cassettes:
-        has_findings |= _print_findings(path, check_cassette_file(path, keys), keys)
-    for path in files.answers:
-        has_findings |= _print_findings(path, check_answers_file(path, keys), keys)
-    for notebook, cassette in files.pairs:
-        has_findings |= _print_findings(notebook, check_up_to_date(notebook, cassette, keys), keys)
+    for suffix, check_file in CHECKS.items():
+        for path in files:
+            if path.name.endswith(suffix):
+                has_findings |= _print_findings(path, check_file(path, keys), keys)
+    for path in files:
+        notebook = _replace_suffix(path, NOTEBOOK)
+        if path.name.endswith(cassette_module.SUFFIX) and notebook.is_file():
+            has_findings |= _print_findings(notebook, check_up_to_date(notebook, path, keys), keys)
     if not has_findings:
-        count = len(files.notebooks) + len(files.cassettes) + len(files.answers)
+        count = len(files)
         print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
     return 1 if has_findings else 0
 
 
-@dataclass(slots=True)
-class CheckedFiles:
-    """Files to check, each once. Dictionaries keep the order of the command line."""
-
-    notebooks: dict[Path, None] = field(default_factory=dict)
-    cassettes: dict[Path, None] = field(default_factory=dict)
-    answers: dict[Path, None] = field(default_factory=dict)
-    pairs: dict[tuple[Path, Path], None] = field(default_factory=dict)
-
-
-def _find_files(named: Sequence[Path]) -> CheckedFiles:
-    """Find the files to check: the named ones, and those next to named notebooks.
+def _find_files(named: Sequence[Path]) -> list[Path]:
+    """Find the files to check, each once: the named ones, and those next to named notebooks.
 
     Raises:
         UsageError: A file does not exist or has another suffix.
     """
-    files = CheckedFiles()
+    files: dict[Path, None] = {}
     for path in (file for each in named for file in _expand_folder(each)):
-        suffix = next((end for end in SUFFIXES if path.name.endswith(end)), None)
-        if suffix is None:
-            raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(SUFFIXES)}")
-        _add_files(files, path, path.with_name(path.name.removesuffix(suffix) + NOTEBOOK))
-    return files
+        if not path.name.endswith(tuple(CHECKS)):
+            raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(CHECKS)}")
+        files[path] = None
+        if path.name.endswith(NOTEBOOK):
+            beside = (_replace_suffix(path, suffix) for suffix in CHECKS)
+            files |= dict.fromkeys(file for file in beside if file.is_file())
+    return [*files]
+
+
+def _replace_suffix(path: Path, suffix: str) -> Path:
+    known = next(end for end in CHECKS if path.name.endswith(end))
+    return path.with_name(path.name.removesuffix(known) + suffix)
 
 
 def _expand_folder(named: Path) -> list[Path]:
@@ -453,31 +435,17 @@ def _expand_folder(named: Path) -> list[Path]:
     for folder, below, names in os.walk(named):
         below[:] = sorted(name for name in below if not name.startswith("."))
         visible = (name for name in sorted(names) if not name.startswith("."))
-        files += [Path(folder) / name for name in visible if name.endswith(SUFFIXES)]
+        files += [Path(folder) / name for name in visible if name.endswith(tuple(CHECKS))]
     if not files:
-        raise UsageError(f"{named} contains no files to check: *{', *'.join(SUFFIXES)}")
+        raise UsageError(f"{named} contains no files to check: *{', *'.join(CHECKS)}")
     return files
-
-
-def _add_files(files: CheckedFiles, path: Path, notebook: Path) -> None:
-    cassette, answers = (
-        cassette_module.default_cassette_path(notebook),
-        notebook.with_suffix(answers_file.SUFFIX),
-    )
-    if path == notebook:
-        files.notebooks[path] = None
-    if path in (notebook, cassette) and cassette.is_file():
-        files.cassettes[cassette] = None
-        if notebook.is_file():
-            files.pairs[notebook, cassette] = None
-    if path in (notebook, answers) and answers.is_file():
-        files.answers[answers] = None
 
 
 def _print_findings(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
     first = list(islice(findings, MAX_LISTED))
-    for finding in first:
-        print(keys.hide(str(finding)))
-    if (more := sum(1 for _ in findings)) > 0:
-        print(keys.hide(str(Finding(path, "", f"and {more} more"))))
+    more = sum(1 for _ in findings)
+    for place, message in [*first, *([("", f"and {more} more")] if more else [])]:
+        where = f"{one_line(place)}: " if place else ""
+        line = one_line(hide_api_keys(f"{path}: {where}{message}"), limit=2000)
+        print(keys.hide(line))
     return bool(first)
