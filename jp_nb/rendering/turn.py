@@ -257,26 +257,21 @@ def _summarize_changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prom
 
 
 def _format_decision(ends: ChangeEnds) -> str:
-    applied, beside = (
-        ("applied", "") if ends.counts else ("approved", "; not applied outside a turn")
-    )
-    match ends.by:
-        case "person" if ends.channel == ANSWERS:
-            answers = "by the answers file"
-            return f"{applied} {answers}{beside}" if ends.applied else f"rejected {answers}"
-        case "person":
-            channel = f" ({ends.channel})" if ends.channel else ""
-            person = "you" if ends.person is None else format_user_name(ends.person)
-            if not ends.applied:
-                return f"rejected by {person}{channel}"
-            return f"{applied} by {person}{channel}{beside}"
-        case "grant":
-            return f"{applied} by a grant{beside}"
-        case "nobody":
-            reason = ends.reason or NO_USER
-            return f"not applied: {one_line(reason, limit=300)}"
-        case other:
-            assert_never(other)
+    if ends.by == "nobody":
+        return f"not applied: {one_line(ends.reason or NO_USER, limit=300)}"
+    who = _format_approver(ends.by, ends.channel, ends.person)
+    if not ends.applied:
+        return f"rejected by {who}"
+    return f"applied by {who}" if ends.counts else f"approved by {who}; not applied outside a turn"
+
+
+def _format_approver(by: Literal["person", "grant"], channel: str | None, name: str | None) -> str:
+    if by == "grant":
+        return "a grant"
+    if channel == ANSWERS:
+        return "the answers file"
+    user = "you" if name is None else format_user_name(name)
+    return f"{user} ({_format_name(channel)})" if channel else user
 
 
 def _render_notice(text: str) -> Rendered:
@@ -748,16 +743,12 @@ def _format_proposers(change: ConfigChange) -> str:
 
 
 def _format_approval(call: ProposedBy) -> str:
-    if call.applied_by == "grant":
-        return "applied by a grant"
-    user = "you" if call.by is None else format_user_name(call.by)
-    channel = f", {_format_name(call.channel)}" if call.channel is not None else ""
-    return f"applied by {user}{channel}"
+    return f"applied by {_format_approver(call.applied_by, call.channel, call.by)}"
 
 
 def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
-    """Return a short text for each of `calls`: `by tool t (applied by you, form)`."""
-    texts = (f"by tool {_format_name(call.tool)} ({_format_approval(call)})" for call in calls)
+    """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
+    texts = (f"by tool {_format_name(call.tool)}, {_format_approval(call)}" for call in calls)
     return _limit_names(dict.fromkeys(texts))
 
 

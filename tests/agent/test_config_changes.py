@@ -68,7 +68,7 @@ async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
     await bench.run()
     [delta] = bench.of(ConfigDelta)
     assert [one.by for one in proposed_by(delta)] == ["Bo"]
-    assert by_tools(proposed_by(delta)) == ["by tool change (applied by Bo, form)"]
+    assert by_tools(proposed_by(delta)) == ["by tool change, applied by Bo (form)"]
     assert bench.shown_of(ChangeEnds)[0].person == "Bo"
     ada = [replace(REJECT, by="Ada")] * 9
     bench = make_bench(tool, person=FakePrompter(*ada))

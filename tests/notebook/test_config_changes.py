@@ -75,7 +75,7 @@ APPLIED = """[
     [c.delta, [[p.tool, p.paths, p.applied_by, p.channel] for p in c.proposed_by]]
     for c in jp.last.config_changes if c.proposed_by
 ]"""
-BY_TOOL = "conversation, in turn 0, by tool change_model (applied by you, form)"
+BY_TOOL = "conversation, in turn 0, by tool change_model, applied by you (form)"
 ASKED_AGAIN = "Please type one of y, n, or ? for help.\n"
 APPLY_DELTA = "Apply delta? [y/n/?] "
 
@@ -175,7 +175,7 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
     assert (
         '⟳ configuration assistant.model.id.provider = "scripted", '
         'assistant.model.id.name = "second" '
-        "(proposed by change_model, applied by you, form)"
+        "(proposed by change_model, applied by you (form))"
     ) in run_command(user, "%jp log")
     *_, by_tool, in_force = run_command(
         user, "%jp config --explain assistant.model.id"

@@ -37,14 +37,14 @@ def test_explanation_names_the_tool_the_turn_and_the_approval(notebook: Notebook
     assert [row[1:] for row in rows][-3:] == [
         ["conversation, for turn 1", '"me"'],
         [
-            "conversation, in turn 1, by tool change_model (applied by you, form), "
-            "by tool tidy (applied by a grant)",
+            "conversation, in turn 1, by tool change_model, applied by you (form), "
+            "by tool tidy, applied by a grant",
             '"t"',
         ],
         ["effective", '"t"'],
     ]
     (_, row) = cells(notebook.jp("config assistant.name"))
-    assert row[-1] == "conversation, in turn 1, by tool rename (applied by you, stdin)"
+    assert row[-1] == "conversation, in turn 1, by tool rename, applied by you (stdin)"
 
 
 def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None:
@@ -52,7 +52,7 @@ def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None
     notebook.ask("First.")
     change_in_turn(notebook, GRANT, unsets=("user.name",))
     rows = cells(notebook.jp("config --explain user.name"))
-    source = "conversation, in turn 0, by tool tidy (applied by a grant)"
+    source = "conversation, in turn 0, by tool tidy, applied by a grant"
     assert rows[-2][1:] == [source, "unset"]
     assert rows[-1][1:] == ["effective", "null"]
     assert f"null   {source}" in notebook.jp("config user.name")

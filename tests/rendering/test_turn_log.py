@@ -214,14 +214,14 @@ def test_sources_of_a_change_by_many_tools_are_limited() -> None:
 @pytest.mark.parametrize(
     ("calls", "logged"),
     [
-        ([FORM], "proposed by change_model, applied by you, form"),
-        ([STDIN], "proposed by rename, applied by you, stdin"),
+        ([FORM], "proposed by change_model, applied by you (form)"),
+        ([STDIN], "proposed by rename, applied by you (stdin)"),
         ([GRANT], "proposed by tidy, applied by a grant"),
         ([ProposedBy("t", "c", (), "person", "terminal")],
-         "proposed by t, applied by you, terminal"),
+         "proposed by t, applied by you (terminal)"),
         ([ProposedBy("t", "c", (), "person")], "proposed by t, applied by you"),
         ([FORM, ProposedBy("b", "c", (), "person", "form"), GRANT, FORM],
-         "proposed by change_model, b, applied by you, form; "
+         "proposed by change_model, b, applied by you (form); "
          "proposed by tidy, applied by a grant"),
     ],
 )  # fmt: skip
@@ -256,11 +256,11 @@ def test_log_shows_unset_paths() -> None:
 
 
 def test_name_of_a_tool_cannot_imitate_the_text_of_the_log() -> None:
-    posing = ProposedBy("t, applied by you, form; proposed by u", "c", (), "grant")
+    posing = ProposedBy("t, applied by you (form); proposed by u", "c", (), "grant")
     assert line(posing).endswith(
-        '(proposed by "t, applied by you, form; proposed by u", applied by a grant)'
+        '(proposed by "t, applied by you (form); proposed by u", applied by a grant)'
     )
-    assert line(ProposedBy("t", "c", (), "person", "form)")).endswith('applied by you, "form)")')
+    assert line(ProposedBy("t", "c", (), "person", "form)")).endswith('applied by you ("form)"))')
 
 
 def test_hostile_change_is_one_short_line() -> None:
@@ -331,7 +331,7 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
         "0 assistant:",
         "  ✓ t() → r",
         '  ⟳ configuration user.name = "t", unset assistant.name (proposed by '
-        "change_model, applied by you, form; proposed by tidy, applied by a grant)",
+        "change_model, applied by you (form); proposed by tidy, applied by a grant)",
         "    a",
         "1 you: q",
         "  ✗ no answer (this turn is not sent to models)",
