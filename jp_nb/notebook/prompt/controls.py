@@ -170,31 +170,17 @@ SEND_NONE = f"No option is selected. Press the button again to answer: {NONE_OF_
 SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
-def select_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a single question with options."""
-    kind = _select_kind(prompt)
-    return _choice_list(prompt, kind) if _needs_choice_list(kind) else _plain_select(prompt, kind)
+def select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+    """Return the control of a question with options.
 
-
-def select_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question with options on a form page.
-
-    Many options are a list with a filter. An optional choice is also a list, because the user
-    cannot clear a radio button.
+    On a form page, many options are a list with a filter. An optional choice is also a list,
+    because the user cannot clear a radio button.
     """
-    kind = _select_kind(prompt)
-    is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
-    return (
-        _choice_list(prompt, kind)
-        if is_list or _needs_choice_list(kind)
-        else _plain_select(prompt, kind)
-    )
-
-
-def _select_kind(prompt: QuestionPrompt) -> SelectAnswer:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
-    return kind
+    is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
+    make = _choice_list if (in_form and is_list) or _needs_choice_list(kind) else _plain_select
+    return make(prompt, kind)
 
 
 def _needs_choice_list(kind: SelectAnswer) -> bool:
@@ -309,23 +295,11 @@ Confirmed = bool
 ReadText = Callable[[str, Confirmed], Answered | NoValidAnswer]
 
 
-def text_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a single question for a text. An empty text is sent at once."""
-    return _text_control(prompt, lambda text, _: Answered(text, "form"))
+def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+    """Return the control of a question for a text.
 
-
-def text_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a text on a form page. The user must confirm an empty text."""
-
-    def read_empty(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
-        if not confirmed:
-            return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
-        return Answered(text, "form", marks=EMPTY_MARK)
-
-    return _text_control(prompt, read_empty)
-
-
-def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
+    An empty text is sent at once, but the user must confirm it on a form page.
+    """
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
@@ -338,7 +312,9 @@ def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
             return _validate_answer(kind, answer)
         if kind.misfit(answer):
             return NoValidAnswer(NOTHING_TYPED, blank=True)
-        return read_empty(answer, confirmed)
+        if in_form and not confirmed:
+            return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
+        return Answered(answer, "form", marks=EMPTY_MARK if in_form else frozenset())
 
     one_line = (
         (kind.format is not None or not kind.lines)
@@ -366,13 +342,13 @@ def _make_text_area(value: str, *, is_code: bool) -> widgets.Widget:
     return area
 
 
-def number_control(prompt: QuestionPrompt) -> FormControl:
+def number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
     """Return the control of a question for a number, a text box."""
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
 
-    def read(text: str, _: Confirmed) -> Answered | NoValidAnswer:
+    def read(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
         if not text.strip():
             return NoValidAnswer(NOTHING_TYPED, blank=True)
         try:
@@ -424,15 +400,9 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     return FormControl(picker, read=read, observe=observe_traits(picker, "value"))
 
 
-def question_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a single question."""
-    return FORM_CONTROLS[type(prompt.question.answer_type)](prompt)
-
-
-def field_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question on a form page, which never answers at once."""
-    kind = type(prompt.question.answer_type)
-    return FIELD_CONTROLS.get(kind, FORM_CONTROLS[kind])(prompt)
+def question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:
+    """Return the control of a question. On a form page (`in_form`), no control answers at once."""
+    return FORM_CONTROLS[type(prompt.question.answer_type)](prompt, in_form)
 
 
 def action_buttons(prompt: ActionPrompt) -> FormControl:
@@ -443,7 +413,12 @@ def action_buttons(prompt: ActionPrompt) -> FormControl:
     return FormControl(buttons=dict(zip(labels, answers, strict=True)))
 
 
-def _boolean_buttons(prompt: QuestionPrompt) -> FormControl:
+def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+    if in_form:  # a button would answer before the user fills in the other fields
+        options = tuple(Option(value=each.value, label=each.label) for each in prompt_text.ONCE)
+        kind = SelectAnswer(options=options)
+        question = prompt.question.model_copy(update={"answer_type": kind})
+        return select_control(replace(prompt, question=question), in_form)
     suggested = prompt_text.suggested(prompt)
     return FormControl(
         buttons={
@@ -455,15 +430,7 @@ def _boolean_buttons(prompt: QuestionPrompt) -> FormControl:
     )
 
 
-def _boolean_field(prompt: QuestionPrompt) -> FormControl:
-    # Options, because a button would answer before the user fills in the other fields.
-    options = tuple(Option(value=each.value, label=each.label) for each in prompt_text.ONCE)
-    kind = SelectAnswer(options=options)
-    question = prompt.question.model_copy(update={"answer_type": kind})
-    return select_field(replace(prompt, question=question))
-
-
-def _secret_control(_: QuestionPrompt) -> FormControl:
+def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
     def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value")
         typed = isinstance(value, str) and value
@@ -472,19 +439,15 @@ def _secret_control(_: QuestionPrompt) -> FormControl:
     return FormControl(SecretField(), read=read)
 
 
-FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {
-    BooleanAnswer: _boolean_buttons,
+FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt, bool], FormControl]]] = {
+    BooleanAnswer: _boolean_control,
     SelectAnswer: select_control,
     TextAnswer: text_control,
     SecretAnswer: _secret_control,
     NumberAnswer: number_control,
     IntegerAnswer: number_control,
 }
-"""Control of a single question, by answer type. A `form` has a page of fields instead."""
+"""Control by answer type. The second argument is True on a form page, where none answers at once.
 
-FIELD_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {
-    BooleanAnswer: _boolean_field,
-    SelectAnswer: select_field,
-    TextAnswer: text_field,
-}
-"""Control on a form page, for answer types whose control differs from a single question."""
+A `form` has a page of fields instead.
+"""

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, field_control
+from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, question_control
 from jp_nb.notebook.prompt.form import (
     Act,
     FormContext,
@@ -69,7 +69,7 @@ class PageField:
 
     def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Changed) -> None:
         self.prompt = prompt
-        self.control = field_control(prompt)
+        self.control = question_control(prompt, in_form=True)
         self.problem = text("", "problem")
         self.touched = False
         self._changed = changed

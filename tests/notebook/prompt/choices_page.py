@@ -126,6 +126,8 @@ def choices(bare_page: Page) -> OpenChoices:
     from jp_nb.notebook.prompt import controls  # others may do without widgets
 
     def shown(question: Question) -> ChoicesPage:
-        return ChoicesPage(bare_page, controls.field_control(QuestionPrompt(question)))
+        return ChoicesPage(
+            bare_page, controls.question_control(QuestionPrompt(question), in_form=True)
+        )
 
     return shown

@@ -19,7 +19,6 @@ from jp_nb.notebook.prompt.controls import (
     Choices,
     FormControl,
     NoValidAnswer,
-    field_control,
     question_control,
 )
 from jp_nb.tools.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
@@ -34,7 +33,7 @@ def select(**more: Any) -> Question:
 
 
 def field(question: Question) -> FormControl:
-    return field_control(QuestionPrompt(question))
+    return question_control(QuestionPrompt(question), in_form=True)
 
 
 def text(**more: Any) -> Question:

@@ -187,11 +187,11 @@ def test_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
 def test_page_that_cannot_be_shown_ends_the_form_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(_: Any) -> Any:
+    def broken(_: Any, **__: Any) -> Any:
         raise LookupError("oops")
 
     user = FormUser(COLOUR, NAME)
-    monkeypatch.setattr(form_pages, "field_control", broken)
+    monkeypatch.setattr(form_pages, "question_control", broken)
     monkeypatch.setattr(form_pages.log, "exception", lambda *_: None)
     user.send("next")
     (end,) = user.ends

@@ -62,7 +62,7 @@ class VersionAnswer(AnswerType):
         return f"No. {answer}"
 
 
-def number_control(prompt: QuestionPrompt) -> FormControl:
+def number_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     entry = ipywidgets.IntText()
 
     def read(message: Message) -> Answered | NoValidAnswer:
