@@ -298,7 +298,7 @@ class SafeAsk(Protocol):
 
 
 def safe_ask(prompter: Prompter) -> SafeAsk:
-    """Return an `SafeAsk` for `prompter` that does not raise, except for cancellation."""
+    """Return a `SafeAsk` for `prompter` that does not raise, except for cancellation."""
 
     async def ask(prompt: Prompt[T], /) -> PromptEnd[T]:
         try:

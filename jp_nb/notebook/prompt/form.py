@@ -228,7 +228,8 @@ class FormContext:
     on_end: Callable[[AnyEnd], None]
 
 
-Act = Callable[[Message], None]
+FormAction = Callable[[Message], None]
+"""Handles a message of the page, such as a click on a button."""
 
 
 class PromptForm(ABC):
@@ -241,14 +242,15 @@ class PromptForm(ABC):
     """
 
     def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
-        self._asked = prompt
+        self._text = without_form(prompt)
         self._title = title
         self._context = context
         self._loop = context.loop
         self._seen = self._over = self._writing = False
         self._shown: int | None = None  # the last step that a page showed
         self._patience: Timer | None = None
-        self._acts: Mapping[str, Act] = {}  # of the current step, by name in a message of the page
+        # Actions of the current step, by their names in messages of the page.
+        self._actions: Mapping[str, FormAction] = {}
         settings = context.settings
         self._clock = IdleClock(
             self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
@@ -286,7 +288,7 @@ class PromptForm(ABC):
         self._context.place.show(
             {
                 # For consoles, and for notebooks saved while the form was open.
-                "text/plain": without_form(self._asked),
+                "text/plain": self._text,
                 "application/vnd.jupyter.widget-view+json": {
                     "version_major": 2,
                     "version_minor": 0,
@@ -346,7 +348,7 @@ class PromptForm(ABC):
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")
-        act = self._acts.get(verb)
+        act = self._actions.get(verb)
         if act is None:
             log.debug("Unexpected message from the page of a form: %r", name)
             return
@@ -405,7 +407,7 @@ class Form(PromptForm):
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
         self._control.observe(self._changed)
-        self._acts = {
+        self._actions = {
             "submit": self._submit,
             "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
             "unchosen": self._report_no_choice,

@@ -19,7 +19,7 @@ from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, SecretField, question_control
 from jp_nb.notebook.prompt.form import (
-    Act,
+    FormAction,
     FormContext,
     PromptForm,
     action_row,
@@ -334,8 +334,8 @@ class _Step:
     """
 
     widget: widgets.Widget
-    buttons: Mapping[str, Act]
-    others: Mapping[str, Act]
+    buttons: Mapping[str, FormAction]
+    others: Mapping[str, FormAction]
     primary: str = ""
     model_ids: Sequence[str] = ()
     is_kept: bool = True
@@ -419,7 +419,7 @@ class PagedForm(PromptForm):
 
     def _draw(self) -> None:
         previous, step = self._current, self._make_step()
-        self._current, self._acts = step, {**step.others, **step.buttons}
+        self._current, self._actions = step, {**step.others, **step.buttons}
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
@@ -458,7 +458,7 @@ class PagedForm(PromptForm):
 
     def _make_step(self) -> _Step:
         draft, resume = self._draft, self._resume
-        unchosen: Mapping[str, Act] = {"cancel": resume, "unchosen": self._report_no_choice}
+        unchosen: Mapping[str, FormAction] = {"cancel": resume, "unchosen": self._report_no_choice}
         match draft.screen:
             case "page":
                 return self._page_step()
@@ -494,7 +494,7 @@ class PagedForm(PromptForm):
 
     def _page_step(self) -> _Step:
         draft, page = self._draft, self._page
-        buttons: dict[str, Act] = {}
+        buttons: dict[str, FormAction] = {}
         if len(self._prompt.pages) > 1:
             buttons["back"] = self._back
         if not draft.is_last:
@@ -569,7 +569,7 @@ class PagedForm(PromptForm):
         # A key submitted the page, but the user changed nothing on it.
         primary = "submit" if self._draft.is_last else "next"
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
-            self._acts[primary](message)
+            self._actions[primary](message)
         else:
             self._show_note(form_text.UNTOUCHED.format(LABELS[primary]))
 
