@@ -191,7 +191,7 @@ class CallRunner:
                 content = _truncate_result(content, call.tool)
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
-        self.finish(call, result.content, is_error=result.is_error, skipped=result.withheld)
+        self.finish(call, result.content, is_error=result.is_error)
         return False
 
     async def _run(self, call: Call) -> Delivery:
@@ -385,7 +385,7 @@ class CallRunner:
         result = replace(result, content=call.delivered, images=call.shown_images.images)
         match tool.result:
             case "skip":
-                return Delivery(NOT_DELIVERED_BY_CONFIGURATION, withheld=True)
+                raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
             case "unattended":
                 return result
             case "ask" | "edit":

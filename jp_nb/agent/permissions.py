@@ -98,38 +98,45 @@ CommandFor = Callable[[Arguments], CommandLine | Failure | None]
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The decision about running a tool.
+    """The choice of the user about running a tool.
 
     Attributes:
         runs: With `arguments` if the user edited them, through `channel`.
         remembered: True for the rest of the turn, for the calls that the tool's `covers` names.
-        skipped: Response if the tool does not run.
-        unavailable: Set if no user was available.
     """
 
     runs: bool
     arguments: Arguments | None = None
     remembered: bool = False
-    skipped: str = SKIPPED
-    unavailable: Unavailable | None = None
     channel: Channel | None = None
 
 
-SKIP = Permission(runs=False)
+class NoUserError(Exception):
+    """No user was available for a decision, for the `reason`."""
+
+    def __init__(self, unavailable: Unavailable) -> None:
+        super().__init__(unavailable.reason)
+        self.reason = unavailable.reason
+
+
 INTERRUPT_FIRST = "an interrupt came first"
 STOPPED_FIRST = "the user stopped the turn first"
 _UNDECIDED = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
 """Outcomes of a prompt without a decision of the user."""
 
 
-def _permission_denied(end: PromptEnd[Answered]) -> Permission:
-    why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
-    return SKIP if why is None else Permission(runs=False, skipped=f"Tool not run: {why}.")
+def _undecided(end: NotAnswered | Unavailable) -> Exception:
+    return NoUserError(end) if isinstance(end, Unavailable) else _not_permitted(end)
 
 
-def _withhold(end: PromptEnd[Answered]) -> Delivery:
+def _not_permitted(end: PromptEnd[Answered]) -> CallEnded:
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
-    return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
+    return CallEnded(SKIPPED if why is None else f"Tool not run: {why}.", skipped=True)
+
+
+def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
+    why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+    return CallEnded(NOT_DELIVERED if why is None else UNDELIVERED.format(why), skipped=True)
 
 
 def _no_command(_: Arguments) -> None: ...
@@ -148,20 +155,45 @@ async def ask_permission(
     The user sees the final command line of a command before it runs. After edited arguments, the
     question returns. `prepare` validates edited arguments. `formatted` is displayed below the exact
     arguments.
+
+    Raises:
+        CallEnded: The user skipped the call with a reason, or made no choice.
+        NoUserError: No user was available.
     """
     call = _PendingCall(tool, arguments, arguments, formatted, command)
     if tool.run == "edit":
-        edited = await _edit_arguments(ask, tool, arguments, prepare)
-        if isinstance(edited, Permission):
-            call, decided = call.apply_edit(edited)
-            if decided is not None:
-                return decided
-        if isinstance(edited, Unavailable):
-            return Permission(runs=False, unavailable=edited)
-        if isinstance(edited, NotAnswered):
-            cancelled = Permission(runs=False, skipped=_skipped_because(EDIT_CANCELLED))
-            return cancelled if _is_back(edited) else _permission_denied(edited)
+        edited = await _edit_arguments(ask, call, prepare)
+        if _is_back(edited):
+            raise CallEnded(_skipped_because(EDIT_CANCELLED), skipped=True)
+        if isinstance(edited, NotAnswered | Unavailable):
+            raise _undecided(edited)
+        if edited is not None:
+            call = edited
+            if not call.is_command:
+                return call.permit()
     return await _ask_until_decided(ask, call, prepare)
+
+
+async def _ask_until_decided(ask: SafeAsk, call: _PendingCall, prepare: Prepare) -> Permission:
+    while True:
+        end = await ask(call.prompt())
+        if not isinstance(end, Answered):
+            raise _undecided(end)
+        match end.value:
+            case "run" | "run_turn" as word:
+                return call.permit(remembered=word == "run_turn")
+            case "skip" | "skip_turn" as word:
+                return Permission(runs=False, remembered=word == "skip_turn")
+            case "reason":
+                await _ask_reason(ask, call.tool)
+            case "edit":
+                edited = await _edit_arguments(ask, call, prepare)
+                if isinstance(edited, NotAnswered | Unavailable) and not _is_back(edited):
+                    raise _not_permitted(edited)
+                if isinstance(edited, _PendingCall):
+                    call = edited
+                    if not call.is_command:
+                        return call.permit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +212,19 @@ class _PendingCall:
     command: CommandFor
     edited: Channel | None = None
 
-    def apply_edit(self, edited: Permission) -> tuple[_PendingCall, Permission | None]:
-        """Return the edited call, and its decision unless the user has to see its new command."""
-        call, arguments = self, edited.arguments
-        if arguments is not None:
-            # Arguments that equal the model's again do not count as edited.
-            channel = (
-                edited.channel
-                if format_visible_json(arguments) != format_visible_json(self.original_arguments)
-                else None
-            )
-            call = replace(self, arguments=arguments, formatted=None, edited=channel)
-        if self.command(call.arguments) is None:
-            return call, edited
-        return call, None
+    @property
+    def is_command(self) -> bool:
+        """True if the user has to see the command line of edited arguments."""
+        return self.command(self.arguments) is not None
+
+    def edit(self, arguments: Arguments, channel: Channel | None) -> _PendingCall:
+        """Return the call with other arguments, which do not count as edited if the model's."""
+        text = format_visible_json(arguments)  # 1 and true are equal to Python
+        if text == format_visible_json(self.arguments):
+            return self
+        if text == format_visible_json(self.original_arguments):
+            channel = None
+        return replace(self, arguments=arguments, formatted=None, edited=channel)
 
     def details(self) -> Iterator[PromptDetail]:
         command = self.command(self.arguments)
@@ -224,55 +255,27 @@ class _PendingCall:
             only_buttons=True,
         )
 
-    def runs(self, *, remembered: bool) -> Permission:
+    def permit(self, *, remembered: bool = False) -> Permission:
         """Return the permission for the arguments on display."""
         arguments = self.arguments if self.edited else None
         return Permission(True, arguments, remembered=remembered, channel=self.edited)
 
 
-async def _ask_until_decided(ask: SafeAsk, call: _PendingCall, prepare: Prepare) -> Permission:
-    while True:
-        end = await ask(call.prompt())
-        if isinstance(end, Unavailable):
-            return Permission(runs=False, unavailable=end)
-        if not isinstance(end, Answered):
-            return _permission_denied(end)
-        decided: Permission | None = None
-        match end.value:
-            case "run" | "run_turn" as word:
-                return call.runs(remembered=word == "run_turn")
-            case "skip" | "skip_turn" as word:
-                return Permission(runs=False, remembered=word == "skip_turn")
-            case "reason":
-                decided = await _ask_reason(ask, call.tool)
-            case "edit":
-                decided = await _ask_edits(ask, call.tool, call.arguments, prepare)
-                if decided is not None and decided.runs:
-                    call, decided = call.apply_edit(decided)
-        if decided is not None:
-            return decided
+async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
+    """Skip the call with the user's reason; return to ask again.
 
-
-async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> Permission | None:
-    """Return the refusal with a reason; None to ask again."""
+    Raises:
+        CallEnded: Unless the user went back.
+    """
     end = await ask(QuestionPrompt(_reason_question(tool)))
-    if not isinstance(end, Answered):
-        return None if _is_back(end) else _permission_denied(end)
-    text = str(end.value).strip()
-    return Permission(runs=False, skipped=_skipped_because(text)) if text else SKIP
+    if isinstance(end, Answered):
+        text = str(end.value).strip()
+        raise CallEnded(_skipped_because(text) if text else SKIPPED, skipped=True)
+    if not _is_back(end):
+        raise _not_permitted(end)
 
 
-async def _ask_edits(
-    ask: SafeAsk, tool: OfferedTool, arguments: Arguments, prepare: Prepare
-) -> Permission | None:
-    """Return the permission with other arguments; None to ask again."""
-    edited = await _edit_arguments(ask, tool, arguments, prepare)
-    if isinstance(edited, Permission):
-        return edited
-    return None if edited is None or _is_back(edited) else _permission_denied(edited)
-
-
-def _is_back(end: PromptEnd[Answered]) -> bool:
+def _is_back(end: object) -> bool:
     """Return True if the user closed the prompt to return to the previous one."""
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
@@ -288,16 +291,16 @@ def _reason_question(tool: OfferedTool) -> Question:
 
 
 async def _edit_arguments(
-    ask: SafeAsk, tool: OfferedTool, arguments: Arguments, prepare: Prepare
-) -> Permission | NotAnswered | Unavailable | None:
-    """Return the permission with edited arguments; None if the user deleted all text.
+    ask: SafeAsk, call: _PendingCall, prepare: Prepare
+) -> _PendingCall | NotAnswered | Unavailable | None:
+    """Return the call with edited arguments; None if the user deleted all text.
 
     The user edits each text argument as text, and then the others as JSON.
     """
-    texts, others = _split_arguments(tool, arguments)
-    edited = dict(arguments)
+    texts, others = _split_arguments(call.tool, call.arguments)
+    edited = dict(call.arguments)
     channel: Channel | None = None
-    for question, name in _edit_questions(tool, texts, others):
+    for question, name in _edit_questions(call.tool, texts, others):
         while True:
             end = await ask(QuestionPrompt(question, consents=True, is_code=name is not None))
             if not isinstance(end, Answered):
@@ -310,10 +313,7 @@ async def _edit_arguments(
                 break
             question = question.with_default(text).with_context(read)
         edited, channel = read, end.channel
-    changed = format_visible_json(edited) != format_visible_json(
-        arguments
-    )  # 1 and true are equal to Python
-    return Permission(True, edited if changed else None, channel=channel)
+    return call.edit(edited, channel)
 
 
 def _split_arguments(
@@ -375,25 +375,21 @@ def format_visible_json(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The result that the model gets.
-
-    Attributes:
-        images: Only with an unedited text.
-        withheld: True if the user withholds the result.
-        unavailable: Set if no user was available. The model gets an error.
-    """
+    """The result that the model gets. `images` are sent only with an unedited text."""
 
     content: str
     is_error: bool = False
     images: tuple[Image, ...] = ()
-    withheld: bool = False
-    unavailable: Unavailable | None = None
 
 
 async def ask_delivery(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
     """Ask if the model gets `result`. The mode `edit` edits it first.
 
     An editor that is closed or emptied decides nothing: the question follows.
+
+    Raises:
+        CallEnded: The user withholds the result, or made no choice.
+        NoUserError: No user was available.
     """
     if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
         return edited
@@ -406,18 +402,19 @@ async def ask_delivery(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Del
     while True:
         end = await ask(prompt)
         if isinstance(end, Unavailable):
-            return replace(result, unavailable=end)
+            raise NoUserError(end)
         match end.value if isinstance(end, Answered) else "none":
             case "deliver":
                 return result
             case "edit":
-                edited = await _edit_result(ask, tool, result)
-                if edited is not None and edited.unavailable is not None:
-                    return Delivery(RESULT_EDIT_CANCELLED, withheld=True)
+                try:
+                    edited = await _edit_result(ask, tool, result)
+                except NoUserError:
+                    raise CallEnded(RESULT_EDIT_CANCELLED, skipped=True) from None
                 if edited is not None:
                     return edited
             case _:
-                return _withhold(end)
+                raise _not_delivered(end)
 
 
 def _result_details(result: Delivery) -> Iterator[PromptDetail]:
@@ -434,9 +431,11 @@ async def _edit_result(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Del
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, consents=True))
     if isinstance(end, Unavailable):
-        return replace(result, unavailable=end)
+        raise NoUserError(end)
+    if _is_back(end):
+        return None
     if isinstance(end, NotAnswered):
-        return None if _is_back(end) else _withhold(end)
+        raise _not_delivered(end)
     text = str(end.value)
     if not text.strip():
         return None
@@ -517,7 +516,7 @@ class PermissionRequests:
             return agrees
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
-            raise self._fail_without_user(tool, kind, unavailable)
+            raise self._fail_without_user(tool, kind, unavailable.reason)
         return None
 
     async def request_run(self, call: Call, tool: OfferedTool, context: ToolContext) -> None:
@@ -532,7 +531,11 @@ class PermissionRequests:
         async with self._line.turn() as ask:
             # The user may have decided about this call together with another one meanwhile.
             remembered = self._turn.state.permission(tool, call.arguments)
-            if remembered is None:
+            if remembered is False:
+                raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
+            if remembered:
+                return
+            try:
                 decided = await ask_permission(
                     ask,
                     tool,
@@ -541,17 +544,13 @@ class PermissionRequests:
                     formatted=call.formatted,
                     command=lambda arguments: tool.executor.command_line(arguments, context),
                 )
-        if remembered is not None:
-            if not remembered:
-                raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
-            return
-        if decided.unavailable is not None:
-            raise self._fail_without_user(tool, "permission", decided.unavailable)
+            except NoUserError as exc:
+                raise self._fail_without_user(tool, "permission", exc.reason) from None
         if decided.remembered:
             shown = call.arguments if decided.arguments is None else decided.arguments
             self._turn.state.remember_permission(tool, shown, runs=decided.runs)
         if not decided.runs:
-            raise CallEnded(decided.skipped, skipped=True)
+            raise CallEnded(SKIPPED, skipped=True)
         if decided.arguments is not None:
             call.arguments, call.edited, call.formatted = decided.arguments, decided.channel, None
             call.needs_redisplay = True
@@ -560,27 +559,27 @@ class PermissionRequests:
         """Return the result that the user, or the answers file, lets the model read.
 
         Raises:
-            CallEnded: No user is available.
+            CallEnded: The result is withheld, or no user is available.
         """
         delivered = self.decide_by_file("result", tool)
         if delivered is not None:
-            return result if delivered else Delivery(NOT_DELIVERED, withheld=True)
+            if delivered:
+                return result
+            raise CallEnded(NOT_DELIVERED, skipped=True)
         call.delivering = True
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )
         async with self._line.turn() as ask:
-            decided = await ask_delivery(ask, tool, result)
-        if decided.unavailable is not None:
-            raise self._fail_without_user(tool, "result", decided.unavailable)
-        return decided
+            try:
+                return await ask_delivery(ask, tool, result)
+            except NoUserError as exc:
+                raise self._fail_without_user(tool, "result", exc.reason) from None
 
-    def _fail_without_user(
-        self, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
-    ) -> CallEnded:
+    def _fail_without_user(self, tool: OfferedTool, kind: DecisionKind, reason: str) -> CallEnded:
         """Note that a decision needs a user, and return the end of the call."""
-        self._turn.state.unavailable_reason = unavailable.reason
-        self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, unavailable.reason))
+        self._turn.state.unavailable_reason = reason
+        self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, reason))
         what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"
@@ -588,7 +587,7 @@ class PermissionRequests:
                 f"{tool.name} ran, but its result is not delivered: that needs the user's approval"
             )
         return CallEnded(
-            f"{what}, and no user is available: {unavailable.reason}. The user can set "
+            f"{what}, and no user is available: {reason}. The user can set "
             f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
             "this tool call in this turn.",
             is_error=True,

@@ -94,12 +94,12 @@ class PromptLine:
         try:
             await self._wait(place, before=lambda other: first)
             yield self._ask
-            raise_if_cancelled()
         finally:
             self._queue.remove(place)
             if not place.granted.done() or place.granted.cancelled():
                 self._activity.begin()
             self._queue.show_next()
+            raise_if_cancelled()
 
     async def wait_again(self) -> None:
         """Leave the screen to the menu of an interrupt, if there is one. Others stay behind."""
