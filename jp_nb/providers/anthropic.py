@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
@@ -22,7 +22,6 @@ from jp_nb.agent.provider import (
     ModelRequest,
     ProviderEvent,
     Retry,
-    SentRequest,
     ToolCallStart,
     ToolChoice,
     ToolDefinition,
@@ -31,25 +30,22 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.providers import schemas
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import (
     Endpoint,
-    OmissionList,
     OmissionLog,
     ProviderSettings,
     parse_reasoning,
 )
 from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
     IMAGES,
     PDF,
-    AttachmentCache,
     CallIds,
     FormattedAttachments,
     Message,
     Rendering,
-    RenderingCache,
     base64_text,
     encode_json,
     encode_messages_body,
@@ -63,10 +59,8 @@ from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.streaming import (
     AnswerText,
     EventBuffer,
-    StreamDecoder,
     WireObject,
     is_json_object,
-    stream_events,
 )
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
@@ -558,63 +552,24 @@ PATH: Final = "/v1/messages"
 VERSION: Final = "2023-06-01"
 
 
-class AnthropicProvider:
+class AnthropicProvider(HttpProvider[AnthropicRendering]):
     """Provider for servers with the Anthropic Messages API."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._http = HttpClient(endpoint)
-        self._renderings: RenderingCache[AnthropicRendering] = RenderingCache(AnthropicRendering)
-        self._attached = AttachmentCache(format_attachments)
-        self._omissions = OmissionLog(endpoint.provider)
+        super().__init__(endpoint, AnthropicRendering, format_attachments)
         self._always_thinking: set[str] = set()
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response; see `Provider`."""
-        rendering = self._renderings.get(request.thread)
-        answer = make_answer_schema(request)
-        body = self._build_body(request, rendering, answer, self._omissions)
+    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
+        return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
 
-        def recover(error: ProviderError) -> ProviderEvent | None:
-            # Thinking with a rejected signature is sent as text in the next attempt.
-            if rendering.has_signatures and is_stale_signature(error):
-                self._renderings.replace(
-                    request.thread, AnthropicRendering(unsigned_items=len(request.thread))
-                )
-                return Retry(error.without_address, drop_metadata=SIGNATURE)
-            if is_always_thinking(error) and request.model not in self._always_thinking:
-                self._always_thinking.add(request.model)
-                return Retry(error.without_address)
-            return None
-
-        return stream_events(
-            self._http.post(body),
-            StreamDecoder(
-                AnthropicDecoder(answer),
-                provider=NAME,
-                max_response_bytes=request.max_response_bytes,
-                redaction=self._http.redaction(),
-            ),
-            provider=NAME,
-            idle_timeout=request.idle_timeout,
-            sanitize_error=self._http.sanitize_error,
-            recover=recover,
-        )
-
-    def preview(self, request: ModelRequest) -> SentRequest:
-        """Return the request that `stream` would send; see `Provider`."""
-        rendering, omitted = self._renderings.make_temporary(request.thread), OmissionList(NAME)
-        body = self._build_body(request, rendering, make_answer_schema(request), omitted)
-        return self._http.preview(body, omitted=omitted.lines)
-
-    def _build_body(
+    def _encode_body(
         self,
         request: ModelRequest,
         rendering: AnthropicRendering,
+        attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
         omissions: OmissionLog,
     ) -> bytes:
-        attached = self._attached.get(request.attachments)
-        attached.warn(omissions, conversation_id=request.conversation_id)
         fields = build_request_fields(
             request,
             answer=answer,
@@ -626,26 +581,30 @@ class AnthropicProvider:
             fields, rendering.encode(request.thread, user_parts=attached.user_parts)
         )
 
-    @property
-    def address(self) -> str:
-        """Return the address of the server; see `Provider`."""
-        return self._http.endpoint.url
+    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
+        return AnthropicDecoder(answer)
 
-    def check_ready(self, model: str, text: str) -> None:
-        """Raise if the key is missing; see `Provider`."""
-        self._http.check_ready()
+    def _recover(
+        self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
+    ) -> ProviderEvent | None:
+        # Thinking with a rejected signature is sent as text in the next attempt.
+        if rendering.has_signatures and is_stale_signature(error):
+            self._renderings.replace(
+                request.thread, AnthropicRendering(unsigned_items=len(request.thread))
+            )
+            return Retry(error.without_address, drop_metadata=SIGNATURE)
+        if is_always_thinking(error) and request.model not in self._always_thinking:
+            self._always_thinking.add(request.model)
+            return Retry(error.without_address)
+        return None
 
     async def models(self, *, seconds: float) -> ModelList:
-        """List the models of the server; see `Provider`."""
+        """List the models of the server."""
         return await list_anthropic_models(self._http, seconds)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Raise if the API cannot enforce `schema`; see `Provider`."""
+        """Raise if the API cannot enforce `schema`."""
         schemas.check_anthropic(schema)
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._http.aclose()
 
 
 def create(settings: ProviderSettings) -> AnthropicProvider:
@@ -658,11 +617,6 @@ def create(settings: ProviderSettings) -> AnthropicProvider:
     if betas := settings.texts("beta_headers"):
         headers["anthropic-beta"] = ",".join(betas)
     return AnthropicProvider(settings.endpoint(PATH, headers=headers, key_header="x-api-key"))
-
-
-def make_answer_schema(request: ModelRequest) -> schemas.AnswerSchema | None:
-    """Return the schema of a structured answer in the API's dialect; None for text."""
-    return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
 
 
 def is_stale_signature(error: ProviderError) -> bool:

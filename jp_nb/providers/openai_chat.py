@@ -6,7 +6,7 @@ Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar, Final, Self
@@ -20,8 +20,6 @@ from jp_nb.agent.provider import (
     Flush,
     ModelList,
     ModelRequest,
-    ProviderEvent,
-    SentRequest,
     ToolCallStart,
     ToolDefinition,
     Usage,
@@ -31,25 +29,22 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.chat_profiles import PROFILES, Profile
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import (
     Endpoint,
-    OmissionList,
     OmissionLog,
     ProviderSettings,
     parse_reasoning,
 )
 from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
     IMAGES,
     PDF,
-    AttachmentCache,
     CallIds,
     FormattedAttachments,
     Message,
     Rendering,
-    RenderingCache,
     append_image_notes,
     base64_text,
     encode_json,
@@ -65,11 +60,9 @@ from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.streaming import (
     AnswerText,
     EventBuffer,
-    StreamDecoder,
     ThinkSplitter,
     WireObject,
     is_json_object,
-    stream_events,
 )
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
@@ -595,84 +588,45 @@ def _parse_usage(usage: WireObject) -> Usage:
     )
 
 
-class ChatProvider:
+class ChatProvider(HttpProvider[ChatRendering]):
     """Provider for servers with the Chat Completions API."""
 
     def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
-        self._http = HttpClient(endpoint)
+        super().__init__(
+            endpoint,
+            lambda: ChatRendering(profile),
+            lambda attachments: format_attachments(attachments, profile),
+        )
         self._profile = profile
-        self._renderings = RenderingCache(lambda: ChatRendering(profile))
-        self._attached = AttachmentCache(
-            lambda attachments: format_attachments(attachments, profile)
-        )
-        self._omissions = OmissionLog(profile.name)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response; see `Provider`."""
-        profile = self._profile
-        answer = make_answer_schema(request, profile)
-        body = self._build_body(
-            request, self._renderings.get(request.thread), answer, self._omissions
-        )
-        return stream_events(
-            self._http.post(body),
-            StreamDecoder(
-                ChatDecoder(profile, answer, request=body),
-                provider=profile.name,
-                max_response_bytes=request.max_response_bytes,
-                redaction=self._http.redaction(),
-            ),
-            provider=profile.name,
-            idle_timeout=request.idle_timeout,
-            sanitize_error=self._http.sanitize_error,
-        )
+    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
+        return make_answer_schema(request, self._profile)
 
-    def preview(self, request: ModelRequest) -> SentRequest:
-        """Return the request that `stream` would send; see `Provider`."""
-        profile = self._profile
-        rendering, omitted = (
-            self._renderings.make_temporary(request.thread),
-            OmissionList(profile.name),
-        )
-        body = self._build_body(request, rendering, make_answer_schema(request, profile), omitted)
-        return self._http.preview(body, omitted=omitted.lines)
-
-    def _build_body(
+    def _encode_body(
         self,
         request: ModelRequest,
         rendering: ChatRendering,
+        attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
         omissions: OmissionLog,
     ) -> bytes:
         profile = self._profile
-        attached = self._attached.get(request.attachments)
-        attached.warn(omissions, conversation_id=request.conversation_id)
         system = format_system_messages(request, profile, documents=attached.system)
         return encode_messages_body(
             build_request_fields(request, profile, answer=answer, omissions=omissions),
             rendering.encode(request.thread, before=(*system, *attached.messages)),
         )
 
-    @property
-    def address(self) -> str:
-        """Return the address of the server; see `Provider`."""
-        return self._http.endpoint.url
-
-    def check_ready(self, model: str, text: str) -> None:
-        """Raise if the key is missing; see `Provider`."""
-        self._http.check_ready()
+    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ChatDecoder:
+        return ChatDecoder(self._profile, answer, request=body)
 
     async def models(self, *, seconds: float) -> ModelList:
-        """List the models of the server; see `Provider`."""
+        """List the models of the server."""
         return await list_chat_completions_models(self._http, seconds, self._profile.local)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Accept every schema with valid references: strict mode is off for the others."""
         schemas.check_references(schema)
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._http.aclose()
 
 
 def create(settings: ProviderSettings) -> ChatProvider:
