@@ -295,8 +295,15 @@ def validate(
         ConfigError: If a key is unknown, a value is invalid, or settings contradict each other. The
             error contains all problems.
     """
+    return validate_plain(strip_strategies(partial), layer=layer, file=file)
+
+
+def validate_plain(
+    settings: Partial, *, layer: str | None = None, file: str | None = None
+) -> AppConfig:
+    """Return the whole configuration as `validate` does, for settings without merge strategies."""
     try:
-        config = AppConfig.model_validate(strip_strategies(partial))
+        config = AppConfig.model_validate(settings)
     except ValidationError as exc:
         raise _create_error(list_problems(exc), layer, file) from exc
     conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]

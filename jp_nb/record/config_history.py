@@ -24,7 +24,7 @@ from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import split_unknown, validate
+from jp_nb.config.validation import split_unknown, validate_plain
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, proposed_by
@@ -478,7 +478,7 @@ class Projection:
             ConfigError: The settings are invalid.
         """
         if self._validated is None or self._validated[0] is not after:
-            self._validated = after, validate(after)
+            self._validated = after, validate_plain(self.strip(after))
         return self._validated[1]
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:

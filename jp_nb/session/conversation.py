@@ -304,7 +304,8 @@ class ActiveConversation:
     @property
     def wants_journal(self) -> bool:
         """True if a journal is configured; the last valid configuration counts."""
-        if not self.is_local or self.files.has_configuration() or self.document.conversation.deltas:
+        is_loaded = "settings" in vars(self)
+        if is_loaded or not self.is_local or self.files.has_configuration():
             with suppress(ConfigError):
                 self._wants_journal = self.settings.projection.config().record.journal
         return self._wants_journal

@@ -146,7 +146,12 @@ def base_config(files: ConfigFiles) -> Partial:
     Raises:
         ConfigError: A file or a variable is not valid.
     """
-    partial = with_model(merge_layers(files.layers()))
+    return _base_config(tuple(files.layers()))
+
+
+@lru_cache(maxsize=4)
+def _base_config(layers: tuple[Layer, ...]) -> Partial:
+    partial = with_model(merge_layers(layers))
     validate(partial)
     return strip_untrusted_record(to_store(partial))[0]
 

@@ -165,18 +165,20 @@ class TurnRunner:
                 record has the partial response.
         """
         self.require_ready()
-        request = self._read_request(text, interpolated=interpolate)
-        cell = self._host.cell_run()
-        json_schema = None
-        if schema is not None:
-            from jp_nb.session.structured import read_schema  # most turns have no schema
+        with self._active.files.read_once():
+            request = self._read_request(text, interpolated=interpolate)
+            cell = self._host.cell_run()
+            json_schema = None
+            if schema is not None:
+                from jp_nb.session.structured import read_schema  # most turns have no schema
 
-            json_schema = read_schema(schema, self._host.namespace)
-        if new:
-            fresh = self._active.create_conversation()
-            other: NextConversation | None = NextConversation(fresh, inherits=(*INHERITED, MODEL))
-        else:
-            other = self._reruns.next_conversation(request.text, cell, self.ask_action)
+                json_schema = read_schema(schema, self._host.namespace)
+            other: NextConversation | None
+            if new:
+                fresh = self._active.create_conversation()
+                other = NextConversation(fresh, inherits=(*INHERITED, MODEL))
+            else:
+                other = self._reruns.next_conversation(request.text, cell, self.ask_action)
         return self._run(
             ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
             other,
@@ -376,22 +378,24 @@ class TurnRunner:
     ) -> Turn:
         """Run `request` as a turn, in `other` if there is one, after all checks."""
         active = self._active
-        prepared = self.prepare(
-            other,
-            directives,
-            text=request.content,
-            model=model,
-            schema=request.response_schema,
-            tool_choice=tool_choice,
-        )
-        resolved, draft, previous = prepared.resolved, prepared.draft, active.settings.projection
-        draft.record()  # before `activate`, which signs and stores the whole conversation
-        if other is not None:
-            other.activate(active, prepared.settings)
-        self._reruns.remember_start(cell)
-        active.notices += [*draft.notices, *active.files.take_notices()]
-        if other is not None and other.is_new:
-            self._conversations.announce_left_settings(previous, asks=True)
+        with active.files.read_once():
+            prepared = self.prepare(
+                other,
+                directives,
+                text=request.content,
+                model=model,
+                schema=request.response_schema,
+                tool_choice=tool_choice,
+            )
+            resolved, draft = prepared.resolved, prepared.draft
+            previous = active.settings.projection
+            draft.record()  # before `activate`, which signs and stores the whole conversation
+            if other is not None:
+                other.activate(active, prepared.settings)
+            self._reruns.remember_start(cell)
+            active.notices += [*draft.notices, *active.files.take_notices()]
+            if other is not None and other.is_new:
+                self._conversations.announce_left_settings(previous, asks=True)
         number, options = active.document.conversation.turn_count, len(draft.deltas)
         try:
             stream = self.repair_conversation()

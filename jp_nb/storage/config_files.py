@@ -83,6 +83,7 @@ class ConfigFiles:
         self.notices: list[str] = []
         self._seen_notices: set[str] = set()
         self._pending: dict[Path, PendingConsent] = {}
+        self._kept: tuple[list[Layer], list[ConfigError]] | None = None
 
     @property
     def root(self) -> Path:
@@ -127,7 +128,21 @@ class ConfigFiles:
 
     def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
         """Return the valid layers, and an error for each invalid one."""
-        files, environment = self._files(), _is_in_environment()
+        found, wrong = self._read() if self._kept is None else self._kept
+        return list(found), list(wrong)
+
+    @contextmanager
+    def read_once(self) -> Iterator[None]:
+        """Read the files once in the `with` block, which changes none of them."""
+        before = self._kept
+        self._kept = before or self._read()
+        try:
+            yield
+        finally:
+            self._kept = before
+
+    def _read(self) -> tuple[list[Layer], list[ConfigError]]:
+        files, environment = self._find()
         if not files and not environment:
             return [], []
         groups: list[list[Layer]] = []
@@ -154,11 +169,14 @@ class ConfigFiles:
 
     def has_configuration(self) -> bool:
         """Return True if any configuration file or variable exists."""
-        return bool(self._files()) or _is_in_environment()
+        return any(self._find())
 
-    def _files(self) -> list[tuple[str, Path]]:
-        own = [("user file", user_file())] if user_file().is_file() else []
-        return own + [("workspace file", path) for path in workspace_files(self.folder)]
+    def _find(self) -> tuple[list[tuple[str, Path]], bool]:
+        """Return name and path of the files, and True if a variable exists."""
+        own = user_file()
+        files = [("user file", own)] if own.is_file() else []
+        files += [("workspace file", path) for path in workspace_files(self.folder)]
+        return files, any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
 
     # --- consent -----------------------------------------------------------------------------
 
@@ -337,7 +355,3 @@ def _find_file(root: Path, name: str, load_paths: list[str]) -> Path | None:
             if candidate.is_file():
                 return candidate
     return None
-
-
-def _is_in_environment() -> bool:
-    return any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.config.authority import is_path_in_workspace, strip_untrusted_folder
+from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import (
     CONFIG_FILE,
     Layer,
@@ -126,23 +128,19 @@ class ConfigReader:
         found = select_inherited(groups)
         if environment:
             try:
-                found.append(read_environment(os.environ))
+                variables = (
+                    (k, v) for k, v in os.environ.items() if k.startswith(ENVIRONMENT_PREFIX)
+                )
+                found.append(_read_variables(tuple(sorted(variables))))
             except ConfigError as exc:
                 return found, [exc]
         return found, []
 
     @staticmethod
-    def before_consent(
-        group: Iterable[ReadFile],
-    ) -> tuple[list[Layer], tuple[PendingLeaf, ...]]:
+    def before_consent(group: Iterable[ReadFile]) -> tuple[list[Layer], tuple[PendingLeaf, ...]]:
         """Return the layers that apply without consent, and the ignored settings."""
-        kept: list[Layer] = []
-        leaves: list[PendingLeaf] = []
-        for layer, _ in group:
-            partial, ignored = strip_untrusted_folder(layer.partial)
-            kept.append(Layer(layer.name, partial, layer.file))
-            leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
-        return kept, tuple(leaves)
+        kept, leaves = _split_group(tuple(group))
+        return list(kept), leaves
 
     @staticmethod
     def digest(group: Iterable[ReadFile]) -> str:
@@ -164,3 +162,28 @@ class ConfigReader:
         with suppress(OSError, ValueError, RuntimeError):  # an impossible path
             return (root / path).resolve().is_relative_to(root)
         return False
+
+
+# The same files and variables give the same layers, so that nothing is merged again.
+
+
+def _iter_variables() -> Iterator[tuple[str, str]]:
+    return (pair for pair in os.environ.items() if pair[0].startswith(ENVIRONMENT_PREFIX))
+
+
+@lru_cache(maxsize=16)
+def _read_variables(variables: tuple[tuple[str, str], ...]) -> Layer:
+    return read_environment(dict(variables))
+
+
+@lru_cache(maxsize=16)
+def _split_group(
+    group: tuple[ReadFile, ...],
+) -> tuple[tuple[Layer, ...], tuple[PendingLeaf, ...]]:
+    kept: list[Layer] = []
+    leaves: list[PendingLeaf] = []
+    for layer, _ in group:
+        partial, ignored = strip_untrusted_folder(layer.partial)
+        kept.append(Layer(layer.name, partial, layer.file))
+        leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
+    return tuple(kept), tuple(leaves)

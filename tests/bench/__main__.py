@@ -32,6 +32,7 @@ from tests.bench.side_by_side import RUNS, heading, report, server, side_by_side
 from tests.support.sessions import FakeShell
 
 SCENARIOS = (
+    ("one request in a new conversation", "text-3", 1),
     ("50 tool cycles, per cycle", "cycles-50-1", 51),
     ("200 tool cycles, per cycle", "cycles-200-1", 201),
     ("10 cycles of 8 parallel calls, per cycle", "cycles-10-8", 11),
@@ -68,7 +69,7 @@ def turns(url: str) -> None:
     try:
         for name, scenario, units in SCENARIOS:
             base = f"{url}/{scenario}"
-            scale, label = (1e6, "µs") if scenario.startswith("text") else (1e3, "ms")
+            scale, label = (1e6, "µs") if name.endswith("per delta") else (1e3, "ms")
             taken = side_by_side(partial(ours, base), partial(raw.ask, base, "Go."))
             report(name, *taken, scale / units, label)
     finally:

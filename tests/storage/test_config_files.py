@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from pathlib import Path
 
@@ -78,6 +79,27 @@ def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
     assert files.layers()[0] is files.layers()[0]
     write(path, stop_words("another"))
     assert folded_words(files) == ["another"]
+
+
+def test_files_are_read_once_in_a_block_and_again_after_it(home: Path, work: Path) -> None:
+    path = write(work / ".jp" / "config.toml", stop_words("one"))
+    files = ConfigFiles(work)
+    with files.read_once():
+        write(path, stop_words("another"))
+        assert folded_words(files) == ["one"]
+    assert folded_words(files) == ["another"]
+
+
+def test_unchanged_sources_keep_their_layers(
+    home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(work / ".jp" / "config.toml", stop_words("one"))
+    monkeypatch.setenv("JP_CFG_USER__NAME", "env")
+    files = ConfigFiles(work)
+    assert all(map(operator.is_, files.layers(), files.layers()))
+    before = files.layers()
+    monkeypatch.setenv("JP_CFG_USER__NAME", "other")
+    assert [old is new for old, new in zip(before, files.layers(), strict=True)] == [True, False]
 
 
 def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, work: Path) -> None:

@@ -111,7 +111,7 @@ class Style(ConfigTable):
 
     reasoning: ReasoningStyle = table()
     tool_call: ToolCallStyle = table()
-    remote_images: Annotated[list[Host], APPEND_SET] = Field([])
+    remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
     update_interval_ms: Count = 100
 
 
@@ -396,7 +396,9 @@ class CompactionConfig(ConfigTable):
             omitted.
     """
 
-    rules: Annotated[list[CompactionRule], Merge("append", annotated=True)] = Field([])
+    rules: Annotated[list[CompactionRule], Merge("append", annotated=True)] = Field(
+        default_factory=list
+    )
     auto: AutoCompaction = table()
 
     @property
@@ -638,10 +640,10 @@ class ConversationConfig(ConfigTable):
         labels: Labels of the conversation, by name.
     """
 
-    tools: dict[str, ToolConfig] = Field({})
-    toolsets: dict[str, Enable] = Field({})
-    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
-    labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
+    tools: dict[str, ToolConfig] = Field(default_factory=dict)
+    toolsets: dict[str, Enable] = Field(default_factory=dict)
+    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field(default_factory=list)
+    labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
     inquiry: InquiryConfig = table()
     compaction: CompactionConfig = table()
 
@@ -684,7 +686,7 @@ class Template(ConfigTable):
         values: Values by variable name.
     """
 
-    values: dict[str, JsonValue] = Field({})
+    values: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 Place = Literal["before", "after"]
@@ -734,10 +736,10 @@ class AppConfig(ConfigTable):
 
     inherit: Flag | None = None
     id: str | None = None
-    extends: Annotated[list[Extend], PRESERVE] = Field([])
+    extends: Annotated[list[Extend], PRESERVE] = Field(default_factory=list)
     config_load_paths: Annotated[
         list[Annotated[str, AfterValidator(_check_relative)]], APPEND_SET
-    ] = Field([])
+    ] = Field(default_factory=list)
     template: Template = table()
     user: User = table()
     assistant: Assistant = table()

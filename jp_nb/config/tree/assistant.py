@@ -108,8 +108,8 @@ class Instruction(ConfigTable):
     title: str | None = None
     description: str | None = None
     position: Whole = 0
-    items: Annotated[list[str], APPEND] = Field([])
-    examples: Annotated[list[Example], APPEND] = Field([])
+    items: Annotated[list[str], APPEND] = Field(default_factory=list)
+    examples: Annotated[list[Example], APPEND] = Field(default_factory=list)
 
     def to_section(self) -> Section:
         """Return a section with the tag `instruction`."""
@@ -172,7 +172,7 @@ class Assistant(ConfigTable):
 
     name: str | None = None
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
     instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(
         default_factory=default_instructions
     )
@@ -198,7 +198,7 @@ class AssistantOverrides(ConfigTable):
     """
 
     system_prompt: str | None = None
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
     tool_choice: ToolChoice | None = None
     model: ModelChoice | None = None
     request: RequestOverrides | None = None
@@ -217,4 +217,4 @@ class QuestionAssistant(AssistantOverrides):
 
     name: str | None = None
     system_prompt: Annotated[str | None, TEXT] = None
-    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field([])
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=list)

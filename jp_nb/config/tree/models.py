@@ -112,7 +112,7 @@ class Anthropic(ProviderConfig):
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
     base_url: Address | None = "https://api.anthropic.com"
     chain_on_max_tokens: Flag = True
-    beta_headers: Annotated[list[str], APPEND_SET] = Field([])
+    beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
 
 
 class Cerebras(ChatCompletionsProvider):
@@ -365,7 +365,7 @@ class ParametersConfig(BaseModel):
     temperature: Number | None = None
     top_p: Number | None = None
     top_k: Count | None = None
-    stop_words: Annotated[list[str], APPEND_SET] = Field([])
+    stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
 
 
 def _default_model() -> ModelId:
@@ -461,7 +461,9 @@ class Llm(ProviderTable):
         aliases: Models by alias. An alias can name another alias.
     """
 
-    aliases: dict[Annotated[str, AfterValidator(_check_alias)], ModelIdOrAlias] = Field({})
+    aliases: dict[Annotated[str, AfterValidator(_check_alias)], ModelIdOrAlias] = Field(
+        default_factory=dict
+    )
 
 
 CassetteMode = Literal["off", "record", "replay", "replay-or-record"]

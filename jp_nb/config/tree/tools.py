@@ -146,10 +146,10 @@ class Access(ConfigTable):
         config: Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed.
     """
 
-    fs: Annotated[list[FileRule], keyed("path")] = Field([])
-    net: Annotated[list[HostRule], keyed("host")] = Field([])
-    env: Annotated[list[VariableRule], keyed("name")] = Field([])
-    config: Annotated[list[ConfigRule], keyed("path")] = Field([])
+    fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
+    net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
+    env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
+    config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
 
 
 def _check_program(value: str) -> str:
@@ -168,7 +168,7 @@ class Command(ShortTable):
     """
 
     program: Annotated[str, AfterValidator(_check_program)]
-    args: Annotated[list[str], APPEND] = Field([])
+    args: Annotated[list[str], APPEND] = Field(default_factory=list)
     shell: Flag = False
 
     @classmethod
@@ -289,9 +289,9 @@ class Param(ConfigTable):
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
-    enum: Annotated[list[JsonValue], APPEND] = Field([])
+    enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
     items: Param | None = None
-    properties: dict[str, Param] = Field({})
+    properties: dict[str, Param] = Field(default_factory=dict)
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ class ToolConfig(ConfigTable):
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
-    parameters: dict[str, Param] = Field({})
+    parameters: dict[str, Param] = Field(default_factory=dict)
     run: Annotated[RunMode | None, closed_set(RunMode)] = None
     format: Annotated[FormatMode | None, closed_set(FormatMode)] = None
     covers: Annotated[Covers | None, closed_set(Covers)] = None
@@ -460,8 +460,8 @@ class ToolConfig(ConfigTable):
     result_max_chars: Count | None = None
     cancellation_response: str | None = None
     style: ToolStyle = table()
-    questions: dict[str, QuestionConfig] = Field({})
-    options: dict[str, JsonValue] = Field({})
+    questions: dict[str, QuestionConfig] = Field(default_factory=dict)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
     access: Access | None = None
 
     @property
