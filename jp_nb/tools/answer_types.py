@@ -642,20 +642,9 @@ class SelectAnswer(AnswerType):
 
     @model_serializer(mode="wrap")
     def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        shape: dict[str, JsonValue] = {
-            "type": self.type,
-            "options": [option.model_dump() for option in self.options],
-        }
-        if self.multi:
-            shape["multi"] = True
-        if self.other:
-            shape["other"] = True
-        if self.recommended_index is not None:
-            shape["recommended"] = self.recommended_index
-        if self.min_picks:
-            shape["min_picks"] = self.min_picks
-        if self.max_picks is not None:
-            shape["max_picks"] = self.max_picks
+        shape = super()._compact(whole)
+        if self.recommended_index is None:
+            shape.pop("recommended", None)
         return shape
 
 

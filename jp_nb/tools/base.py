@@ -1,4 +1,4 @@
-"""Protocols of tools and their sources, the context of a call, and errors of tools.
+"""Base classes of tools and their sources, the context of a call, and errors of tools.
 
 Source: `docs/turns.md`, `docs/guide.md`, `docs/extending.md`.
 """
@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import os
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -193,79 +194,20 @@ class CellThread(Protocol):
         ...
 
 
-class Tool(Protocol):
-    """A tool that can be registered under a name and run."""
+class Tool(ABC):
+    """A tool that can be registered under a name and run.
 
-    @property
-    def registration(self) -> Mapping[str, JsonValue]:
-        """The registered configuration: a partial of `conversation.tools.<name>`."""
-        ...
-
-    @property
-    def schema(self) -> Mapping[str, JsonValue] | None:
-        """JSON schema of the arguments; None if the setting `parameters` describes them."""
-        ...
-
-    @property
-    def may_propose(self) -> bool:
-        """True if a successful run may propose a configuration change."""
-        ...
-
-    @property
-    def needs_user(self) -> bool:
-        """True if the tool is not offered when no user is available.
-
-        It is offered nevertheless if the answer to one of its questions is configured.
-        """
-        ...
-
-    @property
-    def waits_for_cell(self) -> bool:
-        """True if a run is one function in the cell's thread, which may wait for other tools."""
-        ...
-
-    @property
-    def covers(self) -> Covers:
-        """`arguments` if the arguments are executed: a permission then covers only these.
-
-        The configuration of the tool overrides it.
-        """
-        ...
-
-    def inquiry_source(self, name: str) -> InquirySource:
-        """Return the recorded source of the questions of the tool registered as `name`."""
-        ...
-
-    def prepare(
-        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | Failure:
-        """Return the complete arguments for the tool, or a failure if they are invalid.
-
-        Called before the user is asked and before the tool runs. Texts were already converted to
-        the types in `schema` where possible.
-        """
-        ...
-
-    def command_line(
-        self, arguments: Mapping[str, JsonValue], context: ToolContext
-    ) -> CommandLine | Failure | None:
-        """Return the command line of a run; None if the tool is not a command."""
-        ...
-
-    async def run(
-        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
-    ) -> Outcome:
-        """Run the tool once. Cancellation ends everything that it started.
-
-        Raises:
-            ToolError: The message is for the model.
-            Exception: Any other error. The model reads its type and text.
-        """
-        ...
-
-
-class ToolDefaults:
-    """Default implementation of the members of `Tool`, except `run`."""
+    Attributes:
+        registration: The registered configuration: a partial of `conversation.tools.<name>`.
+        schema: JSON schema of the arguments; None if the setting `parameters` describes them.
+        may_propose: True if a successful run may propose a configuration change.
+        needs_user: True if the tool is not offered when no user is available. It is offered
+            nevertheless if the answer to one of its questions is configured.
+        waits_for_cell: True if a run is one function in the cell's thread, which may wait for other
+            tools.
+        covers: `arguments` if the arguments are executed: a permission then covers only these. The
+            configuration of the tool overrides it.
+    """
 
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
@@ -275,20 +217,35 @@ class ToolDefaults:
     covers: Covers = "tool"
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return the tool as the source."""
+        """Return the recorded source of the questions of the tool registered as `name`."""
         return InquirySource.tool(name)
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """Return the arguments unchanged: the tool checks them when it runs."""
+        """Return the complete arguments for the tool, or a failure if they are invalid.
+
+        Called before the user is asked and before the tool runs. Texts were already converted to
+        the types in `schema` where possible.
+        """
         return arguments
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """Return None: the tool is not a command."""
+        """Return the command line of a run; None if the tool is not a command."""
         return None
+
+    @abstractmethod
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Run the tool once. Cancellation ends everything that it started.
+
+        Raises:
+            ToolError: The message is for the model.
+            Exception: Any other error. The model reads its type and text.
+        """
 
 
 class ArgumentFormatter(Protocol):
@@ -303,68 +260,43 @@ class ArgumentFormatter(Protocol):
         ...
 
 
-class ToolSource(Protocol):
+class ToolSource(ABC):
     """A source of tools, such as the functions of the notebook, or a server.
 
     Creating a source costs nothing, and `start` does the work. A running source is kept if the new
     source of the same name is equal to it. Otherwise the new source replaces it.
+
+    Attributes:
+        name: The prefix of the setting `source` of its tools, such as `python` or `mcp.books`.
+        run: Default of the setting `run` of its tools.
     """
-
-    @property
-    def name(self) -> str:
-        """The prefix of the setting `source` of its tools, such as `python` or `mcp.books`."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """The displayed name, such as `built-in` or `MCP`."""
-        ...
-
-    @property
-    def run(self) -> RunMode:
-        """Default of the setting `run` of its tools."""
-        ...
-
-    async def start(self) -> None:
-        """Prepare to list tools. Any exception is reported as a failure of the source."""
-        ...
-
-    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the existing tools among `wanted`, by name.
-
-        Args:
-            wanted: Configuration of the tools of this source, by name.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Release the resources of `start`, even if it failed."""
-        ...
-
-    def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Return a notice for each name that another source also has: the tool that is used."""
-        ...
-
-
-class SourceDefaults:
-    """Default implementation of the members of `ToolSource`, except `list`."""
 
     name: str
     run: RunMode = "ask"
 
     @property
     def title(self) -> str:
-        """The name."""
+        """The displayed name, such as `built-in` or `MCP`."""
         return self.name
 
     async def start(self) -> None:
-        """Do nothing."""
+        """Prepare to list tools. Any exception is reported as a failure of the source."""
+        return
+
+    @abstractmethod
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return the existing tools among `wanted`, by name.
+
+        Args:
+            wanted: Configuration of the tools of this source, by name.
+        """
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Release the resources of `start`, even if it failed."""
+        return
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Return no notices."""
+        """Return a notice for each name that another source also has: the tool that is used."""
         return {}
 
 

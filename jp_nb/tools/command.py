@@ -21,14 +21,7 @@ from jp_nb.config.tree.tools import Command, Covers, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.tools import process
-from jp_nb.tools.base import (
-    CellThread,
-    CommandLine,
-    SourceDefaults,
-    Tool,
-    ToolContext,
-    ToolDefaults,
-)
+from jp_nb.tools.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, keep_end, read_outcome
 from jp_nb.tools.parameters import fill_defaults, format_argument_problems
 from jp_nb.tools.process import log_process
@@ -48,7 +41,7 @@ _SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not fo
 Document = dict[str, JsonValue]
 
 
-class CommandTool(ToolDefaults):
+class CommandTool(Tool):
     """A configured command as a tool (`source = "local"`)."""
 
     may_propose = True
@@ -108,7 +101,7 @@ class CommandTool(ToolDefaults):
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
-class CommandTools(SourceDefaults):
+class CommandTools(ToolSource):
     """Source of the configured commands (`source = "local"`)."""
 
     name = "local"

@@ -34,7 +34,7 @@ from pydantic import (
 from jp_nb.config.tree.tools import ConfigRule, Covers, RunMode, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
-from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults
+from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.describe import as_json, describe_result
@@ -45,7 +45,7 @@ _WRAP_HINT: Final = (
 )
 
 
-class PythonTool(ToolDefaults):
+class PythonTool(Tool):
     """A tool that calls a Python function. Calling the tool calls the function directly.
 
     A `def` function runs in the cell's thread, or with `thread=True` in a worker thread. An
@@ -84,26 +84,21 @@ class PythonTool(ToolDefaults):
         self._context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
         self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
+        if toolset is not None and not TOOL_NAME.fullmatch(toolset):
+            raise UsageError(
+                f"{self.name}: {toolset!r} is not a valid toolset name: "
+                "the rules of tool names apply"
+            )
         registration: dict[str, JsonValue] = {
             "source": "python",
             "description": description or self.name,
+            "examples": read_examples(function.__doc__) or None,
+            "run": run,
+            "covers": covers,
+            "toolset": toolset,
+            "access": {"config": _rules(self.name, access)} if access else None,
         }
-        if examples := read_examples(function.__doc__):
-            registration["examples"] = examples
-        if run is not None:
-            registration["run"] = run
-        if covers is not None:
-            registration["covers"] = covers
-        if toolset is not None:
-            if not TOOL_NAME.fullmatch(toolset):
-                raise UsageError(
-                    f"{self.name}: {toolset!r} is not a valid toolset name: "
-                    "the rules of tool names apply"
-                )
-            registration["toolset"] = toolset
-        if access:
-            registration["access"] = {"config": _rules(self.name, access)}
-        self.registration: Mapping[str, JsonValue] = registration
+        self.registration = {key: x for key, x in registration.items() if x is not None}
         self.__name__, self.__doc__ = self.name, function.__doc__
         self.__wrapped__ = function
 
@@ -296,8 +291,21 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_SECTION = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*")
 _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_SAME_SECTIONS: Final = {"Arguments": "Args", "Parameters": "Args", "Example": "Examples"}
+
+
+def _read_sections(text: str | None) -> dict[str, list[str]]:
+    # The lines of a Google-style docstring by section. "" is the section of the description.
+    lines: dict[str, list[str]] = {"": [], "Args": [], "Examples": []}
+    section = ""
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.fullmatch(line):
+            section = _SAME_SECTIONS.get(heading[1], heading[1])
+        else:
+            lines.setdefault(section, []).append(line)
+    return lines
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
@@ -305,18 +313,10 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
     Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
     """
-    description: list[str] = []
+    sections = _read_sections(text)
     arguments: dict[str, str] = {}
-    section, current, indent = "", "", 0
-    for line in inspect.cleandoc(text or "").splitlines():
-        if heading := _SECTION.match(line):
-            section, current = heading[1], ""
-            continue
-        if not section:
-            description.append(line)
-            continue
-        if section not in ("Args", "Arguments", "Parameters") or not line.strip():
-            continue
+    current, indent = "", 0
+    for line in filter(str.strip, sections["Args"]):
         depth = len(line) - len(line.lstrip())
         named = _ARGUMENT.match(line.strip())
         if named and (not current or depth <= indent):
@@ -324,19 +324,12 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
             arguments[current] = named[2]
         elif current:
             arguments[current] = f"{arguments[current]} {line.strip()}".strip()
-    return "\n".join(description).strip(), arguments
+    return "\n".join(sections[""]).strip(), arguments
 
 
 def read_examples(text: str | None) -> str:
     """Return the section `Example:` or `Examples:` of a Google-style docstring, or ""."""
-    found: list[str] = []
-    inside = False
-    for line in inspect.cleandoc(text or "").splitlines():
-        if heading := _SECTION.match(line):
-            inside = heading[1] in ("Example", "Examples")
-        elif inside:
-            found.append(line)
-    return textwrap.dedent("\n".join(found)).strip()
+    return textwrap.dedent("\n".join(_read_sections(text)["Examples"])).strip()
 
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
@@ -386,7 +379,7 @@ class Registry:
 REGISTRY: Final = Registry()
 
 
-class PythonFunctions(SourceDefaults):
+class PythonFunctions(ToolSource):
     """Source of the registered Python functions.
 
     Args:

@@ -24,7 +24,6 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    SerializerFunctionWrapHandler,
     StrictBool,
     ValidationError,
     model_serializer,
@@ -138,23 +137,19 @@ class Question(BaseModel):
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:
         shape: dict[str, JsonValue] = {
+            "header": self.header,
+            "context": self.context,
+            "default": None if self.answer_type.has_secret else self.default,
+            "exclusive": self.exclusive or None,
+            "required": None if self.required else False,
+            "persistence": None if self.persistence == "turn" else self.persistence,
+        }
+        return {
             "id": self.id,
             "text": self.text,
-            "answer_type": self.answer_type.model_dump(mode="json"),
+            "answer_type": self.answer_type.to_record(),
+            **{key: value for key, value in shape.items() if value is not None},
         }
-        if self.header is not None:
-            shape["header"] = self.header
-        if self.context is not None:
-            shape["context"] = self.context
-        if self.default is not None and not self.answer_type.has_secret:
-            shape["default"] = self.default
-        if self.exclusive:
-            shape["exclusive"] = True
-        if not self.required:
-            shape["required"] = False
-        if self.persistence != "turn":
-            shape["persistence"] = self.persistence
-        return shape
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
@@ -534,10 +529,6 @@ class FormAnswer(AnswerType):
         """Return the ids of the fields, and the fixed texts of their answers."""
         texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
         return (*(field.id for field in self.fields), *texts)
-
-    @model_serializer(mode="wrap")
-    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
 
 
 def _field_schema(field: Question) -> dict[str, JsonValue]:

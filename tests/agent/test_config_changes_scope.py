@@ -16,7 +16,7 @@ from jp_nb.config.partial import Partial, merge
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
-from jp_nb.tools.base import Tool, ToolContext, ToolDefaults
+from jp_nb.tools.base import Tool, ToolContext
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.command import CommandTool
 from jp_nb.tools.outcome import Outcome, Success
@@ -43,7 +43,7 @@ from tests.agent.turn_bench import (
 from tests.support.fakes import CANCELLED, FakePrompter, for_tool
 
 
-class Builtin(ToolDefaults):
+class Builtin(Tool):
     """A built-in tool that proposes a change without permission."""
 
     async def run(self, arguments: Any, context: ToolContext, cell: Any) -> Outcome:

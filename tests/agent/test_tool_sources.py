@@ -17,7 +17,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import ToolConfig
 from jp_nb.session.resolver import TOOL_SOURCES
-from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults, ToolSource
+from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.command import CommandTools
 from jp_nb.tools.outcome import Outcome, Success
 from tests.agent.turn_bench import (
@@ -29,7 +29,7 @@ from tests.agent.turn_bench import (
 from tests.support.fakes import configured, until
 
 
-class Echo(ToolDefaults):
+class Echo(Tool):
     """A tool of a server that returns its name."""
 
     def __init__(self, name: str) -> None:
@@ -43,7 +43,7 @@ class Echo(ToolDefaults):
 
 
 @dataclass(eq=False)
-class Server(SourceDefaults):
+class Server(ToolSource):
     """A source like a server. Two with the same `address` are equal.
 
     Attributes:

@@ -17,7 +17,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session import agent_runner
 from jp_nb.session.agent_runner import AgentThread
 from jp_nb.session.resolver import Resolver
-from jp_nb.tools.base import SourceDefaults
+from jp_nb.tools.base import ToolSource
 from tests.support.fakes import configured, for_tool
 
 
@@ -114,7 +114,7 @@ def test_interrupt_at_the_start_cancels_the_work(
     assert cancelled.wait(20)
 
 
-class Shelf(SourceDefaults):
+class Shelf(ToolSource):
     """A tool source that records its calls and their threads."""
 
     name = "mcp.shelf"

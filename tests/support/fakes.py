@@ -22,7 +22,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import RunMode, ToolConfig
 from jp_nb.config.validation import validate
-from jp_nb.tools.base import SourceDefaults, Tool, ToolSource
+from jp_nb.tools.base import Tool, ToolSource
 from jp_nb.tools.builtin import BuiltinTools, tools_config
 from jp_nb.tools.command import CommandTools
 from jp_nb.tools.python import PythonTool
@@ -140,7 +140,7 @@ class InlineCell:
         self.released += 1
 
 
-class GivenTools(SourceDefaults):
+class GivenTools(ToolSource):
     """A source of given tools; other tools come from the source `beyond`, if it is set."""
 
     def __init__(

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.tools.answer_types import SelectAnswer
-from jp_nb.tools.base import QuestionEnd, ToolContext, ToolDefaults
+from jp_nb.tools.base import QuestionEnd, Tool, ToolContext
 from jp_nb.tools.builtin import BUILTINS, ask_user
 from jp_nb.tools.builtin.ask import (
     DESCRIPTION,
@@ -744,7 +744,7 @@ def test_descriptions_tell_the_question_tools_apart() -> None:
 
 def test_ask_is_the_only_tool_that_needs_a_user() -> None:
     assert [name for name, tool in BUILTINS.items() if tool.needs_user] == ["ask"]
-    assert ToolDefaults().needs_user is False
+    assert Tool.needs_user is False
 
 
 LIST_OF_TESTS = {

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import RunMode, ToolConfig
-from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults
+from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.builtin.ask import Ask
 from jp_nb.tools.builtin.ask_user import AskUser, AskUserRead
 from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET, DescribeTools, RunPython
@@ -32,7 +32,7 @@ def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
     return {"conversation": {"tools": {**tools, **functions}, "toolsets": toolsets}}
 
 
-class BuiltinTools(SourceDefaults):
+class BuiltinTools(ToolSource):
     """Source of the built-in tools. The configuration key is the name (R083-52)."""
 
     name, title = "builtin", "built-in"
@@ -43,7 +43,7 @@ class BuiltinTools(SourceDefaults):
         return {name: BUILTINS.get(name) or MissingTool(name) for name in wanted}
 
 
-class MissingTool(ToolDefaults):
+class MissingTool(Tool):
     """Placeholder for a configured built-in tool that does not exist."""
 
     def __init__(self, name: str) -> None:

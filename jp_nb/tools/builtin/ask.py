@@ -39,8 +39,8 @@ from jp_nb.tools.base import (
     CellThread,
     QuestionEnd,
     QuestionEndKind,
+    Tool,
     ToolContext,
-    ToolDefaults,
 )
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.parameters import has_type
@@ -674,7 +674,7 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     return fields
 
 
-class Ask(ToolDefaults):
+class Ask(Tool):
     """Tool that asks the user questions in one form, and returns the answers to the model."""
 
     registration: Mapping[str, JsonValue] = {

@@ -26,7 +26,7 @@ from jp_nb.record.question_log import (
     validate_limit,
 )
 from jp_nb.tools.answer_types import AnswerType
-from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
+from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import QUESTION_KINDS, Question
 
@@ -76,7 +76,7 @@ PARAMETERS: dict[str, JsonValue] = {
 }
 
 
-class AskUser(ToolDefaults):
+class AskUser(Tool):
     """Tool that asks the user a question, and returns the answer to the model."""
 
     registration: Mapping[str, JsonValue] = {
@@ -180,7 +180,7 @@ READ_PARAMETERS: Final[dict[str, JsonValue]] = {
 }
 
 
-class AskUserRead(ToolDefaults):
+class AskUserRead(Tool):
     """Tool that returns earlier questions and answers to the model."""
 
     registration: Mapping[str, JsonValue] = {

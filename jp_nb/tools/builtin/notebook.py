@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
-from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
+from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.notebook_access import CodeRun, NotebookAccess
 from jp_nb.tools.notebook_reports import (
     CellPart,
@@ -34,7 +34,7 @@ MAX_SEARCHED: Final = 200
 _Read = Callable[[Mapping[str, JsonValue], NotebookAccess, CellThread, int], Awaitable[Success]]
 
 
-class NotebookTool(ToolDefaults):
+class NotebookTool(Tool):
     """A tool that reads the notebook.
 
     Args:
@@ -261,7 +261,7 @@ NO_NOTEBOOK: Final = "This conversation has no notebook to run the code in. Do n
 NO_CODE: Final = "`code` is empty. Give the code to run, as a text."
 
 
-class RunPython(ToolDefaults):
+class RunPython(Tool):
     """Tool that runs code in the cell's thread, in the user's namespace."""
 
     registration: Mapping[str, JsonValue] = {
@@ -314,7 +314,7 @@ Get the full documentation of one or more tools: purpose, examples, and paramete
 you call a tool whose short description is not sufficient."""
 
 
-class DescribeTools(ToolDefaults):
+class DescribeTools(Tool):
     """Tool that returns the full documentation of available tools."""
 
     registration: Mapping[str, JsonValue] = {
