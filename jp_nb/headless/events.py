@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from jp_nb.headless.files import format_line
 from jp_nb.storage.answers_file import Key, Section
-from jp_nb.storage.cassette import StoredExchange, read_cassette
 from jp_nb.text import one_line
 from jp_nb.tools.question import Question
 
@@ -75,17 +74,6 @@ class CassetteUse:
     used: set[int] = field(default_factory=set)
     added: int = 0
     is_new: bool = False
-
-    def list_replayable(self, path: Path) -> list[StoredExchange]:
-        """Return the exchanges of the cassette at `path` from before the run.
-
-        Raises:
-            StorageError: The cassette cannot be read.
-        """
-        if self.is_new or not path.exists():
-            return []
-        stored = read_cassette(path).exchanges
-        return list(stored[: len(stored) - self.added])
 
 
 @dataclass(slots=True)

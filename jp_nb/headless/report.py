@@ -40,7 +40,7 @@ from jp_nb.record.turns import (
 from jp_nb.rendering.request_diff import describe_exchange, format_exchange_count
 from jp_nb.rendering.tool_calls import for_user
 from jp_nb.rendering.turn import was_skipped
-from jp_nb.storage.cassette import read_cassette
+from jp_nb.storage.cassette import StoredExchange, read_cassette
 from jp_nb.text import one_line, plain
 
 MAX_SOURCE: Final = 60
@@ -388,8 +388,16 @@ def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
 
 def _format_fully_used(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
     for path, use in uses.items():
-        if use.used and len(use.used) == (count := len(use.list_replayable(path))):
+        if use.used and len(use.used) == (count := len(_list_replayable(path, use))):
             yield f"{count} of {format_exchange_count(count)} of {path.name} used"
+
+
+def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
+    """Return the exchanges of the cassette at `path` from before the run."""
+    if use.is_new or not path.exists():
+        return []
+    stored = read_cassette(path).exchanges
+    return list(stored[: len(stored) - use.added])
 
 
 def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
@@ -399,7 +407,7 @@ def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
         StorageError: A cassette cannot be read.
     """
     for path, use in uses.items():
-        before = use.list_replayable(path)
+        before = _list_replayable(path, use)
         rest = [each for each in before if each.number not in use.used]
         if rest:
             content = read_cassette(path)
