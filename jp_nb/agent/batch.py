@@ -210,7 +210,6 @@ class CallRunner:
                     await self.questions.ask(call, tool, outcome, self._batch)
                 case Success() if outcome.proposes and tool.executor.may_propose:
                     raise_if_cancelled()  # while the batch ends, nothing can be approved
-                    call.structured = outcome.structured
                     if await self.changes.review(call, tool, outcome):
                         return await self._deliver(call, tool, outcome)
                 case Success() | Failure():
@@ -580,6 +579,7 @@ class Coordinator:
                 self._decide(verdict)
                 continue
             self._turn.display(InterruptReceived("menu"))
+            self._activity.begin()
             self._menu = asyncio.get_running_loop().create_task(self._show_menu(interrupted))
             self._menu.add_done_callback(self._on_menu_end)
 
@@ -596,6 +596,7 @@ class Coordinator:
             self._decide(verdict)
 
     def _on_menu_end(self, menu: asyncio.Task[None]) -> None:
+        self._activity.end()
         if menu is self._menu and not self._is_canceling:  # it ended without a decision
             self._error = RuntimeError("the menu failed") if menu.cancelled() else menu.exception()
         self._changed.set()
