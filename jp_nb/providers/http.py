@@ -63,6 +63,10 @@ class Redaction:
             text = re.sub("".join(map(_escape_pattern, self._key)), PROVIDER_KEY, text)
         return text
 
+    def hide_in_response(self, text: str) -> str:
+        """Return the model's `text` without the key, unless the key is a common word."""
+        return self(text) if self.applies_to_responses else text
+
     def redact_json(self, value: JsonValue) -> JsonValue:
         """Return `value` without the key in its texts."""
         if isinstance(value, str):
@@ -92,6 +96,27 @@ class Redaction:
             if place >= 0:
                 longest = max(longest, len(text) - place)
         return longest
+
+
+class KeyVariable:
+    """Environment variable with a key, read again at each use. None: no key is sent.
+
+    The last redaction, which holds the key, is reused while the key is the same.
+    """
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._last = ("", Redaction(""))
+
+    def read(self) -> str:
+        """Return the key; "" if there is none."""
+        return os.environ.get(self._name, "").strip() if self._name else ""
+
+    def redaction(self) -> Redaction:
+        """Return the redaction of the current key."""
+        if (key := self.read()) != self._last[0]:
+            self._last = key, Redaction(key)
+        return self._last[1]
 
 
 class StreamRedaction:
@@ -169,6 +194,7 @@ class HttpClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self._key = _KeyHeader(endpoint)
         self._client: httpx.AsyncClient | None = None
         self._origin = ""
 
@@ -189,12 +215,11 @@ class HttpClient:
     async def _send(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
-        key = _KeyHeader(self.endpoint)
-        key.check()
+        self._key.check()
         try:
             client = await self._open_client(url)
             request = client.build_request(method, url, content=content, headers=headers)
-            response = await client.send(request, auth=key, stream=True)
+            response = await client.send(request, auth=self._key, stream=True)
             try:
                 yield response
             finally:
@@ -210,7 +235,7 @@ class HttpClient:
             ProviderError: The key is missing or contains invalid characters.
         """
         _ = self.endpoint.url
-        _KeyHeader(self.endpoint).check()
+        self._key.check()
 
     async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
         """Return the JSON at `url`, an address of this endpoint's server.
@@ -243,8 +268,7 @@ class HttpClient:
                     raise self._make_json_error(
                         response, f"more than {MAX_JSON_BYTES // 2**20} MiB"
                     )
-        text = received.decode(errors="replace")
-        text = redaction(text) if redaction.applies_to_responses else text
+        text = redaction.hide_in_response(received.decode(errors="replace"))
         try:
             return read_json(text)
         except ValueError as exc:
@@ -264,8 +288,7 @@ class HttpClient:
             ConfigError: The address in the environment is not valid.
         """
         redaction = self.redaction()
-        # A short key is a common word, such as `none`.
-        hide = redaction if redaction.applies_to_responses else str
+        hide = redaction.hide_in_response if redaction.applies_to_responses else str
         url, public = self.endpoint.url, hide(redact_url(self.endpoint.url))
         shown = encode_utf8(hide(body.decode()))
         return SentRequest(
@@ -273,7 +296,7 @@ class HttpClient:
             public,
             {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
             shown,
-            _KeyHeader(self.endpoint).reference(),
+            self._key.reference(),
             tuple(map(hide, omitted)),
             is_exact=(url, body) == (public, shown),
             hide=hide,
@@ -288,7 +311,7 @@ class HttpClient:
 
     def redaction(self) -> Redaction:
         """Return the redaction of the current key."""
-        return Redaction(_KeyHeader(self.endpoint).read())
+        return self._key.variable.redaction()
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Remove the key from `error` and its causes, and add advice to its message.
@@ -346,36 +369,37 @@ class HttpClient:
 
 
 class _KeyHeader(httpx.Auth):
-    """Adds the header with the key to a request. The object does not store the key."""
+    """Adds the header with the key to a request."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.variable = KeyVariable(endpoint.key_env)
 
     def check(self) -> None:
         name = self._endpoint.key_env
         if name is None:
             return
-        endpoint = self._endpoint
-        if not self.read():
+        endpoint, key = self._endpoint, self.variable.read()
+        if not key:
             if self._is_required:
                 raise ProviderError(
                     f"{endpoint.provider} needs a key, and the environment variable "
                     f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
                     f"use another variable: {endpoint.setting_path}.api_key_env."
                 )
-        elif not (self.read().isascii() and self.read().isprintable()):
+        elif not (key.isascii() and key.isprintable()):
             raise ProviderError(
                 f"the environment variable {name} contains characters that are not "
                 "valid in a key. Set it again"
             )
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self.read():
-            request.headers[self._endpoint.key_header] = f"{self._prefix}{self.read()}"
+        if self._endpoint.has_key:
+            request.headers[self._endpoint.key_header] = f"{self._prefix}{self.variable.read()}"
         yield request
 
     def reference(self) -> KeyReference | None:
-        endpoint, is_set = self._endpoint, bool(self.read())
+        endpoint, is_set = self._endpoint, self._endpoint.has_key
         if endpoint.key_env is None or not (is_set or self._is_required):
             return None
         return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
@@ -388,10 +412,6 @@ class _KeyHeader(httpx.Auth):
     @property
     def _prefix(self) -> str:
         return "Bearer " if self._endpoint.key_header == "authorization" else ""
-
-    def read(self) -> str:
-        name = self._endpoint.key_env
-        return os.environ.get(name, "").strip() if name else ""
 
 
 def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
@@ -465,12 +485,12 @@ class _KeyFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.variables: set[str] = set()
+        self.variables: dict[str, KeyVariable] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = shown = record.getMessage()
-        for name in self.variables:
-            shown = Redaction(os.environ.get(name, "").strip())(shown)
+        for variable in [*self.variables.values()]:
+            shown = variable.redaction()(shown)
         if shown != message:
             record.msg, record.args = shown, ()
         return True
@@ -481,6 +501,6 @@ _KEY_FILTER: Final = _KeyFilter()
 
 def _filter_logs(variable: str | None) -> None:
     if variable is not None:
-        _KEY_FILTER.variables.add(variable)
+        _KEY_FILTER.variables.setdefault(variable, KeyVariable(variable))
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(_KEY_FILTER)  # has no effect the second time

@@ -422,8 +422,7 @@ class StreamDecoder:
             return
         if not data or data.isspace():
             return
-        if self._redaction.applies_to_responses:
-            data = self._redaction(data)
+        data = self._redaction.hide_in_response(data)
         try:
             self._decoder.feed(_parse(data), self.events)
         except _UNEXPECTED:

@@ -171,18 +171,10 @@ class Cassettes:
 
 def hide_key(variable: str | None, hide: Hide) -> Hide:
     """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
-    from jp_nb.providers.http import Redaction
+    from jp_nb.providers.http import KeyVariable
 
-    last_key, redaction = "", Redaction("")
-
-    def hide_all(text: str) -> str:
-        nonlocal last_key, redaction
-        key = os.environ.get(variable, "").strip() if variable else ""
-        if key != last_key:
-            last_key, redaction = key, Redaction(key)
-        return hide(redaction(text) if redaction.applies_to_responses else text)
-
-    return hide_all
+    key = KeyVariable(variable)
+    return lambda text: hide(key.redaction().hide_in_response(text))
 
 
 def _open_cassette(
