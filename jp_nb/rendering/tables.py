@@ -22,7 +22,7 @@ from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
 from jp_nb.record.marks import ModelUsage, Usage, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
-from jp_nb.rendering.report import Report, joined, prose, remark, table, with_note
+from jp_nb.rendering.report import Report, joined, note, prose, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
 from jp_nb.storage.trust import PendingConsent
 from jp_nb.text import escape_invisible, one_line, spell_invisible
@@ -58,14 +58,12 @@ def usage_report(document: Document, last: int) -> Report:
     if not models and notebook_total is None:
         return remark(NOTHING)
     turns = list(stream.turns())
-    parts = []
+    tables = []
     if models:
         rows = [row for turn in turns[-last:] for row in _turn_rows(turn)]
         parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))]
-    shown = joined(parts, between="\n\n")
-    for note in _notes(stream, len(turns), last, notebook_total):
-        shown = with_note(shown, note)
-    return shown
+        tables.append(joined(parts, between="\n\n"))
+    return joined([*tables, *map(note, _notes(stream, len(turns), last, notebook_total))])
 
 
 def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
@@ -251,10 +249,9 @@ def _format_uses(name: str, current: str, aliases: Mapping[str, Sequence[str]]) 
 
 def _no_models_report(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
     if words and listed.models:
-        text = f"None of the {len(listed.models)} models of {provider} matches {' '.join(words)!r}."
-    else:
-        text = f"{provider} lists no models."
-    return with_note(Report("", ""), text)
+        count, sought = len(listed.models), " ".join(words)
+        return note(f"None of the {count} models of {provider} matches {sought!r}.")
+    return note(f"{provider} lists no models.")
 
 
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
