@@ -529,9 +529,8 @@ class ToolQuestions:
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._ask_model(each, unavailable)) for each in inquiries]
         running = len(tasks)
-        self._activity.begin(
-            running - 1
-        )  # they take the place of the call, and the last returns it
+        # They count in place of the call, until the last of them ends.
+        self._activity.begin(running - 1)
 
         def on_end(_: object) -> None:
             nonlocal running
