@@ -499,6 +499,11 @@ class _Admission:
                 result[key] = None
         return result
 
+    def _subtable(self, shape: Table, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
+        # None if nothing of it is admitted.
+        found = self.table(shape, value, keys)
+        return found if found or not value else None
+
     def _value(self, shape: Shape, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
         if value is None:
             return None
@@ -508,8 +513,7 @@ class _Admission:
                 return None
             if keys[:2] == ("conversation", "tools") and len(keys) == 3:
                 return self._tool(value, keys)
-            found = self.table(shape, value, keys)
-            return found if found or not value else None
+            return self._subtable(shape, value, keys)
         match shape:
             case "model":
                 return self._model(value, keys)
@@ -524,15 +528,13 @@ class _Admission:
 
     def _tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         if keys[-1] == "*":
-            found = self.table(ALL_TOOLS, value, keys)
-            return found if found or not value else None
+            return self._subtable(ALL_TOOLS, value, keys)
         source = _value_at(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
             why = "JP needs the `source` of a tool"
         elif source.partition(".")[0] in ("builtin", "local", "mcp"):
-            found = self.table(TOOL, value, keys)
-            return found if found or not value else None
+            return self._subtable(TOOL, value, keys)
         self._note(keys, why)
         return None
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.file_writing import replace_file, resolve_write_target
+from jp_nb.file_writing import replace_file, resolve_write_target, sync_folder
 from jp_nb.interop.files import (
     BASE_CONFIG,
     EVENTS,
@@ -306,7 +306,7 @@ def _write_files(folder: Path, files: Files) -> list[str]:
             changed |= _write_file(folder / name, files[name])
             others.append(name)
     if changed:
-        _sync_folder(folder)
+        sync_folder(folder)
     return others
 
 
@@ -317,14 +317,3 @@ def _write_file(path: Path, content: bytes) -> bool:
     path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)  # of an export that was killed
     replace_file(path, content)
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    try:
-        opened = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open a folder, and needs no fsync of it
-        return
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

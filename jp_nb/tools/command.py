@@ -79,7 +79,7 @@ class CommandTool(Tool):
         if self.command is None:
             return Failure(NO_COMMAND)
         try:
-            argv = _render_argv(self.command, run_document(self.source_name, arguments, context))
+            argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
         except TemplateError as exc:
             return Failure(str(exc))
         text = argv[-1] if self.command.shell else shlex.join(argv)
@@ -97,7 +97,7 @@ class CommandTool(Tool):
         """
         if self.command is None:
             return Failure(NO_COMMAND)
-        document = run_document(self.source_name, arguments, context)
+        document = make_document(self.source_name, arguments, context)
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
@@ -188,7 +188,7 @@ class CommandFormatter:
         Raises:
             ToolError: The command fails, or asks a question.
         """
-        document = format_document(self._tool or context.name, arguments, context)
+        document = make_document(self._tool or context.name, arguments, context, formats=True)
         match await _run(self._command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
@@ -207,45 +207,25 @@ def name_in_source(name: str, config: ToolConfig) -> str:
 # --- documents -------------------------------------------------------------------------------
 
 
-def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
-    """Return the document for a run of the tool `name`."""
-    about: Document = {
-        "root": context.root,
-        "action": "run",
-        "access": context.access,
-        "workspace_id": "",
-        "conversation_id": context.conversation_id,
-    }
-    if context.config is not None:
+def make_document(
+    name: str, arguments: Mapping[str, JsonValue], context: ToolContext, *, formats: bool = False
+) -> Document:
+    """Return the document for a run of the tool `name`, or for the formatting of its arguments."""
+    tool: Document = {"name": name, "arguments": dict(arguments)}
+    about: Document = {"root": context.root, "action": "format_arguments" if formats else "run"}
+    if not formats:
+        tool["answers"], about["access"] = dict(context.answers), context.access
+    tool["options"] = dict(context.options)
+    about |= {"workspace_id": "", "conversation_id": context.conversation_id}
+    if context.config is not None and not formats:
         about["config"] = context.config
-    if (rejection := context.delta_rejection) is not None:
+    if (rejection := context.delta_rejection) is not None and not formats:
         about["delta_rejection"] = {
             "reason": rejection.reason,
             "fields": list(rejection.fields),
             "detail": rejection.detail,
         }
-    tool: Document = {
-        "name": name,
-        "arguments": dict(arguments),
-        "answers": dict(context.answers),
-        "options": dict(context.options),
-    }
     return {"tool": tool, "context": about}
-
-
-def format_document(
-    name: str, arguments: Mapping[str, JsonValue], context: ToolContext
-) -> Document:
-    """Return the document for the formatting of a call's arguments."""
-    return {
-        "tool": {"name": name, "arguments": dict(arguments), "options": dict(context.options)},
-        "context": {
-            "root": context.root,
-            "action": "format_arguments",
-            "workspace_id": "",
-            "conversation_id": context.conversation_id,
-        },
-    }
 
 
 # --- one run ---------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from jp_nb.values.expressions import NotAValuePath, ValuePathError, read_value_p
 CellPart = Literal["all", "source", "outputs"]
 CELLS_AT_ONCE: Final = 50
 MAX_TEXT: Final = 20_000
-"""Limit for the characters of a source, and of outputs, in one result."""
+"""Limit for the characters of a source, of outputs, and of a value, in one result."""
 MAX_HITS: Final = 50
 MAX_CELL_IMAGES: Final = 8
 _CELL_LINE: Final = 120
@@ -257,8 +257,6 @@ def _find_hits(
 VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
 """Rows of a frame in one description: a longer one would show only the first and last rows."""
-MAX_CHARS: Final = 20_000
-"""Limit for the description of one value."""
 MAX_VALUE_IMAGES: Final = 4
 MAX_HIDDEN: Final = 1_000_000
 """Limit for a text in which secrets are hidden before it is truncated."""
@@ -391,7 +389,7 @@ def read_variable(
         what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
     descriptions = [
-        _describe_value(piece, hide, MAX_CHARS // len(pieces), MAX_VALUE_IMAGES, side)
+        _describe_value(piece, hide, MAX_TEXT // len(pieces), MAX_VALUE_IMAGES, side)
         for piece in pieces
     ]
     text = "\n\n".join(description.text for description in descriptions)

@@ -50,6 +50,9 @@ class PythonTool(Tool):
 
     A `def` function runs in the cell's thread, or with `thread=True` in a worker thread. An
     `async def` function runs in the event loop of the agent.
+
+    Attributes:
+        context_name: Name of the parameter that receives the context; None without one.
     """
 
     may_propose = True
@@ -81,7 +84,7 @@ class PythonTool(Tool):
             )
         self.thread = thread
         self.waits_for_cell = not (thread or self.is_async)
-        self._context_name, self._model = _arguments_model(function, self.name)
+        self.context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
         self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
@@ -114,11 +117,6 @@ class PythonTool(Tool):
     def __repr__(self) -> str:
         return f"<tool {self.name}{inspect.signature(self.function)}>"
 
-    @property
-    def context_name(self) -> str | None:
-        """Name of the parameter that receives the context; None without one."""
-        return self._context_name
-
     def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
         """Return `arguments` as Python values; None if they are invalid."""
         try:
@@ -136,8 +134,8 @@ class PythonTool(Tool):
         except ValidationError as exc:
             return Failure(_format_errors(self.name, exc))
         call = {name: getattr(values, name) for name in type(values).model_fields}
-        if self._context_name is not None:
-            call[self._context_name] = context
+        if self.context_name is not None:
+            call[self.context_name] = context
         budget = ValueBudget(side=context.image_side)
         if self.is_async:
             return as_outcome(await self.function(**call), budget)

@@ -207,21 +207,18 @@ _KEY_CHARS = 120
 _EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
-PartDescriber = Callable[[object, int], str]
-"""Describes a value in at most the given number of characters."""
-
 
 @dataclass(frozen=True, slots=True)
 class NestedRules:
     """State that the texts of one value and of its parts share.
 
     Attributes:
-        describe_part: Describer of values that are neither plain nor containers.
+        limits: Limits of the value. They also describe parts that are no plain data or containers.
         texts: Descriptions by `id()` of the value, so that the code of a value runs once. The value
             is kept too, so that no other value gets its id.
     """
 
-    describe_part: PartDescriber
+    limits: DescriptionLimits
     texts: dict[int, tuple[object, str]] = field(default_factory=dict)
 
 
@@ -285,8 +282,10 @@ class NestedText:
     def _format_other(self, value: object, room: int) -> str:
         texts = self.rules.texts
         if id(value) not in texts:
-            limit = room if self._greedy else min(room, BRIEF_CHARS)
-            texts[id(value)] = value, self.rules.describe_part(value, limit)
+            limits = self.rules.limits
+            limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
+            described = limits.inner(value, limits.part(limit, brief=True))
+            texts[id(value)] = value, described.text
         text = texts[id(value)][1]
         if len(text) > room or text.endswith("…") or "… (+" in text:
             self.is_cut = True
@@ -385,7 +384,6 @@ _NOTE_CHARS = 120
 def describe_container(
     value: Any,
     limits: DescriptionLimits,
-    describe_part: PartDescriber,
     is_rich: Callable[[object], bool],
 ) -> str | Description | None:
     """Describe a container in one line if it fits, else its first items. None for other values.
@@ -399,7 +397,7 @@ def describe_container(
         parts = list(islice(inside.items(), MAX_PARTS))
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
-    rules = NestedRules(describe_part)
+    rules = NestedRules(limits)
     whole = NestedText(rules, greedy=True)
     text = whole.write(value, limits.chars)
     if not whole.is_cut:

@@ -36,7 +36,6 @@ from jp_nb.values.containers import (
     MAX_PARTS,
     NestedRules,
     NestedText,
-    PartDescriber,
     contents,
     describe_container,
     is_uniform,
@@ -203,21 +202,13 @@ def _describe_by_kind(value: object, limits: DescriptionLimits) -> Description |
         return kind.describe(value, limits)
     if has_own_repr(value) and contents(value) is not None:
         return None
-    return describe_container(value, limits, _make_part_describer(limits), is_rich)
-
-
-def _make_part_describer(limits: DescriptionLimits) -> PartDescriber:
-    def describe_part(value: object, room: int) -> str:
-        part = limits.part(min(room, BRIEF_CHARS) if limits.brief else room, brief=True)
-        return _describe(value, part).text
-
-    return describe_part
+    return describe_container(value, limits, is_rich)
 
 
 def in_order(items: Iterable[object]) -> list[object]:
     """Return the elements of a set in the order of its description."""
     limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-    nested = NestedText(NestedRules(_make_part_describer(limits)), greedy=False)
+    nested = NestedText(NestedRules(limits), greedy=False)
     return nested.sorted((None, item) for item in items)
 
 
