@@ -112,7 +112,8 @@ class StdinDialogue:
         return replace(self, prompt=f"{caption} (Enter sends: {self.default_words}): ")
 
 
-Parse = Callable[[str], "Answered | TryAgain | StdinDialogue"]
+Parsed = Answered | TryAgain | StdinDialogue
+Parse = Callable[[str], Parsed]
 
 
 def converse(
@@ -223,7 +224,7 @@ def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
         "n": otherwise,
     }
 
-    def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+    def parse(line: str) -> Parsed:
         return outcomes.get(line.strip()) or refuse_key(meanings)
 
     return key_dialogue(meanings, parse, above=["Your text is empty. Send it?"], inner=True)
@@ -265,7 +266,7 @@ def code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
     ]
 
-    def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+    def parse(line: str) -> Parsed:
         if line.strip() == UNCHANGED:
             return Answered(preset, STDIN)
         return _next_line_dialogue(line, [], draft)
@@ -327,14 +328,10 @@ class _Choice:
         preset = prompt_text.preselected(self.prompt)
         return None if preset is None else self.kind.picks(preset)
 
-    @property
-    def _sent_by_enter(self) -> Picks | None:
-        # An exclusive question needs an explicit answer.
-        return None if self.prompt.question.exclusive else self.default
-
     @cached_property
     def by_number(self) -> StdinDialogue:
-        default = self._sent_by_enter
+        # An exclusive question needs an explicit answer.
+        default = None if self.prompt.question.exclusive else self.default
         return StdinDialogue(
             above=self._option_lines(),
             prompt=f"Number{'s' if self.kind.multi else ''}: ",
@@ -393,7 +390,7 @@ class _Choice:
 
     # --- input -------------------------------------------------------------------------------
 
-    def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
+    def _parse(self, line: str) -> Parsed:
         word = line.strip()
         numbers = self._parse_numbers(word)
         if numbers is None:
@@ -403,7 +400,7 @@ class _Choice:
             return self._refuse()
         return self._parse_picks(numbers)
 
-    def _parse_picks(self, numbers: Sequence[int]) -> Answered | TryAgain | StdinDialogue:
+    def _parse_picks(self, numbers: Sequence[int]) -> Parsed:
         if len({*numbers}) < len(numbers):
             return TryAgain("A number appears twice. Please type each number once.")
         if NONE in numbers and len(numbers) > 1:
@@ -449,11 +446,6 @@ class _Choice:
 
     # --- the user's own text -----------------------------------------------------------------
 
-    def _own_default(self, before: str | None) -> Answered | None:
-        if self.kind.options or not before or self.prompt.question.exclusive:
-            return None
-        return self._answer(Picks((), before))
-
     def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
         """Return the dialogue for the user's own text in addition to the options `indices`."""
         before = self.default.custom if self.default is not None else None
@@ -465,7 +457,7 @@ class _Choice:
         if before:
             above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
 
-        def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+        def parse(line: str) -> Parsed:
             word = line.strip()
             if before and word == UNCHANGED:
                 return self._answer(Picks(indices, before))
@@ -477,13 +469,14 @@ class _Choice:
                 return self.by_number
             return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
 
+        has_default = before and not self.kind.options and not self.prompt.question.exclusive
         dialogue = StdinDialogue(
             above,
             "Your answer: ",
             {HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
             parse,
             inner=bool(self.kind.options),
-            default=self._own_default(before),
+            default=self._answer(Picks((), before)) if has_default else None,
             default_words=plain(spell_invisible(before or ""), limit=80),
         )
         return dialogue
@@ -517,13 +510,12 @@ def _head_lines(prompt: SimplePrompt) -> list[str]:
     changes = [f"  {line}" for change in prompt.changes for line in _change_lines(change)]
     if changes:
         question, changes = f"{question}:", ["", *changes, ""]
-    shown = [line for detail in prompt_text.exhibits(prompt) for line in _detail_lines(detail)]
+    shown = [
+        line
+        for caption, detail in prompt_text.exhibits(prompt)
+        for line in (caption, *bar_lines(detail))
+    ]
     return [*lines, question, *shown, *changes]
-
-
-def _detail_lines(detail: prompt_text.CaptionedLines) -> Iterator[str]:
-    yield detail.caption
-    yield from bar_lines(detail.lines)
 
 
 def _change_lines(change: ProposedChange) -> list[str]:

@@ -29,9 +29,9 @@ from jp_nb.notebook.prompt.stdin import (
     STDIN,
     STDIN_DIALOGUES,
     Console,
+    Parsed,
     StdinChannel,
     StdinDialogue,
-    TryAgain,
     bar_lines,
     choose,
     confirm_empty,
@@ -384,7 +384,7 @@ def _describe_answer(page: QuestionPrompt, answer: Answered) -> str:
 
 
 def _confirm_empty_answer(dialogue: StdinDialogue) -> StdinDialogue:
-    def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+    def parse(line: str) -> Parsed:
         typed = dialogue.parse(line)
         if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
             return confirm_empty(typed, asked)
@@ -395,7 +395,7 @@ def _confirm_empty_answer(dialogue: StdinDialogue) -> StdinDialogue:
 
 
 def _accept_empty_line(dialogue: StdinDialogue) -> StdinDialogue:
-    def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+    def parse(line: str) -> Parsed:
         return Answered(line, STDIN) if not line else dialogue.parse(line)
 
     return replace(dialogue, parse=parse)
