@@ -51,9 +51,10 @@ from jp_nb.agent.tasks import (
 )
 from jp_nb.agent.tool_call import NO_IMAGES, Call, CallEnded, limit_images, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import BatchContext, TurnContext
+from jp_nb.agent.turn_state import BatchContext, TurnContext, TurnRecord
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
+from jp_nb.images import Image
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
@@ -487,11 +488,19 @@ class Coordinator:
         """Set when a decision needed a user and none was available."""
         return self._turn.state.unavailable_reason
 
-    async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
-        """Run `calls` until each of them has a response.
+    async def run(self, calls: Sequence[Call], batch: BatchContext, record: TurnRecord) -> BatchEnd:
+        """Run `calls`, and record their responses and configuration changes in one step."""
+        try:
+            end = await self._run(calls, batch)
+        except (asyncio.CancelledError, Exception):  # the record stays well formed
+            record.add(*await self._stop(), images=_images_of(calls))
+            raise
+        change = [end.change] if end.change is not None else []
+        record.add(*end.responses, *change, images=_images_of(calls))
+        return end
 
-        If this is canceled, `stop` gives the open calls their responses.
-        """
+    async def _run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
+        """Run `calls` until each of them has a response."""
         self._calls, self._settings = calls, batch.interrupts
         self._runner.begin_batch(batch)
         seen: Counter[str] = Counter()
@@ -516,7 +525,7 @@ class Coordinator:
             else:
                 return BatchEnd(self._responses(), change=self._runner.changes.take())
 
-    async def stop(self) -> list[ToolCallResponse]:
+    async def _stop(self) -> list[ToolCallResponse]:
         """Cancel all tasks and close all calls; return the responses in call order.
 
         Approved configuration changes are discarded, because the batch is incomplete.
@@ -685,6 +694,10 @@ class Coordinator:
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
         self._runner.questions.drop(asked)
+
+
+def _images_of(calls: Sequence[Call]) -> list[Image]:
+    return [image for call in calls for image in call.shown_images.images]
 
 
 def stopped_text(call: Call, verdict: Verdict) -> str:

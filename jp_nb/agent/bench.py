@@ -23,7 +23,6 @@ from jp_nb.agent.display import (
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import Prompter, ProposedChange
 from jp_nb.agent.tool_call import Call
-from jp_nb.agent.turn import run_batch
 from jp_nb.agent.turn_state import BatchContext, TurnContext, TurnRecord, TurnState
 from jp_nb.images import Image
 from jp_nb.record.events import ConfigDelta
@@ -180,7 +179,7 @@ class BenchRun:
             for number, calls in enumerate(self.batches):
                 self._batch = number
                 self.record.add(*(call.request for call in calls))
-                end = await run_batch(coordinator, calls, self.context, self.record)
+                end = await coordinator.run(calls, self.context, self.record)
                 self.approved.append(end.change)
                 self.unavailable = coordinator.unavailable_reason
                 if end.stopped:

@@ -520,28 +520,10 @@ class TurnLoop:
         )
         if interrupted_after_end:  # it came when the answer was just complete
             coordinator.interrupt()
-        end = await run_batch(coordinator, calls, batch, self._record)
+        end = await coordinator.run(calls, batch, self._record)
         if end.unsent_message:
             self._record.add_user_message(end.unsent_message, self.display)
         return end
-
-
-def _images_of(calls: Sequence[Call]) -> list[Image]:
-    return [image for call in calls for image in call.shown_images.images]
-
-
-async def run_batch(
-    coordinator: Coordinator, calls: Sequence[Call], batch: BatchContext, record: TurnRecord
-) -> BatchEnd:
-    """Run `calls`, and record their responses and configuration changes in one step."""
-    try:
-        end = await coordinator.run(calls, batch)
-    except (asyncio.CancelledError, Exception):  # the record stays well formed
-        record.add(*await coordinator.stop(), images=_images_of(calls))
-        raise
-    change = [end.change] if end.change is not None else []
-    record.add(*end.responses, *change, images=_images_of(calls))
-    return end
 
 
 def user_required_error(reason: str) -> PromptUnavailable:
