@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache, cached_property
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -30,9 +30,9 @@ from jp_nb.agent.provider import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
-    ToolDefinition,
     Usage,
 )
+from jp_nb.agent.tokens import format_definition
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, compact_json, encode_utf8, make_storable, sorted_json
@@ -153,7 +153,7 @@ class RequestNormalizer:
             self._clean(settings),
             self._parts("system", request.system, lambda text: {"text": text}),
             self._parts("attachment", request.attachments, _attachment),
-            self._parts("tool", request.tools, _tool),
+            self._parts("tool", request.tools, format_definition),
             tuple(messages.parts),
         )
 
@@ -274,14 +274,6 @@ def _attachment(attachment: Attachment) -> JsonObject:
         **value,
         "bytes": len(content),
         "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
-    }
-
-
-def _tool(tool: ToolDefinition) -> JsonObject:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
     }
 
 
@@ -433,32 +425,18 @@ def event_to_json(event: ProviderEvent | End) -> JsonObject:
     return stored
 
 
-def read_event(value: Mapping[str, JsonValue]) -> ProviderEvent:
-    """Return the event in `value`.
-
-    Raises:
-        ValueError: `value` is not valid. The message says why.
-    """
-    event: ProviderEvent = _read(value, "event", _EVENTS)
-    return event
-
-
-def read_end(value: Mapping[str, JsonValue]) -> End:
-    """Return the end of a response in `value`.
-
-    Raises:
-        ValueError: `value` is not valid. The message says why.
-    """
-    end: End = _read(value, "end", _ENDS)
-    return end
-
-
 @cache
 def _adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter({**_EVENTS, **_ENDS}[name])
 
 
-def _read(value: Mapping[str, JsonValue], key: str, table: Mapping[str, type[Any]]) -> Any:
+def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]) -> Any:
+    """Return the event or the end of a response in `value`, whose name is at `key`.
+
+    Raises:
+        ValueError: `value` is not valid. The message says why.
+    """
+    table = _EVENTS if key == "event" else _ENDS
     name = value.get(key)
     kind = table.get(name) if isinstance(name, str) else None
     if kind is None:

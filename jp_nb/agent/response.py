@@ -47,7 +47,6 @@ class ResponseBuilder:
         bad_arguments: Parse errors of tool call arguments, by the number of the call in the
             response (from 0). Ids may repeat.
         without_arguments: Numbers of the tool calls without any argument text.
-        ignored: Number of events that did not fit the item they belong to.
     """
 
     def __init__(self) -> None:
@@ -55,7 +54,6 @@ class ResponseBuilder:
         self.bad_arguments: dict[int, str] = {}
         self.without_arguments: set[int] = set()
         self._call_count = 0
-        self.ignored = 0
         self._open: dict[int, _Buffer] = {}
 
     def feed(self, event: ProviderEvent) -> Entry | None:
@@ -86,10 +84,7 @@ class ResponseBuilder:
         buffer = self._open.get(index)
         if buffer is None:
             buffer = self._open[index] = _Buffer(kind)
-        if buffer.kind != kind:
-            self.ignored += 1
-            return None
-        return buffer
+        return buffer if buffer.kind == kind else None  # another kind does not fit the item
 
     def finish(self) -> tuple[list[Entry], list[str]]:
         """Return the texts that were not flushed, and the names of unfinished tool calls."""

@@ -39,10 +39,9 @@ from jp_nb.agent.recording import (
     RecordedResult,
     RequestPart,
     digest,
+    event_from_json,
     event_to_json,
     make_part,
-    read_end,
-    read_event,
 )
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import is_stream, open_file, replace_file, resolve_write_target
@@ -136,10 +135,6 @@ class CassetteContent:
         """Return True if the request is an inquiry: a tool's question for a model."""
         last = self.parts.get(("message", exchange.last_message))
         return last is not None and "inquiry" in last.value
-
-    def exchange(self, found: StoredExchange) -> Exchange:
-        """Return `found` with its request."""
-        return Exchange(self.asked(found), found.events, found.end)
 
 
 def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
@@ -337,8 +332,8 @@ class _CassetteReader:
         if seal(request, [*self._response, line_value]) != given:
             raise self._changed_error(f"the response to the request of line {line}")
         try:
-            events = tuple(map(read_event, self._response))
-            end = read_end(line_value)
+            events = tuple(event_from_json(each, "event") for each in self._response)
+            end: End = event_from_json(line_value, "end")
         except ValueError as exc:
             raise self._error(f"the response to the request of line {line}: {exc}", AGAIN) from exc
         number = len(self._cassette.exchanges)

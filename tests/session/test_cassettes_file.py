@@ -12,7 +12,7 @@ from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import StorageError
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette import read_cassette
-from tests.support.asked_requests import exchanges, requests, write_cassette
+from tests.support.asked_requests import exchanges, requests, stored_exchanges, write_cassette
 
 
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     cassette.keep(failed)
     assert not cassette.awaits_response
     content = read_cassette(path)
-    kept = [content.exchange(each) for each in content.exchanges]
+    kept = stored_exchanges(content)
     assert kept == [failed, incomplete, good, failed]
 
 

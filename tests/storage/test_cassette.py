@@ -28,6 +28,7 @@ from tests.support.asked_requests import (
     changed,
     exchanges,
     requests,
+    stored_exchanges,
     write_cassette,
 )
 
@@ -42,7 +43,7 @@ def test_written_cassette_is_read_back(tmp_path: Path) -> None:
     path = write_cassette(tmp_path / "a.jsonl")
     assert replayed(path) == exchanges()
     content = read_cassette(path)
-    assert [content.exchange(each) for each in content.exchanges] == exchanges()
+    assert stored_exchanges(content) == exchanges()
 
 
 def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     CassetteWriter(path, read_cassette(path)).add(second)
     content = read_cassette(path)
-    assert [content.exchange(each) for each in content.exchanges] == [first, second]
+    assert stored_exchanges(content) == [first, second]
 
 
 def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:

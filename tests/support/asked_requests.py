@@ -33,7 +33,7 @@ from jp_nb.agent.recording import (
 from jp_nb.images import Image
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.storage.cassette import CassetteWriter
+from jp_nb.storage.cassette import CassetteContent, CassetteWriter
 
 Place = tuple[str | int, ...]
 SPEC: dict[str, Any] = {
@@ -187,3 +187,8 @@ def write_cassette(path: Path, *given: Exchange) -> Path:
     for each in given or exchanges():
         writer.add(each)
     return path
+
+
+def stored_exchanges(content: CassetteContent) -> list[Exchange]:
+    """Return the exchanges of a cassette with their requests."""
+    return [Exchange(content.asked(each), each.events, each.end) for each in content.exchanges]
