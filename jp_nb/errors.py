@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -52,11 +52,15 @@ class ConfigProblem:
         path: Dotted path of the setting; "" for the whole configuration.
         kind: The kind of the problem, as in `ConfigError.kind`.
         message: A description of the problem.
+        cause: The part of the message about the cause; "" if it has no such part.
+        expected: The accepted values or keys, in words; "" if there is no list of them.
     """
 
     path: str
     kind: str
     message: str
+    cause: str = field(default="", compare=False)
+    expected: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -92,7 +96,7 @@ class ConfigError(JpNbError):
         self.kind = kind
         self.layer = layer
         self.file = file
-        self.problems = (ConfigProblem(path, kind, message), *others)
+        self.problems: tuple[ConfigProblem, ...] = (ConfigProblem(path, kind, message), *others)
 
     def __str__(self) -> str:
         text = "\n".join(str(problem) for problem in self.problems)

@@ -42,15 +42,15 @@ from jp_nb.config.schema import (
     Element,
     Keys,
     SchemaNode,
+    describe_keys,
     format_path,
-    format_unknown_key,
     is_index,
     lookup,
     node_at,
     parse_path,
 )
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
-from jp_nb.config.tree.base import ShortTable, shorten_for_error
+from jp_nb.config.tree.base import ShortTable, describe_found, shorten_for_error
 from jp_nb.config.tree.models import ModelId
 from jp_nb.errors import ConfigError, ConfigProblem
 
@@ -361,26 +361,25 @@ def _read_config(
 
 
 _ALIASES = parse_path(ALIASES)
-_EXPECTED = re.compile(r"expected one of (?P<words>.+?)(?:, found .*)?$", re.DOTALL)
 
 
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
-    path, message = problem.path, problem.message
+    path, expected = problem.path, problem.expected
     value = lookup(config, _parse_keys(path))
     if problem.kind == "unknown_key":
-        expected = message.removeprefix("unknown key").removeprefix(", ")
         return _Problem(path, "unknown field", value, expected, short_message="no such setting")
-    listed = _EXPECTED.search(message)
-    if listed and isinstance(value, str) and repr(value) in message:
+    is_shown = repr(value) in (problem.cause or describe_found(value, path))
+    if isinstance(value, str) and is_shown and expected.startswith("one of "):
         return _Problem(
             path,
             f"unknown variant {shorten_for_error(value)!r}",
             value,
-            f"expected one of {listed['words']}",
+            f"expected {expected}",
             short_message=f"not a valid {path.rpartition('.')[2]}",
         )
-    text, separator, expected = message.partition(", expected ")
-    return _Problem(path, text, value, f"expected {expected}" if separator else "")
+    if problem.cause:
+        return _Problem(path, problem.cause, value, f"expected {expected}")
+    return _Problem(path, problem.message, value)
 
 
 # --- unset paths -------------------------------------------------------------------------------
@@ -394,10 +393,9 @@ def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
         except ConfigError:
             problems.append(_Problem(path, "not a path", unset=True))
             continue
-        problem = _find_unset_problem(keys)
-        if problem is not None:
-            message, _, expected = problem.partition(": ")
-            problems.append(_Problem(path, message, expected=expected, unset=True))
+        if problem := _find_unset_problem(keys):
+            message, *expected = problem
+            problems.append(_Problem(path, message, expected="".join(expected), unset=True))
         else:
             unsets[keys] = None
     return list(unsets)
@@ -412,29 +410,29 @@ def _normalize(keys: Keys) -> Keys:
     )
 
 
-def _find_unset_problem(keys: Keys) -> str | None:
+def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
+    # Returns the message, and perhaps the expected form; () without a problem.
     # A table cannot be unset: a deeper rule may deny access to a part of it.
     if keys[0] in FILE_ONLY:
-        return ONLY_IN_FILES
+        return (ONLY_IN_FILES,)
     node: SchemaNode = ROOT
     for place, key in enumerate(keys):
         if node.kind == "json":
-            return "a free-form value can only be unset as a whole"
+            return ("a free-form value can only be unset as a whole",)
         if node.kind == "list" and is_index(key) and not isinstance(key, Element):
-            return 'an item of a list is named by its value: expected field["item"]'
+            return "an item of a list is named by its value", 'expected field["item"]'
         below = node.child(key)
         if below is None:
-            return format_unknown_key(node, key, keys[:place]).replace(
-                "unknown key, ", "unknown field: "
-            )
+            known = describe_keys(node, key, keys[:place])
+            return ("unknown field", known) if node.kind != "list" else (known,)
         if node.kind == "list":
             inside = len(keys) > place + 1
-            return "an item of a list can only be unset as a whole" if inside else None
+            return ("an item of a list can only be unset as a whole",) if inside else ()
         is_entry, node = node.kind == "map", below
         last = place == len(keys) - 1
         if last and (node.kind == "list" or _is_optional_value(node, is_entry=is_entry)):
-            return None
-    return "cannot be unset: expected an optional value, a list, or an item of one"
+            return ()
+    return "cannot be unset", "expected an optional value, a list, or an item of one"
 
 
 def _is_optional_value(node: SchemaNode, *, is_entry: bool) -> bool:

@@ -318,8 +318,9 @@ def require_node(path: str) -> SchemaNode:
     for place, key in enumerate(keys):
         below = node.child(key)
         if below is None:
+            known = describe_keys(node, key, keys[:place])
             raise ConfigError(
-                format_unknown_key(node, key, keys[:place]),
+                known if node.kind == "list" else f"unknown key, {known}",
                 path=format_path(keys[: place + 1]),
                 kind="unknown_key",
             )
@@ -327,10 +328,10 @@ def require_node(path: str) -> SchemaNode:
     return node
 
 
-def format_unknown_key(
+def describe_keys(
     node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True
 ) -> str:
-    """Return the error message for an unknown `key` of `node`.
+    """Return the keys of `node` as a part of the message about its unknown `key`.
 
     Args:
         node: The table, map, or list.
@@ -341,10 +342,10 @@ def format_unknown_key(
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"
     if is_ignored([*above, key]):
-        return "unknown key, notebooks do not use this setting"
+        return "notebooks do not use this setting"
     known = sorted(node.fields)
     if not known:
-        return "unknown key, this setting has no keys"
+        return "this setting has no keys"
     near = difflib.get_close_matches(key, known, n=1) if hint else []
     meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
-    return f"unknown key, {meant}expected one of: {', '.join(known)}"
+    return f"{meant}expected one of: {', '.join(known)}"

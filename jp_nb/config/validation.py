@@ -21,12 +21,12 @@ from jp_nb.config.schema import (
     ROOT,
     Keys,
     SchemaNode,
+    describe_keys,
     format_path,
-    format_unknown_key,
     node_at,
 )
 from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
-from jp_nb.config.tree.base import PLAIN, TABLE, describe_found
+from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
@@ -74,9 +74,9 @@ class _Reading:
         if value is None:
             return None
         if isinstance(value, dict) and _is_wrapped(node, value):
-            problem = _find_wrapper_problem(node, value)
-            if problem is not None:
-                self._add(keys, "value", problem)
+            wrong = _find_wrapper_problem(node, value)
+            if wrong is not None:
+                self._add(keys, "value", str(wrong), cause=wrong.cause, expected=wrong.expected)
                 return None
             plain = self._read_plain(node, value["value"], keys)
             annotations = _annotations(value).items()
@@ -134,21 +134,42 @@ class _Reading:
             if error["type"] == "extra_forbidden":
                 self._unknown(node_at(keys[:-1]), keys[-1], keys[:-1])
             else:
-                self._add(keys, *_describe_error(error, format_path(keys)))
+                self._add_error(keys, error)
 
     def _unknown(self, node: SchemaNode | None, key: str, above: Keys) -> None:
         keys = (*above, key)
         if format_path(keys) in self.problems:
             return
-        message = "unknown key"
+        known = ""
         if node is not None:
-            message = format_unknown_key(node, key, above, hint=self._hints > 0)
+            known = describe_keys(node, key, above, hint=self._hints > 0)
         self._hints -= 1
-        self._add(keys, "unknown_key", message)
+        message = f"unknown key, {known}" if known else "unknown key"
+        self._add(keys, "unknown_key", message, expected=known)
 
-    def _add(self, keys: Keys, kind: str, message: str) -> None:
+    def _add_error(self, keys: Keys, error: ErrorDetails) -> None:
+        kind, context = error["type"], error.get("ctx", {})
+        beginning = kind.partition("_")[0]
+        of_value = "value" if beginning in ("literal", "greater", "less") else "type"
+        if kind == "missing":
+            self._add(keys, "value", "is required here, but not set")
+        elif kind == "value_error":
+            wrong = context["error"]
+            cause, expected = getattr(wrong, "cause", ""), getattr(wrong, "expected", "")
+            self._add(keys, "value", str(wrong), cause=cause, expected=expected)
+        elif form := _EXPECTED.get(kind) or _EXPECTED.get(beginning):
+            expected = form.format(**context)
+            message = f"expected {expected}, {describe_found(error['input'], format_path(keys))}"
+            self._add(keys, of_value, message, expected=expected)
+        else:
+            self._add(keys, of_value, error["msg"])
+
+    def _add(
+        self, keys: Keys, kind: str, message: str, *, cause: str = "", expected: str = ""
+    ) -> None:
         path = format_path(keys)
-        self.problems.setdefault(path, (keys, ConfigProblem(path, kind, message)))
+        problem = ConfigProblem(path, kind, message, cause, expected)
+        self.problems.setdefault(path, (keys, problem))
 
 
 _SEPARATORS = ("none", "space", "line", "paragraph")
@@ -178,23 +199,24 @@ def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:
     return node.kind in ("list", "text")
 
 
-def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | None:
+def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> UnexpectedValueError | None:
     choices = _ANNOTATIONS[node.kind]
     if "value" not in wrapper:
-        return (
-            f"expected a {node.kind}, or a table of value and {', '.join(choices)}, "
-            f"found a table of {', '.join(map(str, wrapper)) or 'nothing'}"
+        return UnexpectedValueError(
+            f"a {node.kind}, or a table of value and {', '.join(choices)}",
+            found=f"a table of {', '.join(map(str, wrapper)) or 'nothing'}",
         )
     for key, one in _annotations(wrapper).items():
         if one is None:
             continue
         if key not in choices:
-            return f"unknown key {key!r} next to `value`, expected one of: {', '.join(choices)}"
+            cause = f"unknown key {key!r} next to `value`"
+            return UnexpectedValueError(f"one of: {', '.join(choices)}", cause=cause)
         # Not `one in choices[key]`: in Python, 1 == True.
         if not any(one is word or (isinstance(one, str) and one == word) for word in choices[key]):
             listed = ", ".join(str(word).lower() for word in choices[key])
-            return f"expected for {key!r} one of {listed}, {describe_found(one)}"
-    return "expected a value for 'value', found nothing" if wrapper["value"] is None else None
+            return UnexpectedValueError(f"for {key!r} one of {listed}", one)
+    return UnexpectedValueError("a value for 'value'") if wrapper["value"] is None else None
 
 
 def _annotations(wrapper: dict[str, Any]) -> dict[str, Any]:
@@ -246,24 +268,6 @@ _EXPECTED = {
     "invalid-json-value": "text, numbers, true, false, lists, or tables",
 }
 """Expected values by the type of a pydantic error, or the first part of the type."""
-
-
-def _describe_error(error: ErrorDetails, path: str) -> tuple[str, str]:
-    # Returns the kind and the message.
-    kind, context = error["type"], error.get("ctx", {})
-    beginning = kind.partition("_")[0]
-    if kind == "missing":
-        return "value", "is required here, but not set"
-    if kind == "value_error":
-        return "value", error["msg"].removeprefix("Value error, ")
-    expected = _EXPECTED.get(kind) or _EXPECTED.get(beginning)
-    of_value = "value" if beginning in ("literal", "greater", "less") else "type"
-    if expected is None:
-        return of_value, error["msg"]
-    return (
-        of_value,
-        f"expected {expected.format(**context)}, {describe_found(error['input'], path)}",
-    )
 
 
 def validate_layer(
@@ -361,10 +365,10 @@ def _find_access_conflicts(name: str, access: Access, kind: str) -> Iterator[tup
 def _create_error(
     problems: Sequence[ConfigProblem], layer: str | None, file: str | None
 ) -> ConfigError:
-    first, *others = problems
-    return ConfigError(
-        first.message, path=first.path, kind=first.kind, layer=layer, file=file, others=others
-    )
+    first = problems[0]
+    error = ConfigError(first.message, path=first.path, kind=first.kind, layer=layer, file=file)
+    error.problems = tuple(problems)
+    return error
 
 
 def remove_ignored(partial: Mapping[str, JsonValue]) -> Partial:

@@ -33,6 +33,7 @@ from jp_nb.config.tree.base import (
     Number,
     Positive,
     ShortTable,
+    UnexpectedValueError,
     before,
     closed_set,
     describe_found,
@@ -58,10 +59,7 @@ def _read_display(value: Any) -> Any:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise ValueError(
-        f"expected one of {', '.join(_DISPLAYS)}, or a number of characters, "
-        + describe_found(value)
-    )
+    raise UnexpectedValueError(f"one of {', '.join(_DISPLAYS)}, or a number of characters", value)
 
 
 class ReasoningStyle(ConfigTable):
@@ -479,7 +477,7 @@ def parse_attachment_url(url: str) -> AttachmentParts:
     """
     match = _URL.fullmatch(url)
     if match is None:
-        raise ValueError(f"expected a URL such as file://notes.md, {describe_found(url)}")
+        raise UnexpectedValueError("a URL such as file://notes.md", url)
     path, _, query = match["rest"].partition("?")
     values = parse_qs(query, keep_blank_values=True)
     params: dict[str, str | list[str]] = {
@@ -500,18 +498,17 @@ def format_attachment_url(value: Any) -> str:
         parse_attachment_url(value)
         return value
     if not isinstance(value, dict):
-        raise ValueError(
-            "expected a URL such as file://notes.md, or a table of type, path, and params, "
-            + describe_found(value)
+        raise UnexpectedValueError(
+            "a URL such as file://notes.md, or a table of type, path, and params", value
         )
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
     unknown = [str(key) for key in table if key not in _FIELDS]
     if unknown or len(table) != len(value):
         wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
-        raise ValueError(f"{wrong}, expected type, path, and params")
+        raise UnexpectedValueError("type, path, and params", cause=wrong)
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:
-            raise ValueError(f"expected a text for {key!r}, {describe_found(table.get(key))}")
+            raise UnexpectedValueError(f"a text for {key!r}", table.get(key))
     params = {} if table.get("params") is None else table["params"]
     if not isinstance(params, dict) or not all(_is_parameter(one) for one in params.values()):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
@@ -554,10 +551,8 @@ LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 def _check_label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
-        raise ValueError(
-            f"{shorten_for_error(value)!r} is not a label name, expected a letter, followed "
-            "by letters, digits, _, or -"
-        )
+        cause = f"{shorten_for_error(value)!r} is not a label name"
+        raise UnexpectedValueError("a letter, followed by letters, digits, _, or -", cause=cause)
     return value
 
 
@@ -570,7 +565,7 @@ class LabelCommand(ConfigTable):
 def _check_label_value(value: Any) -> Any:
     if isinstance(value, (str, dict, LabelCommand)):
         return value
-    raise ValueError(f"expected a text, or a table with the command `cmd`, {describe_found(value)}")
+    raise UnexpectedValueError("a text, or a table with the command `cmd`", value)
 
 
 class ApplyOn(ConfigTable):
@@ -609,9 +604,7 @@ class Label(ShortTable):
         """Return the table of a text, which is the value."""
         if isinstance(value, str):
             return {"value": value}
-        raise ValueError(
-            f"expected a text, or a table of value, apply_on, and run, {describe_found(value)}"
-        )
+        raise UnexpectedValueError("a text, or a table of value, apply_on, and run", value)
 
 
 LabelKey = Annotated[str, AfterValidator(_check_label_key)]
@@ -709,9 +702,7 @@ class Extend(ShortTable):
         """Return the table of a text, which is the path."""
         if isinstance(value, str):
             return {"path": value, "strategy": "before"}
-        raise ValueError(
-            f"expected a path, or a table of path and strategy, {describe_found(value)}"
-        )
+        raise UnexpectedValueError("a path, or a table of path and strategy", value)
 
 
 def _check_relative(value: str) -> str:
@@ -719,7 +710,7 @@ def _check_relative(value: str) -> str:
 
     absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
     if not value.strip() or absolute:
-        raise ValueError(f"expected a path relative to the workspace, {describe_found(value)}")
+        raise UnexpectedValueError("a path relative to the workspace", value)
     return value
 
 

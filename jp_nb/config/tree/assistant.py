@@ -18,9 +18,9 @@ from jp_nb.config.tree.base import (
     TEXT,
     ConfigTable,
     ShortTable,
+    UnexpectedValueError,
     Whole,
     before,
-    describe_found,
     keyed,
     table,
 )
@@ -47,10 +47,7 @@ class Section(ShortTable):
         """Return the table for the text `value`."""
         if isinstance(value, str):
             return {"content": value}
-        raise ValueError(
-            "expected a text, or a table of content, tag, title, and position, "
-            + describe_found(value)
-        )
+        raise UnexpectedValueError("a text, or a table of content, tag, title, and position", value)
 
     def render(self) -> str:
         """Return the section as text for the model."""
@@ -84,9 +81,7 @@ class Contrast(ConfigTable):
 def _check_example(value: Any) -> Any:
     if isinstance(value, (str, dict, Contrast)):
         return value
-    raise ValueError(
-        f"expected a text, or a table of good, bad, and reason, {describe_found(value)}"
-    )
+    raise UnexpectedValueError("a text, or a table of good, bad, and reason", value)
 
 
 Example = Annotated[

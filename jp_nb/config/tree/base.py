@@ -57,6 +57,25 @@ class ShortTable(ConfigTable):
         return value if value is None or isinstance(value, (dict, cls)) else cls.expand(value)
 
 
+class UnexpectedValueError(ValueError):
+    """Raised for a value that a setting does not accept.
+
+    Attributes:
+        expected: The accepted values, in words.
+        cause: The reason, if it is not `value` itself.
+    """
+
+    def __init__(
+        self, expected: str, value: object = None, *, cause: str = "", found: str = ""
+    ) -> None:
+        self.expected = expected
+        self.cause = cause
+        shown = f"found {found}" if found else describe_found(value)
+        super().__init__(
+            f"{cause}, expected {expected}" if cause else f"expected {expected}, {shown}"
+        )
+
+
 def table() -> Any:
     """Return a field for a table that always exists.
 
@@ -97,7 +116,7 @@ def closed_set(literal: Any) -> BeforeValidator:
         if isinstance(value, str) and value in words:
             return value
         listed = ", ".join(words)
-        raise ValueError(f"expected one of {listed}, {describe_found(value)}")
+        raise UnexpectedValueError(f"one of {listed}", value)
 
     return before(read)
 

@@ -31,9 +31,9 @@ from jp_nb.config.tree.base import (
     Flag,
     Number,
     Positive,
+    UnexpectedValueError,
     before,
     closed_set,
-    describe_found,
     shorten_for_error,
     table,
 )
@@ -236,9 +236,8 @@ def _check_provider(provider: str) -> str:
     near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     known = ", ".join(AVAILABLE_PROVIDERS)
-    raise ValueError(
-        f"unknown provider {shorten_for_error(provider)!r}{meant}, expected one of {known}"
-    )
+    cause = f"unknown provider {shorten_for_error(provider)!r}{meant}"
+    raise UnexpectedValueError(f"one of {known}", cause=cause)
 
 
 def _check_name(name: str) -> str:
@@ -273,9 +272,8 @@ def read_model_id(value: Any) -> Any:
     if isinstance(value, (dict, ModelId)):
         return value
     if not isinstance(value, str):
-        raise ValueError(
-            "expected a model id `provider/name`, an alias, or a table of provider and name, "
-            + describe_found(value)
+        raise UnexpectedValueError(
+            "a model id `provider/name`, an alias, or a table of provider and name", value
         )
     provider, slash, name = (part.strip() for part in value.partition("/"))
     if not slash:
@@ -307,9 +305,7 @@ def _read_tokens(value: Any) -> int | None:
 def _read_effort(value: Any) -> Any:
     tokens = _read_tokens(value)
     if tokens is None and value not in EFFORTS:
-        raise ValueError(
-            f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {describe_found(value)}"
-        )
+        raise UnexpectedValueError(f"one of {', '.join(EFFORTS)}, or a number of tokens", value)
     return value if tokens is None else tokens
 
 
@@ -334,9 +330,10 @@ def _read_reasoning(value: Any) -> Any:
     try:
         return {"effort": _read_effort(value)}
     except ValueError as exc:
-        raise ValueError(
-            f"expected off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
-            f"of tokens, or a table of effort and exclude, {describe_found(value)}"
+        raise UnexpectedValueError(
+            f"off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
+            f"of tokens, or a table of effort and exclude",
+            value,
         ) from exc
 
 
@@ -448,9 +445,8 @@ class RequestOverrides(ConfigTable):
 
 def _check_alias(value: str) -> str:
     if not value.strip() or "/" in value:
-        raise ValueError(
-            f"{shorten_for_error(value)!r} is not an alias, expected a word without `/`"
-        )
+        cause = f"{shorten_for_error(value)!r} is not an alias"
+        raise UnexpectedValueError("a word without `/`", cause=cause)
     return value
 
 

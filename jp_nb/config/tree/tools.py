@@ -21,6 +21,7 @@ from jp_nb.config.tree.base import (
     Count,
     Flag,
     ShortTable,
+    UnexpectedValueError,
     before,
     closed_set,
     describe_found,
@@ -96,7 +97,7 @@ class VariableRule(ConfigTable):
 def _check_write(value: Any) -> Any:
     if isinstance(value, bool) or value == "insecure_allow":
         return value
-    raise ValueError(f"expected true, false, or insecure_allow, {describe_found(value)}")
+    raise UnexpectedValueError("true, false, or insecure_allow", value)
 
 
 Apply = Literal["ask", "unattended"]
@@ -175,9 +176,8 @@ class Command(ShortTable):
     def expand(cls, value: Any) -> Any:
         """Return the table of a command line: `a b` is the program `a` with the argument `b`."""
         if not isinstance(value, str):
-            raise ValueError(
-                "expected a command line, or a table of program, args, and shell, "
-                + describe_found(value)
+            raise UnexpectedValueError(
+                "a command line, or a table of program, args, and shell", value
             )
         import shlex
 
@@ -242,9 +242,10 @@ class Enable(ShortTable):
         text = str(value).lower() if isinstance(value, bool) else value
         if isinstance(text, str) and text in _ENABLE_WORDS:
             return dict(_ENABLE_WORDS[text])
-        raise ValueError(
-            f"invalid enable value: '{shorten_for_error(str(value))}', expected a boolean, "
-            'one of "on", "off", "explicit", "always", or a { state, allow_toggle } table'
+        raise UnexpectedValueError(
+            'a boolean, one of "on", "off", "explicit", "always", or a { state, allow_toggle } '
+            "table",
+            cause=f"invalid enable value: '{shorten_for_error(str(value))}'",
         )
 
     @model_serializer(mode="plain")
@@ -263,9 +264,7 @@ def _check_types(value: Any) -> Any:
     if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
         return value
     wrong = next((name for name in names if name not in JSON_TYPES), value)
-    raise ValueError(
-        f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {describe_found(wrong)}"
-    )
+    raise UnexpectedValueError(f"one of {', '.join(JSON_TYPES)}, or a list of them", wrong)
 
 
 class Param(ConfigTable):
@@ -302,9 +301,8 @@ def _read_target(value: Any) -> Any:
         return "assistant"
     if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
         return value
-    raise ValueError(
-        "expected user, assistant, or a table of settings for the assistant that answers, "
-        + describe_found(value)
+    raise UnexpectedValueError(
+        "user, assistant, or a table of settings for the assistant that answers", value
     )
 
 
@@ -346,9 +344,7 @@ def _read_inline_results(value: Any) -> Any:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value or "off"
-    raise ValueError(
-        f"expected off, full, true, false, or a number of lines, {describe_found(value)}"
-    )
+    raise UnexpectedValueError("off, full, true, false, or a number of lines", value)
 
 
 InlineResults = Annotated[Literal["off", "full"] | int, before(_read_inline_results)]
@@ -362,9 +358,8 @@ def _read_parameters_style(value: Any) -> Any:
         return "off"
     if isinstance(value, str) and value.strip():
         return Command.expand(value)
-    raise ValueError(
-        f"expected {', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments, "
-        + describe_found(value)
+    raise UnexpectedValueError(
+        f"{', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments", value
     )
 
 
@@ -418,7 +413,7 @@ def _check_source(value: str) -> str:
             + describe_found(value)
         )
     if dot and not all(rest.split(".", 1)):
-        raise ValueError(f"expected a name after each dot of the source, {describe_found(value)}")
+        raise UnexpectedValueError("a name after each dot of the source", value)
     return value
 
 
