@@ -104,7 +104,7 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     """
     how = entry_spelling(entry)
     verbatim = entry.get("verbatim")
-    kept = set(filter(_is_text, verbatim)) if isinstance(verbatim, list) else set()
+    kept = {x for x in verbatim if isinstance(x, str)} if isinstance(verbatim, list) else set()
     raw = {key: item for key, item in entry.items() if key not in _OURS}
 
     def encode(text: str, pointer: str) -> str:
@@ -121,10 +121,6 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     if isinstance(fields, dict):
         raw |= {key: item for key, item in fields.items() if key in _OURS}
     return raw
-
-
-def _is_text(value: JsonValue) -> bool:
-    return isinstance(value, str)
 
 
 def entry_spelling(entry: Mapping[str, JsonValue]) -> JsonObject:

@@ -24,13 +24,18 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, replace_surrogates
+from jp_nb.json_values import (
+    MAX_LEVELS,
+    JsonObject,
+    is_deeper,
+    replace_surrogates,
+    spaced_json,
+)
 
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
@@ -300,7 +305,7 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
         case dict() if value:
             start = "{\n"
             for key, item in value.items():
-                parts.append(f"{start}{inner}{encode_basestring(key)}: ")
+                parts.append(f"{start}{inner}{spaced_json(key)}: ")
                 _render(item, inner, parts)
                 start = ",\n"
             parts.append(f"\n{pad}}}")
@@ -311,26 +316,12 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
                 _render(item, inner, parts)
                 start = ",\n"
             parts.append(f"\n{pad}]")
-        case dict():
-            parts.append("{}")
-        case list():
-            parts.append("[]")
-        case _:
-            parts.append(_scalar(value))
-
-
-def _scalar(value: JsonValue) -> str:
-    match value:
         case _NumberText():
-            return str(value)
-        case str():
-            return encode_basestring(value)
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-    assert isinstance(value, (int, float))
-    return number_text(value)
+            parts.append(value)
+        case int() | float() if not isinstance(value, bool):
+            parts.append(number_text(value))
+        case _:
+            parts.append(spaced_json(value))
 
 
 def number_text(number: int | float) -> str:

@@ -181,14 +181,12 @@ class TextAnswer(AnswerType):
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a string with these conditions."""
-        schema: dict[str, JsonValue] = {"type": "string"}
-        if self.format is not None:
-            schema["format"] = self.format
-        if self.min_length:
-            schema["minLength"] = self.min_length
-        if self.max_length is not None:
-            schema["maxLength"] = self.max_length
-        return schema
+        conditions: dict[str, JsonValue] = {
+            "format": self.format,
+            "minLength": self.min_length or None,
+            "maxLength": self.max_length,
+        }
+        return {"type": "string", **{key: x for key, x in conditions.items() if x is not None}}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
