@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -45,9 +45,6 @@ from jp_nb.tools.base import (
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.parameters import has_type
 from jp_nb.tools.question import Question
-
-Mode = Literal["choice", "freetext"]
-MODES: Final[tuple[Mode, ...]] = ("choice", "freetext")
 
 DESCRIPTION: Final = """\
 Ask the user one or several questions in one form, and get the answers back.
@@ -94,7 +91,7 @@ _QUESTION: Final[dict[str, JsonValue]] = {
         },
         "mode": {
             "type": "string",
-            "enum": [*MODES],
+            "enum": ["choice", "freetext"],
             "description": 'Kind of answer: one of `options`, or a text. Default: "choice".',
         },
         "options": {
@@ -195,11 +192,10 @@ class AskedQuestion:
     """One question of a call.
 
     Attributes:
-        ignored: Given fields that have no effect in this mode.
+        ignored: Given fields that have no effect in the mode of the question.
     """
 
     question: Question
-    mode: Mode
     ignored: tuple[str, ...] = ()
 
 
@@ -381,14 +377,14 @@ def _format_lookalikes(label: str, earlier: str) -> str:
 
 
 def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
-    mode: Mode = fields.get("mode", "choice")
+    is_choice = fields.get("mode", "choice") == "choice"
     required = fields.get("required", True)
     question = Question(
         id=fields["id"],
         text=fields["question"],
         header=_read_text(fields, "header"),
         context=_read_text(fields, "context"),
-        answer_type=_make_choice(fields) if mode == "choice" else TextAnswer(),
+        answer_type=_make_choice(fields) if is_choice else TextAnswer(),
         required=required,
         exclusive=required,
         persistence="none",
@@ -396,9 +392,9 @@ def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
     ignored = (
         name
         for name, default in _CHOICE_DEFAULTS.items()
-        if mode == "freetext" and fields.get(name, default) != default
+        if not is_choice and fields.get(name, default) != default
     )
-    return AskedQuestion(_add_secret_warning(question), mode, tuple(ignored))
+    return AskedQuestion(_add_secret_warning(question), tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
@@ -651,7 +647,7 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     choice, end = answer.choice, answer.end
     fields: dict[str, JsonValue] = {
         "question": answer.question.text,
-        "mode": answer.asked.mode,
+        "mode": "freetext" if choice is None else "choice",
         "options": [] if choice is None else [*choice.labels],
         "multi": choice is not None and choice.multi,
         "outcome": end.end,
