@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Mark, ProposedChange
+from jp_nb.agent.prompts import ProposedChange
 from jp_nb.images import Image
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.tools.parameters import TextArgument
 from jp_nb.tools.question import Question
 
@@ -86,22 +87,14 @@ class ToolEnds:
 
 @dataclass(frozen=True, slots=True)
 class QuestionEnds:
-    """A question has its outcome. `answer` is None unless `outcome` is `answered`.
-
-    `by` is the name of the user in a shared notebook.
-    """
+    """A question has its outcome. `answer` is None without an answer, and for a secret."""
 
     call_id: str
     tool: str
     question: Question
-    outcome: Literal["answered", "redacted", "cancelled"]
+    outcome: QuestionOutcome
     answer: JsonValue = None
-    reason: str | None = None
-    end: str | None = None
-    channel: str | None = None
     label: str | None = None
-    marks: frozenset[Mark] = frozenset()
-    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

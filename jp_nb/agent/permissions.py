@@ -40,8 +40,9 @@ from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.json_values import indented_json, read_json
+from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.text import escape_invisible, spell_invisible
-from jp_nb.tools.base import NOT_IN_TIME, CommandLine, ToolContext
+from jp_nb.tools.base import CommandLine, ToolContext
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.question import Question

@@ -13,7 +13,7 @@ from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.record.events import AnswerMark
+from jp_nb.record.outcomes import AnswerMark, QuestionOutcome
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import FormAnswer, Question
@@ -236,6 +236,13 @@ def needs_form(question: Question) -> bool:
 SimplePrompt = QuestionPrompt | ActionPrompt
 AnyPrompt = SimplePrompt | FormPrompt
 AnyEnd = PromptEnd[Answered | FormEnd]
+
+
+def get_outcome(end: Answered | NotAnswered) -> QuestionOutcome:
+    """Return the outcome of a question whose prompt had this `end`."""
+    if isinstance(end, NotAnswered):
+        return QuestionOutcome(end.end, end.channel, by=end.by)
+    return QuestionOutcome("answered", end.channel, end.marks, end.by)
 
 
 def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:

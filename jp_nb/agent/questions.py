@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Literal, assert_never, get_args
+from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -25,7 +25,6 @@ from jp_nb.agent.prompts import (
     FormPrompt,
     GivenAnswer,
     InvalidAnswer,
-    Mark,
     NotAnswered,
     OpenDecision,
     PreparedDecision,
@@ -33,6 +32,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
     apply_timeout_default,
+    get_outcome,
     needs_form,
 )
 from jp_nb.agent.provider import Usage
@@ -42,21 +42,27 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.record.events import (
-    BY,
-    CancelReason,
     InquiryAnswerType,
     InquiryQuestion,
     InquiryRequest,
     InquiryResponse,
     InquirySource,
-    answer_marks,
-    recorded_by,
 )
 from jp_nb.record.marks import ModelUsage, with_usage
+from jp_nb.record.outcomes import (
+    END_WORDS,
+    AnswerMark,
+    QuestionEnd,
+    QuestionOutcome,
+    make_response,
+    read_outcome,
+)
 from jp_nb.tools.answer_types import Misfit
-from jp_nb.tools.base import QuestionEnd, QuestionEndKind, is_cancelled
+from jp_nb.tools.base import is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
+
+AUTO: Final[frozenset[AnswerMark]] = frozenset({"auto"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class Refuse:
     """
 
     text: str
-    reason: CancelReason
+    end: QuestionEnd
     open: str | None = None
 
 
@@ -117,7 +123,7 @@ def route(
             return Refuse(
                 f"{tool} requires a human answer and cannot be routed to the assistant. Do not "
                 "retry this tool call in this turn.",
-                "assistant_routing_denied",
+                "denied",
             )
         return "model"
     return (
@@ -134,7 +140,7 @@ def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
         case DeclinedByFile():
             return "decline"
         case InvalidAnswer(why=why):
-            return Refuse(f"{tool}: {why}. Do not retry.", "invalid_static_answer", why)
+            return Refuse(f"{tool}: {why}. Do not retry.", "invalid", why)
         case _:
             assert_never(prepared)
 
@@ -144,7 +150,7 @@ def _unattended_route(tool: str, question: Question, unavailable_reason: str) ->
         automatic = question.automatic
         return "leave_open" if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
-        return Refuse(no_user_error(tool), "no_prompt_backend", unavailable_reason)
+        return Refuse(no_user_error(tool), "unavailable", unavailable_reason)
     return "model"
 
 
@@ -165,7 +171,7 @@ def _configured_route(tool: str, question: Question, configured: JsonValue) -> R
     if misfit is None:
         return UseAnswer(answer, "configured")
     why = question.answer_type.format_problem(answer)
-    return Refuse(_invalid_answer_error(tool, question.id, misfit, why), "invalid_static_answer")
+    return Refuse(_invalid_answer_error(tool, question.id, misfit, why), "invalid")
 
 
 def _invalid_answer_error(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
@@ -180,15 +186,7 @@ def _invalid_answer_error(tool: str, question_id: str, misfit: Misfit, why: str)
     )
 
 
-CANCELLED_BY_USER = "Tool input cancelled by user."
 STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
-REASON_NOT_ANSWERED: Mapping[str, str] = {
-    "declined": "Tool input declined by user.",
-    "cancelled": CANCELLED_BY_USER,
-    "timed_out": "The tool's question was not answered in time.",
-    "interrupted": "The tool's question was not answered: an interrupt closed it.",
-}
-"""Response to a call whose question got no answer, by the outcome of the prompt."""
 
 
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
@@ -210,65 +208,14 @@ def recorded_question(question: Question) -> InquiryQuestion:
     )
 
 
-def answer_entry(
-    inquiry_id: str,
-    question: Question,
-    answer: JsonValue,
-    channel: str | None,
-    marks: Collection[Mark] = (),
-    by: str | None = None,
-) -> InquiryResponse:
-    """Return the entry that closes an inquiry with an answer. A secret is redacted."""
-    metadata = _outcome_metadata("answered", channel, by)
-    metadata |= dict.fromkeys(sorted(marks), True)
-    if question.answer_type.secret:
-        return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
-    kept = question.answer_type.redacted(answer)
-    return InquiryResponse(id=inquiry_id, outcome="answered", answer=kept, metadata=metadata)
-
-
-def cancellation_entry(
-    inquiry_id: str,
-    reason: CancelReason,
-    *,
-    end: str | None = None,
-    channel: str | None = None,
-    by: str | None = None,
-) -> InquiryResponse:
-    """Return the entry that closes an inquiry without an answer."""
-    metadata = _outcome_metadata(end, channel, by)
-    return InquiryResponse(id=inquiry_id, outcome="cancelled", reason=reason, metadata=metadata)
-
-
-def _outcome_metadata(end: str | None, channel: str | None, by: str | None) -> dict[str, JsonValue]:
-    metadata = {"end": end, "channel": channel, BY: by}
-    return {key: value for key, value in metadata.items() if value is not None}
-
-
-def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
-    """Return the marks of an answer."""
-    return frozenset(answer_marks(entry.metadata))
-
-
-def question_end(entry: InquiryResponse) -> QuestionEnd:
-    """Return the outcome of a question for the tool."""
-    ends: tuple[QuestionEndKind, ...] = get_args(QuestionEndKind)
-    known = [one for one in ends if one == entry.metadata.get("end")]
-    channel = entry.metadata.get("channel")
-    return QuestionEnd(
-        known[0] if known else "cancelled",
-        channel if isinstance(channel, str) else None,
-        **dict.fromkeys(marks_of(entry), True),
-    )
-
-
 def closing_entry(
-    inquiry_id: str, question: Question, end: Answered | NotAnswered
+    inquiry_id: str, question: Question, outcome: QuestionOutcome, answer: JsonValue = None
 ) -> InquiryResponse:
-    """Return the entry that closes an inquiry, for the outcome of a prompt."""
-    if isinstance(end, NotAnswered):
-        return cancellation_entry(inquiry_id, "user", end=end.end, channel=end.channel, by=end.by)
-    return answer_entry(inquiry_id, question, end.value, end.channel, end.marks, end.by)
+    """Return the entry that closes the inquiry of `question`, without secrets."""
+    if not outcome.is_answered:
+        return make_response(inquiry_id, outcome)
+    kind = question.answer_type
+    return make_response(inquiry_id, replace(outcome, is_secret=kind.secret), kind.redacted(answer))
 
 
 log = logging.getLogger(__name__)
@@ -313,7 +260,7 @@ class _OpenInquiry:
     """One question from its request to its response in the record.
 
     Attributes:
-        end: Outcome; None while the question is open.
+        outcome: None while the question is open.
         usage: Usage of the model that answered.
         is_recorded: True if the answer is the recorded one of a turn that runs again.
     """
@@ -322,7 +269,7 @@ class _OpenInquiry:
     group: _InquiryGroup
     question: Question
     answer: JsonValue = None
-    end: QuestionEnd | None = None
+    outcome: QuestionOutcome | None = None
     usage: ModelUsage = NO_USAGE
     is_recorded: bool = False
 
@@ -341,7 +288,7 @@ class _OpenInquiry:
 
 
 def _filter_open(inquiries: Sequence[_OpenInquiry]) -> list[_OpenInquiry]:
-    return [inquiry for inquiry in inquiries if inquiry.end is None]
+    return [inquiry for inquiry in inquiries if inquiry.outcome is None]
 
 
 class ToolQuestions:
@@ -383,7 +330,7 @@ class ToolQuestions:
         """Close all open questions, or those of `call`, because the calls were canceled."""
         for inquiry in list(self._open.values()):
             if call in (None, inquiry.call):
-                self._close(inquiry, cancellation_entry(inquiry.id, "user", end=end))
+                self._close(inquiry, QuestionOutcome(end))
 
     def _route_all(
         self, group: _InquiryGroup, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
@@ -408,9 +355,7 @@ class ToolQuestions:
                 self._use_answer(inquiry, answer, channel)
             case "leave_open":
                 self._note_open(inquiry, OPTIONAL_WITHOUT_USER)
-                self._close(
-                    inquiry, cancellation_entry(inquiry.id, "no_prompt_backend", end="unavailable")
-                )
+                self._close(inquiry, QuestionOutcome("unavailable"))
                 self._count_automatic_answer(inquiry)
             case "decline":
                 self._decline(inquiry)
@@ -440,13 +385,10 @@ class ToolQuestions:
 
     def _decline(self, inquiry: _OpenInquiry) -> None:
         group = inquiry.group
-        self._close(
-            inquiry, cancellation_entry(inquiry.id, "user", end="declined", channel=ANSWERS)
-        )
+        self._close(inquiry, QuestionOutcome("declined", ANSWERS))
         self._count_automatic_answer(inquiry)
         if inquiry.question.required and not group.needs.partial:
-            text = REASON_NOT_ANSWERED["declined"]
-            raise self._end_call(group, text, "user", end="declined", skipped=True)
+            raise self._end_call(group, END_WORDS["declined"].response, "declined", skipped=True)
 
     def _refuse(
         self, group: _InquiryGroup, refused: list[tuple[_OpenInquiry, Refuse]]
@@ -456,32 +398,23 @@ class ToolQuestions:
                 self._turn.state.unavailable_reason = chosen.open
                 self._note_open(inquiry, chosen.open)
         chosen = refused[0][1]
-        end = "unavailable" if chosen.reason == "no_prompt_backend" else None
-        return self._end_call(group, chosen.text, chosen.reason, end=end)
+        return self._end_call(group, chosen.text, chosen.end)
 
     def _end_call(
-        self,
-        group: _InquiryGroup,
-        text: str,
-        reason: CancelReason,
-        *,
-        end: str | None = None,
-        skipped: bool = False,
+        self, group: _InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False
     ) -> CallEnded:
-        """Close the open questions, and return the end of the call.
+        """Close the open questions with `end`, and return the end of the call.
 
         `skipped` is True for a decision of the user, which is no error.
         """
         for inquiry in _filter_open(group.inquiries):
-            self._close(inquiry, cancellation_entry(inquiry.id, reason, end=end))
+            self._close(inquiry, QuestionOutcome(end))
         return CallEnded(text, is_error=not skipped, skipped=skipped)
 
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
-        marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
-        self._record_answer(
-            inquiry, answer, answer_entry(inquiry.id, inquiry.question, answer, channel, marks)
-        )
+        outcome = QuestionOutcome("answered", channel, AUTO if channel is None else frozenset())
+        self._record_answer(inquiry, answer, outcome)
         self._count_automatic_answer(inquiry)
 
     def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
@@ -490,31 +423,30 @@ class ToolQuestions:
         call.automatic_answer_counts[question_id] += 1
         if call.automatic_answer_counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
             text = IGNORES_ANSWERS.format(inquiry.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
-            raise self._end_call(inquiry.group, text, "backend_error")
+            raise self._end_call(inquiry.group, text, "failed")
 
     def _record_answer(
-        self, inquiry: _OpenInquiry, answer: JsonValue, entry: InquiryResponse
+        self, inquiry: _OpenInquiry, answer: JsonValue, outcome: QuestionOutcome
     ) -> None:
-        self._close(inquiry, entry)
+        self._close(inquiry, outcome, answer)
         inquiry.answer = answer
         self._turn.state.secrets.add_answer(inquiry.question, answer)
 
     def _give_outcomes(self, group: _InquiryGroup) -> None:
         """Give the outcomes of all questions to the call, for the next run of its tool."""
         for inquiry in group.inquiries:
-            assert inquiry.end is not None
-            if inquiry.end.timed_out or inquiry.end.end == "timed_out":
+            assert inquiry.outcome is not None
+            if inquiry.outcome.timed_out or inquiry.outcome.end == "timed_out":
                 self._count_automatic_answer(inquiry)
         accepts_partial, call = group.needs.partial, group.call
         for inquiry in group.inquiries:
-            assert inquiry.end is not None
-            question, is_answered = inquiry.question, inquiry.end.end == "answered"
-            if question.required and not is_answered and not accepts_partial:
-                text = REASON_NOT_ANSWERED.get(inquiry.end.end, CANCELLED_BY_USER)
-                raise CallEnded(text, skipped=True)
-            if is_answered or not accepts_partial:
+            assert inquiry.outcome is not None
+            question, outcome = inquiry.question, inquiry.outcome
+            if question.required and not outcome.is_answered and not accepts_partial:
+                raise CallEnded(END_WORDS[outcome.end].response, skipped=True)
+            if outcome.is_answered or not accepts_partial:
                 call.answers[question.id] = inquiry.answer
-            call.question_ends[question.id] = inquiry.end
+            call.question_ends[question.id] = outcome
 
     async def _ask_models(
         self, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
@@ -584,7 +516,7 @@ class ToolQuestions:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__
             else:
-                if inquiry.end is None:  # else another question has just ended the call
+                if inquiry.outcome is None:  # else another question has just ended the call
                     self._use_answer(inquiry, answer, "model")
                 return
         if unavailable is not None:
@@ -592,7 +524,7 @@ class ToolQuestions:
         text = INQUIRY_FAILED.format(
             tool=inquiry.tool.name, text=inquiry.question.text, error=problem
         )
-        raise self._end_call(inquiry.group, text, "backend_error")
+        raise self._end_call(inquiry.group, text, "failed")
 
     def _count_usage(self, inquiry: _OpenInquiry, model: str, usage: Usage) -> None:
         tokens = inquiry.group.batch.tokens.count(usage)
@@ -665,14 +597,13 @@ class ToolQuestions:
             self._record_outcome(inquiry, apply_timeout_default(inquiry.question, end))
         accepts_it = group.needs.partial and end.end != "interrupted"
         if not accepts_it and end.end != "timed_out":
-            raise CallEnded(REASON_NOT_ANSWERED[end.end], skipped=True)
+            raise CallEnded(END_WORDS[end.end].response, skipped=True)
 
     def _record_outcome(self, inquiry: _OpenInquiry, end: Answered | NotAnswered) -> None:
-        entry = closing_entry(inquiry.id, inquiry.question, end)
         if isinstance(end, Answered):
-            self._record_answer(inquiry, end.value, entry)
+            self._record_answer(inquiry, end.value, get_outcome(end))
         else:
-            self._close(inquiry, entry)
+            self._close(inquiry, get_outcome(end))
 
     def _stop_turn(
         self, group: _InquiryGroup, channel: Channel | None = None, by: str | None = None
@@ -680,32 +611,25 @@ class ToolQuestions:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
         self._line.hold()  # no other prompt appears before the turn ends
         for inquiry in _filter_open(group.inquiries):
-            stopped = cancellation_entry(
-                inquiry.id, "user", end="cancelled", channel=channel, by=by
-            )
-            self._close(inquiry, stopped)
+            self._close(inquiry, QuestionOutcome("cancelled", channel, by=by))
         return CallEnded(STOPPED_BY_USER, is_error=True, skipped=True, stops_turn=True)
 
-    def _close(self, inquiry: _OpenInquiry, entry: InquiryResponse) -> None:
-        self._open.pop(entry.id, None)
+    def _close(
+        self, inquiry: _OpenInquiry, outcome: QuestionOutcome, answer: JsonValue = None
+    ) -> None:
+        self._open.pop(inquiry.id, None)
+        entry = closing_entry(inquiry.id, inquiry.question, outcome, answer)
         self._turn.record(with_usage(entry, inquiry.usage))
-        inquiry.end = question_end(entry)
-        end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
-        if inquiry.is_recorded:
-            channel = "recorded"
+        inquiry.outcome = read_outcome(entry)
+        channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(
                 call_id=inquiry.call.key,
                 tool=inquiry.call.request.name,
                 question=inquiry.question,
-                outcome=entry.outcome,
+                outcome=replace(inquiry.outcome, channel=channel),
                 answer=entry.answer,
-                reason=entry.reason,
-                end=end if isinstance(end, str) else None,
-                channel=channel if isinstance(channel, str) else None,
                 label=inquiry.label,
-                marks=marks_of(entry),
-                by=recorded_by(entry.metadata),
             )
         )
 

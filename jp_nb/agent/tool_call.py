@@ -19,7 +19,8 @@ from jp_nb.config.tree.app import Record
 from jp_nb.images import Image, find_image_problem
 from jp_nb.json_values import copy_json
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.tools.base import DeltaRejection, QuestionEnd, error_summary
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.tools.base import DeltaRejection, error_summary
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import coerce_arguments
 
@@ -123,7 +124,7 @@ class Call:
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: Channel | None = None
     answers: dict[str, JsonValue] = field(default_factory=dict)
-    question_ends: dict[str, QuestionEnd] = field(default_factory=dict)
+    question_ends: dict[str, QuestionOutcome] = field(default_factory=dict)
     reply: str | None = None
     automatic_answer_counts: Counter[str] = field(default_factory=Counter)
     rejections: int = 0

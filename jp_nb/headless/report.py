@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.masking import mask_secrets
@@ -26,7 +26,6 @@ from jp_nb.record.clock import parse_timestamp, utc_now
 from jp_nb.record.document import Document, conversation_id, others_of
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.marks import USAGE_FIELDS, Usage, read_usage
-from jp_nb.record.question_log import DOES_NOT_FIT, NO_MODEL, NO_USER, USER_ONLY
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.record.turns import (
     ConfigChange,
@@ -37,6 +36,7 @@ from jp_nb.record.turns import (
     Turn,
     read_turn,
 )
+from jp_nb.rendering.questions import format_cause
 from jp_nb.rendering.request_diff import describe_exchange, format_exchange_count
 from jp_nb.rendering.tool_calls import for_user
 from jp_nb.rendering.turn import was_skipped
@@ -45,45 +45,6 @@ from jp_nb.text import one_line, plain
 
 MAX_SOURCE: Final = 60
 """Maximum length of the source text that identifies a cell."""
-ReportedEnd = Literal[
-    "answered",
-    "secret",
-    "automatic",
-    "unavailable",
-    "declined",
-    "cancelled",
-    "timed_out",
-    "interrupted",
-    "denied",
-    "invalid",
-    "failed",
-    "open",
-]
-NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
-    "automatic": "chosen automatically",
-    "unavailable": NO_USER,
-    "declined": "left unanswered on purpose",
-    "cancelled": "cancelled",
-    "timed_out": "timed out",
-    "interrupted": "interrupted",
-    "denied": USER_ONLY,
-    "invalid": DOES_NOT_FIT,
-    "failed": NO_MODEL,
-    "open": "no response in the record",
-}
-"""Texts for the outcomes of a question that neither the user nor a model answered."""
-_ENDS: Final[Mapping[str, ReportedEnd]] = {
-    "declined": "declined",
-    "timed_out": "timed_out",
-    "interrupted": "interrupted",
-    "unavailable": "unavailable",
-}
-_REASONS: Final[Mapping[str, ReportedEnd]] = {
-    "backend_error": "failed",
-    "no_prompt_backend": "unavailable",
-    "assistant_routing_denied": "denied",
-    "invalid_static_answer": "invalid",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +54,28 @@ class ReportedQuestion:
     Attributes:
         inquiry: The question in the record.
         tool: The tool that asked, or `assistant`.
-        end: The outcome; `automatic` for an answer that was chosen automatically.
     """
 
     inquiry: Inquiry
     tool: str
-    end: ReportedEnd
 
     @property
     def is_answered(self) -> bool:
         """True if the user, a model, or the configuration answered."""
-        return self.end not in NOT_ANSWERED
+        return self.end in ("answered", "secret")
+
+    @property
+    def end(self) -> str:
+        """End of the question, `secret`, or `automatic` for an answer chosen automatically."""
+        outcome = self.inquiry.ended
+        if outcome.is_secret:
+            return "secret"
+        return "automatic" if outcome.auto else outcome.end
 
     def __str__(self) -> str:
-        end = NOT_ANSWERED.get(self.end, self.end)
-        asked = format_line(self.inquiry.question)
+        end, asked = self.end, format_line(self.inquiry.question)
+        if not self.is_answered:
+            end = "chosen automatically" if end == "automatic" else format_cause(self.inquiry.ended)
         return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
 
 
@@ -307,9 +275,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
         for e in entries.entries
         if isinstance(e, InquiryRequest)
     }
-    questions = tuple(
-        ReportedQuestion(each, askers.get(each.id, ""), _find_end(each)) for each in turn.inquiries
-    )
+    questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
     return ReportedTurn(
         stream.id,
@@ -326,17 +292,6 @@ def _find_status(turn: Turn) -> str:
         case Text(by_person=False) | StructuredData():
             return "answered"
     return "unfinished"
-
-
-def _find_end(inquiry: Inquiry) -> ReportedEnd:
-    match inquiry.outcome:
-        case "answered":
-            return "automatic" if "auto" in inquiry.marks else "answered"
-        case "redacted":
-            return "secret"
-        case None:
-            return "open"
-    return _ENDS.get(inquiry.end or "") or _REASONS.get(inquiry.reason or "", "cancelled")
 
 
 def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:

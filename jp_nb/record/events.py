@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -203,22 +203,7 @@ class InquiryRequest(Entry):
     question: InquiryQuestion
 
 
-CancelReason = Literal[
-    "user",
-    "backend_error",
-    "no_prompt_backend",
-    "assistant_routing_denied",
-    "invalid_static_answer",
-]
 OUTCOMES = ("answered", "cancelled", "redacted")
-AnswerMark = Literal["auto", "timed_out", "empty"]
-"""A key in the metadata of a response, about its answer.
-
-`auto`: the user did not choose it. `timed_out`: it was given when the time limit passed. `empty`:
-it is blank on purpose.
-"""
-
-
 BY: Final = "by"
 """Key of the user's name, if several users share the notebook. It is not verified."""
 
@@ -227,12 +212,6 @@ def recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
     """Return the user's name in `fields`, such as a response's metadata, or None."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
-
-
-def answer_marks(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
-    """Return the marks of an answer in `fields`, such as a response's metadata."""
-    marks: tuple[AnswerMark, ...] = get_args(AnswerMark)
-    return tuple(mark for mark in marks if fields.get(mark) is True)
 
 
 class InquiryResponse(Entry):

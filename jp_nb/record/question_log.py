@@ -36,24 +36,12 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from jp_nb.record.clock import format_timestamp, parse_timestamp
-from jp_nb.record.events import BY, answer_marks, normalize_response, recorded_by
+from jp_nb.record.events import BY, normalize_response, recorded_by
+from jp_nb.record.outcomes import CHANNEL_WORDS, MARKS, SEEN_ENDS, read_marks
 from jp_nb.text import format_user_name
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
-NOT_ANSWERED: Final = "not answered"
-"""Text for a question that the user left open in a form."""
-UNANSWERED_LABELS: Final[Mapping[str, str]] = {
-    "declined": NOT_ANSWERED,
-    "cancelled": "cancelled",
-    "timed_out": "timed out",
-    "interrupted": "interrupted",
-}
-"""Texts for a question that the user saw and did not answer, by outcome."""
-NO_USER: Final = "no user was available"
-NO_MODEL: Final = "no model could answer"
-USER_ONLY: Final = "only a user may answer"
-DOES_NOT_FIT: Final = "the prepared answer does not fit"
 MAX_LEVELS: Final = 8
 """Maximum nesting of forms and answers. Deeper values are shown as JSON."""
 _OWN_WORDS: Final = {"selected", "custom"}
@@ -200,7 +188,8 @@ class LoggedAnswer:
         """Short text about the source of the answer; "" if unknown."""
         if "auto" in self.marks:
             return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
-        known = _ANSWERED_BY.get(self.channel, self.channel)
+        words = CHANNEL_WORDS.get(self.channel)
+        known = self.channel if words is None else words.person
         return known if self.by is None else f"{known} ({format_user_name(self.by)})"
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -215,17 +204,6 @@ class LoggedAnswer:
             stored["label"] = self.words
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
         return stored | {key: text for key, text in more.items() if text}
-
-
-_ANSWERED_BY: Final = {
-    "form": "the user",
-    "stdin": "the user",
-    "terminal": "the user",
-    "remembered": "the user (remembered)",
-    "configured": "the configuration",
-    "answers": "the user, in an answers file",
-    "model": "a model",
-}
 
 
 def format_rfc3339(moment: datetime) -> str:
@@ -273,7 +251,7 @@ def make_entry(
         entry[BY] = by
     if isinstance(answer := entry.get("answer"), str) and not answer.strip():
         entry["empty"] = True
-    return entry | dict.fromkeys(answer_marks(about), True)
+    return entry | {mark: True for mark in MARKS if mark in read_marks(about)}
 
 
 def _find_outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
@@ -281,11 +259,7 @@ def _find_outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonVal
     if outcome == "answered":
         return None if response.get("answer") is None else "answered"
     end = about.get("end")
-    return (
-        end
-        if outcome == "cancelled" and isinstance(end, str) and end in UNANSWERED_LABELS
-        else None
-    )
+    return end if outcome == "cancelled" and isinstance(end, str) and end in SEEN_ENDS else None
 
 
 def _find_asker(source: JsonValue) -> str:
@@ -323,7 +297,7 @@ def is_entry(found: Mapping[str, JsonValue]) -> bool:
     if parse_rfc3339(found.get("timestamp", found.get("datetime"))) is None:
         return False
     if found.get("outcome", "answered") != "answered":
-        return found["outcome"] in UNANSWERED_LABELS
+        return found["outcome"] in SEEN_ENDS
     answer = found.get("answer")
     return answer is not None and (
         not isinstance(answer, str) or bool(answer.strip()) or found.get("empty") is True
@@ -359,7 +333,7 @@ def to_logged_answer(
         question=str(entry["question"]),
         answer=answer,
         words=words,
-        marks=answer_marks(entry),
+        marks=tuple(mark for mark in MARKS if mark in read_marks(entry)),
         notebook=notebook if isinstance(notebook, str) else "",
         by=recorded_by(entry),
         is_trusted=is_trusted,

@@ -31,13 +31,13 @@ from jp_nb.record.events import (
     RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
-    answer_marks,
     is_usage_mark,
     recorded_by,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.journal import CallProgress, OpenCall, open_calls
 from jp_nb.record.marks import Usage, find_missing_call, is_continuation, read_edit, sum_usage
+from jp_nb.record.outcomes import MARKS, OPEN, QuestionOutcome, read_outcome
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
@@ -91,30 +91,50 @@ class Inquiry:
     Attributes:
         id: `<tool call>.<question>.<attempt>`.
         question: Text of the question.
-        outcome: `answered`, `redacted` (the answer is secret), or `cancelled`; None while the
-            question is open.
+        ended: The outcome, whose parts are also attributes of the question.
         answer: The answer, if `outcome` is `answered`.
-        reason: Why there is no answer, if `outcome` is `cancelled`.
-        channel: Source of the answer: `form`, `stdin`, `terminal`, `configured`, `remembered`,
-            `answers`, or `model`; None if unknown.
-        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`, or
-            `unavailable`; None if unknown.
-        marks: Remarks on the answer: `auto` (chosen automatically), `timed_out` (given when the
-            time limit passed), and `empty` (deliberately blank).
         answer_type: Kind of the question, with its options, as a JSON object.
-        by: Name of the user who answered, if several users share the notebook. It is not verified.
     """
 
     id: str
     question: str
-    outcome: str | None = None
+    ended: QuestionOutcome = OPEN
     answer: JsonValue = None
-    reason: str | None = None
-    channel: str | None = None
-    end: str | None = field(default=None, repr=False)
-    marks: tuple[str, ...] = field(default=(), repr=False)
-    answer_type: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
-    by: str | None = field(default=None, repr=False)
+    answer_type: Mapping[str, JsonValue] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        names = ("id", "question", "outcome", "answer", "reason", "channel")
+        return f"Inquiry({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    @property
+    def outcome(self) -> str | None:
+        """`answered`, `redacted` (a secret), or `cancelled`; None while the question is open."""
+        return self.ended.stored
+
+    @property
+    def end(self) -> str | None:
+        """`end` of the outcome, such as `declined`; None while the question is open."""
+        return None if self.ended == OPEN else self.ended.end
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no answer, if `outcome` is `cancelled`."""
+        return self.ended.reason
+
+    @property
+    def channel(self) -> str | None:
+        """Source of the answer, such as `form` or `model`; None if unknown."""
+        return self.ended.channel
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Remarks on the answer: `auto`, `timed_out`, and `empty`, as they apply."""
+        return tuple(mark for mark in MARKS if mark in self.ended.marks)
+
+    @property
+    def by(self) -> str | None:
+        """Name of the user, if several users share the notebook. It is not verified."""
+        return self.ended.by
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +387,9 @@ class _Reader:
     def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
         asked = self.parts[place]
         assert isinstance(asked, Inquiry)
-        self.parts[place] = _end_inquiry_part(asked, entry)
+        self.parts[place] = replace(
+            asked, ended=read_outcome(entry), answer=copy.deepcopy(entry.answer)
+        )
 
 
 def _change(entry: ConfigDelta) -> ConfigChange:
@@ -377,20 +399,6 @@ def _change(entry: ConfigDelta) -> ConfigChange:
         entry.op == "reset",
         proposed_by(entry),
         entry.uncovers,
-    )
-
-
-def _end_inquiry_part(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
-    channel, end = entry.metadata.get("channel"), entry.metadata.get("end")
-    return replace(
-        inquiry,
-        end=end if isinstance(end, str) else None,
-        marks=answer_marks(entry.metadata),
-        outcome=entry.outcome,
-        answer=copy.deepcopy(entry.answer),
-        reason=entry.reason,
-        channel=channel if isinstance(channel, str) else None,
-        by=recorded_by(entry.metadata),
     )
 
 

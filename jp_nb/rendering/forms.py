@@ -25,8 +25,10 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
     Unavailable,
+    get_outcome,
 )
-from jp_nb.record.question_log import NONE_OF_THESE, NOT_ANSWERED, UNANSWERED_LABELS
+from jp_nb.record.outcomes import END_WORDS
+from jp_nb.record.question_log import NONE_OF_THESE
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import (
     Difference,
@@ -36,10 +38,11 @@ from jp_nb.rendering.prompts import (
     difference,
 )
 from jp_nb.rendering.questions import (
+    NOT_ANSWERED,
     QuestionCard,
     card_markdown,
     card_text,
-    marks_in_words,
+    format_marks,
     question_card,
 )
 from jp_nb.text import escape_markdown, one_line
@@ -130,12 +133,12 @@ def _format_outcome(
     prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
 ) -> str:
     match end:
-        case Answered(remember=remember, marks=marks, by=by):
+        case Answered(remember=remember):
             words = prompt_text.format_answer(prompt, end) if card is None else card.words
             for_turn = ", for this turn" if remember else ""
-            return f"{words}{for_turn}{marks_in_words(marks)}{by_in_words(by)}"
+            return f"{words}{for_turn}{format_marks(get_outcome(end))}"
         case NotAnswered(by=by):
-            return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
+            return f"{END_WORDS[end.end].user}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
         case _:

@@ -14,20 +14,23 @@ Source: `docs/prompts.md`, `docs/record.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, NOT_ANSWERED, LoggedAnswer
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, QuestionOutcome
+from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, LoggedAnswer
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block, no_markup, quoted
 from jp_nb.rendering.report import Report, joined, remark, table
 from jp_nb.rendering.tool_calls import bounded
 from jp_nb.text import BAR, one_line, plain, spell_invisible
 
+NOT_ANSWERED: Final = END_WORDS["declined"].user
 MAX_UNCHOSEN: Final = 20
 """Limit of listed options that were not chosen. Further ones are counted."""
 MAX_OWN_LINES: Final = 50
@@ -260,17 +263,40 @@ def _json(value: JsonValue) -> str:
 # --- marks and ends ----------------------------------------------------------------------------
 
 
-def marks_in_words(marks: Collection[str]) -> str:
-    """Return the notes about an answer, such as ` (chosen automatically)`; "" without any."""
-    timed_out = "timed_out" in marks
+def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
+    """Return an outcome for the user, such as `→ Yes (model)` or `— no answer: timed out`.
+
+    `answer` is the text of the answer, if there is one.
+    """
+    about = format_marks(outcome)
+    if outcome.is_secret:
+        return f"→ {SECRET_ANSWER}{about}"
+    if outcome.is_answered:
+        words = CHANNEL_WORDS.get(outcome.channel or "")
+        origin = f" ({words.origin})" if words is not None and words.origin else ""
+        return f"→ {answer}{origin}{about}"
+    cause = format_cause(outcome)
+    shown = cause if outcome.end in ("declined", "open") else f"no answer: {cause}"
+    return f"— {shown}{about}"
+
+
+def format_cause(outcome: QuestionOutcome) -> str:
+    """Return why there is no answer, for the user."""
+    unknown = outcome.unexpected if outcome.end == "cancelled" else None
+    return unknown or END_WORDS[outcome.end].user
+
+
+def format_marks(outcome: QuestionOutcome) -> str:
+    """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
     said = []
-    if "auto" in marks:
-        said.append(f"chosen automatically{' when time ran out' if timed_out else ''}")
-    elif timed_out:
+    if outcome.auto:
+        said.append(f"chosen automatically{' when time ran out' if outcome.timed_out else ''}")
+    elif outcome.timed_out:
         said.append("the input when time ran out")
-    if "empty" in marks:
+    if outcome.empty:
         said.append("left blank on purpose")
-    return f" ({'; '.join(said)})" if said else ""
+    marks = f" ({'; '.join(said)})" if said else ""
+    return f"{marks}{prompt_text.by_in_words(outcome.by)}"
 
 
 # --- lines below the answer ---------------------------------------------------------------

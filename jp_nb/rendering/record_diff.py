@@ -229,8 +229,8 @@ def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
 
 def _describe_other_end(inquiry: Inquiry) -> str | None:
     # An answered question may have another end, such as a timeout.
-    has_answer = inquiry.outcome in ("answered", "redacted")
-    return f"end: {inquiry.end}" if has_answer and inquiry.end not in (None, "answered") else None
+    ended = inquiry.ended
+    return f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
 
 
 def _change_lines(change: ConfigChange) -> Iterator[str]:

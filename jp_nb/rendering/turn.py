@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -35,25 +35,17 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ANSWERS
-from jp_nb.agent.questions import REASON_NOT_ANSWERED
 from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, format_path, parse_path
-from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
+from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.record.compaction import find_compactions, format_compactions
 from jp_nb.record.conversations import ConversationInfo, list_conversations
 from jp_nb.record.document import Document
 from jp_nb.record.events import Entry
-from jp_nb.record.question_log import (
-    DOES_NOT_FIT,
-    NO_MODEL,
-    NO_USER,
-    NOT_ANSWERED,
-    UNANSWERED_LABELS,
-    USER_ONLY,
-)
+from jp_nb.record.outcomes import END_WORDS
 from jp_nb.record.stream import ProposedBy
 from jp_nb.record.turns import (
     ConfigChange,
@@ -73,13 +65,12 @@ from jp_nb.rendering.markdown import (
     quoted,
     safe_markdown,
 )
-from jp_nb.rendering.prompts import by_in_words
 from jp_nb.rendering.questions import (
     QuestionCard,
     answer_as_json,
     card_markdown,
     card_text,
-    marks_in_words,
+    format_outcome,
     question_card,
 )
 from jp_nb.rendering.report import (
@@ -209,7 +200,7 @@ def _render_question(ends: QuestionEnds) -> Rendered:
     # The question with its outcome, and the offered options below it.
     label = one_line(ends.label, limit=80) if ends.label else ""
     question, card = one_line(ends.question.text, limit=500), _question_card(ends)
-    outcome = _format_outcome(ends, card)
+    outcome = format_outcome(ends.outcome, card.words)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
     marked = f"**{no_markup(label)}**: " if label else ""
     markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
@@ -223,8 +214,8 @@ def _render_question(ends: QuestionEnds) -> Rendered:
 
 def _question_card(ends: QuestionEnds) -> QuestionCard:
     # A question that the user never saw is shown without its options.
-    answered = ends.outcome == "answered"
-    if not answered and ends.end not in UNANSWERED_LABELS:
+    answered = ends.outcome.stored == "answered"
+    if not answered and not ends.outcome.was_seen:
         return QuestionCard()
     return question_card(ends.question.answer_type.to_record(), ends.answer, answered=answered)
 
@@ -258,7 +249,7 @@ def _summarize_changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prom
 
 def _format_decision(ends: ChangeEnds) -> str:
     if ends.by == "nobody":
-        return f"not applied: {one_line(ends.reason or NO_USER, limit=300)}"
+        return f"not applied: {one_line(ends.reason or END_WORDS['unavailable'].user, limit=300)}"
     who = _format_approver(ends.by, ends.channel, ends.person)
     if not ends.applied:
         return f"rejected by {who}"
@@ -283,36 +274,6 @@ def _render_notice(text: str) -> Rendered:
             indentation = len(each) - len(each.lstrip(" "))
             lines.append(f"{NO_BREAK_SPACE * indentation}{note(said).markdown}")
     return _rendered("  \n".join(lines), shown)
-
-
-_ORIGINS: Final = {
-    **{channel: channel for channel in ("configured", "remembered", "recorded", "model")},
-    ANSWERS: "answers file",
-}
-"""Origin of an answer that no user gave to this prompt, by channel."""
-_ENDS: Mapping[str, str] = {
-    **UNANSWERED_LABELS,
-    "unavailable": NO_USER,
-}
-_REASONS: Mapping[str, str] = {
-    "user": "cancelled",
-    "backend_error": NO_MODEL,
-    "no_prompt_backend": NO_USER,
-    "assistant_routing_denied": USER_ONLY,
-    "invalid_static_answer": DOES_NOT_FIT,
-}
-
-
-def _format_outcome(ends: QuestionEnds, card: QuestionCard) -> str:
-    if ends.outcome == "redacted":
-        return f"→ {SECRET_ANSWER}{by_in_words(ends.by)}"
-    if ends.outcome == "answered":
-        origin = f" ({_ORIGINS[ends.channel]})" if ends.channel in _ORIGINS else ""
-        return f"→ {card.words}{origin}{marks_in_words(ends.marks)}{by_in_words(ends.by)}"
-    if ends.end == "declined":
-        return f"— {NOT_ANSWERED}{by_in_words(ends.by)}"
-    why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
-    return f"— no answer: {why}{by_in_words(ends.by)}"
 
 
 def _indent_json(text: str) -> str:
@@ -670,7 +631,8 @@ def _format_call(call: ToolCall) -> str:
 def was_skipped(call: ToolCall) -> bool:
     """Return True if the user refused `call`, or closed its form."""
     told = call.content or ""
-    return told in REASON_NOT_ANSWERED.values() or told.startswith(SKIPPED.removesuffix("."))
+    responses = {words.response for words in END_WORDS.values()}
+    return told in responses or told.startswith(SKIPPED.removesuffix("."))
 
 
 def _format_edited(call: ToolCall) -> str:
@@ -681,15 +643,9 @@ def _format_edited(call: ToolCall) -> str:
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:
-    if inquiry.outcome == "answered":
-        end = f"→ {answer_as_json(dict(inquiry.answer_type), inquiry.answer)}"
-    elif inquiry.outcome == "redacted":
-        end = f"→ {SECRET_ANSWER}"
-    else:
-        end = f"— {UNANSWERED_LABELS.get(inquiry.end or '') or inquiry.reason or 'open'}"
-    channel = f" ({inquiry.channel})" if inquiry.channel else ""
-    about = f"{channel}{marks_in_words(inquiry.marks)}{by_in_words(inquiry.by)}"
-    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"
+    answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+    outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
+    return f"? {one_line(inquiry.question, limit=300)} {outcome}"
 
 
 def _format_change(change: ConfigChange) -> str:

@@ -15,12 +15,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Protocol, TypedDict, TypeVar
+from typing import Literal, Protocol, TypedDict, TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import Covers, RunMode, ToolConfig
 from jp_nb.record.events import InquirySource
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_log import QuestionHistory
 from jp_nb.tools.notebook_access import NotebookAccess
 from jp_nb.tools.outcome import Failure, Outcome
@@ -45,35 +46,6 @@ class DeltaRejection:
     detail: str = ""
 
 
-QuestionEndKind = Literal[
-    "answered", "declined", "cancelled", "timed_out", "interrupted", "unavailable"
-]
-
-
-NOT_IN_TIME: Final = "the user did not answer in time"
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionEnd:
-    """End of a question that a tool asked.
-
-    Attributes:
-        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`, or
-            `unavailable` (no user was available).
-        channel: Source of the answer. For the user, it is `form`, `stdin`, or `terminal`. Otherwise
-            it is `configured`, `remembered`, or `model`. None for an automatic answer.
-        auto: True if the answer is automatic: the recommended option or the first one.
-        timed_out: True if the time limit passed.
-        empty: True if the user deliberately left the text blank.
-    """
-
-    end: QuestionEndKind
-    channel: str | None = None
-    auto: bool = False
-    timed_out: bool = False
-    empty: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """Context of a tool call. A tool receives it in a parameter with this type.
@@ -91,8 +63,8 @@ class ToolContext:
         call_id: The model's id of the call.
         answers: Answers to the tool's questions, by question id. Empty in the first run. None is
             the answer to an optional question that was left open.
-        ends: The end of each of these questions, by question id. Each has `end`, such as `answered`
-            or `declined`, and `channel`, the source of the answer.
+        ends: The outcome of each of these questions, by question id. Each has `end`, such as
+            `answered` or `declined`, and `channel`, the source of the answer.
         reply: A message from the user to the model, sent instead of answers; None if there is none.
         options: The setting `conversation.tools.<name>.options`.
         access: The tool's access rules, as they are configured; None if there are none.
@@ -114,7 +86,7 @@ class ToolContext:
     name: str
     call_id: str = ""
     answers: Mapping[str, JsonValue] = field(default_factory=dict)
-    ends: Mapping[str, QuestionEnd] = field(default_factory=dict)
+    ends: Mapping[str, QuestionOutcome] = field(default_factory=dict)
     reply: str | None = None
     options: Mapping[str, JsonValue] = field(default_factory=dict)
     access: JsonValue = None

@@ -21,10 +21,10 @@ from jp_nb.agent.display import (
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
-from jp_nb.agent.questions import REASON_NOT_ANSWERED
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tools import CANCELLATION
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
+from jp_nb.record.outcomes import END_WORDS
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -179,7 +179,7 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
     assert shown == ["a", "Interrupted: a and b", "b"]
     assert person.most_at_once == 1
-    assert contents(bench) == [("c1", REASON_NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
+    assert contents(bench) == [("c1", END_WORDS["interrupted"].response), ("c2", "sure: True")]
     [first, second] = bench.of(InquiryResponse)
     assert first.metadata == {"end": "interrupted", "channel": "form"}
     assert second.outcome == "answered"

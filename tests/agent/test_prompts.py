@@ -73,12 +73,8 @@ async def test_answers_file_decides_with_and_without_a_user(
     assert person.asked == []
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.is_error) == ("deployed", False)
-    assert [
-        end.channel for end in events_of(bench, QuestionEnds) + events_of(bench, ChangeEnds)
-    ] == [
-        "answers",
-        "answers",
-    ]
+    assert [end.outcome.channel for end in events_of(bench, QuestionEnds)] == ["answers"]
+    assert [end.channel for end in events_of(bench, ChangeEnds)] == ["answers"]
     assert [notice.text for notice in events_of(bench, Notice)] == [
         "▸ a.toml, line 2 allows deploy to run",
         "▸ a.toml, line 8 allows the model to read the result of deploy",

@@ -18,6 +18,7 @@ from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.builtin import BUILTINS, MissingTool
@@ -120,7 +121,7 @@ async def test_collaborator_who_answered_is_recorded_and_not_sent(
         await bench.run()
     named, unnamed = (bench.of(InquiryResponse)[0].metadata for bench in benches)
     assert named == {**unnamed, "by": "Bo"}
-    assert [bench.shown_of(QuestionEnds)[0].by for bench in benches] == ["Bo", None]
+    assert [bench.shown_of(QuestionEnds)[0].outcome.by for bench in benches] == ["Bo", None]
     read = [only_response(bench).content for bench in benches]
     assert read[0] == read[1]
 
@@ -577,11 +578,10 @@ async def test_end_of_a_question_is_shown() -> None:
     bench = tool_bench(OPEN, person=FakePrompter(yes(True)), config={"prompt_label": "Ops"})
     await bench.run()
     [shown] = bench.shown_of(QuestionEnds)
-    assert (shown.call_id, shown.tool, shown.outcome, shown.answer, shown.channel, shown.label) == (
+    assert (shown.call_id, shown.tool, shown.outcome, shown.answer, shown.label) == (
         "c1",
         "deploy",
-        "answered",
+        QuestionOutcome("answered", "form"),
         True,
-        "form",
         "Ops",
     )

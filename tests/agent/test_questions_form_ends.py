@@ -13,8 +13,9 @@ from jp_nb.agent.display import InterruptReceived, QuestionEnds, UserMessage
 from jp_nb.agent.interrupts import LEFT_RUNNING, LEFT_UNRUN, USER_STOPPED, stopped_call_text
 from jp_nb.agent.permissions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
-from jp_nb.agent.questions import REASON_NOT_ANSWERED, STOPPED_BY_USER
+from jp_nb.agent.questions import STOPPED_BY_USER
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.outcomes import END_WORDS
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -277,7 +278,7 @@ async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
 
     bench = make_bench(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
     await bench.run()
-    assert responses(bench) == [(REASON_NOT_ANSWERED["timed_out"], False)]
+    assert responses(bench) == [(END_WORDS["timed_out"].response, False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
 
 
@@ -351,7 +352,7 @@ async def test_interrupt_closes_the_form() -> None:
     bench = make_bench(user_at_menu(yes("continue")), ask_call(DATABASE, PARTS))
     end = await interrupt_form(bench)
     assert end.status == "completed"
-    assert responses(bench) == [(REASON_NOT_ANSWERED["interrupted"], False)]
+    assert responses(bench) == [(END_WORDS["interrupted"].response, False)]
     assert [end for *_, end in ends(bench)] == ["interrupted", "interrupted"]
     assert structured_or_none(bench) is None
 
@@ -372,7 +373,7 @@ async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     end = await interrupt_form(bench)
     assert end.status == "interrupted"
     first, second = (text for text, _ in responses(bench))
-    assert first == REASON_NOT_ANSWERED["interrupted"]
+    assert first == END_WORDS["interrupted"].response
     assert second == bench.offer().tools["dig"].cancellation_response
     assert [event.then for event in bench.passing if isinstance(event, InterruptReceived)] == [
         *(None, "menu", "stop")

@@ -178,14 +178,14 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
     await asked.run()
     await configured.run()
     [ended] = asked.shown_of(QuestionEnds)
-    assert (ended.channel, ended.answer) == ("model", True)
+    assert (ended.outcome.channel, ended.answer) == ("model", True)
 
     def comparable(bench: Bench) -> list[Any]:
         """Return the display events without the channel and the duration."""
         shown: list[Any] = []
         for event in bench.shown:
             if isinstance(event, QuestionEnds):
-                event = replace(event, channel=None)
+                event = replace(event, outcome=replace(event.outcome, channel=None))
             if isinstance(event, ToolEnds):
                 event = replace(event, seconds=0.0)
             shown.append(event)

@@ -17,7 +17,6 @@ from jp_nb.headless.open_decisions import format_decisions
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.report import (
     ReportedCell,
-    ReportedEnd,
     ReportedQuestion,
     ReportedTurn,
     RunReport,
@@ -25,6 +24,7 @@ from jp_nb.headless.report import (
     format_open_decisions,
     format_turn,
 )
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.turns import Inquiry, Text, ToolCall, Turn
 from jp_nb.tools.question import Question
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
@@ -86,7 +86,9 @@ def before_a_key(limit: int) -> str:
 
 def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
-    asked = ReportedQuestion(Inquiry("q1", before_a_key(200)), "plan", "unavailable")
+    asked = ReportedQuestion(
+        Inquiry("q1", before_a_key(200), QuestionOutcome("unavailable")), "plan"
+    )
     turn = ReportedTurn("jp-c1", asked_turn(before_a_key(200), call), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     key = ("questions", "plan", "q1")
@@ -135,8 +137,16 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
 
 
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
-    ends: list[ReportedEnd] = ["automatic", "answered", "declined", "failed"]
-    asked = tuple(ReportedQuestion(Inquiry(end, f"{end}?"), "assistant", end) for end in ends)
+    outcomes = {
+        "automatic": QuestionOutcome("answered", marks=frozenset({"auto"})),
+        "answered": QuestionOutcome("answered"),
+        "declined": QuestionOutcome("declined"),
+        "failed": QuestionOutcome("failed"),
+    }
+    asked = tuple(
+        ReportedQuestion(Inquiry(name, f"{name}?", outcome), "assistant")
+        for name, outcome in outcomes.items()
+    )
     turn = ReportedTurn("jp-c1", asked_turn("Plan it."), 1, asked, {})
     cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
     report = RunReport("walk.ipynb", None, (cell,), (turn,))
@@ -200,7 +210,7 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
-    asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J", "cancelled")
+    asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J")
     turn = ReportedTurn("jp-c1", asked_turn("Plan it.\x1b[2J", call), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     lines = [*format_cell_errors(cell), *format_turn(turn)]

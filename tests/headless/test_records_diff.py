@@ -158,7 +158,7 @@ PARTS: list[tuple[dict[str, Any], str]] = [
     ({"type": "inquiry_response", "outcome": "redacted"}, "+   answer (form): (secret)"),
     (
         {"type": "inquiry_response", "outcome": "cancelled", "reason": "user"},
-        "+   no answer (form): user",
+        "+   no answer (form): cancelled",
     ),
     ({"type": "tool_call_response", "is_error": True}, "+   error:"),
     ({"type": "tool_call_request", "name": "see"}, "+ call see"),

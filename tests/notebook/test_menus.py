@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from jp_nb.agent.interrupts import STOPPED
-from jp_nb.agent.questions import REASON_NOT_ANSWERED
 from jp_nb.agent.turn import NOT_KEPT, REQUEST_INTERRUPTED
 from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.record.outcomes import END_WORDS
 from tests.support.cells import (
     asked,
     calls,
@@ -356,7 +356,7 @@ def test_open_question_is_closed_before_the_menu_and_the_next_one_follows(
     user.click("Yes")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [REASON_NOT_ANSWERED["interrupted"], "b: True"]
+    assert contents(user) == [END_WORDS["interrupted"].response, "b: True"]
     ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
     assert ends == ["interrupted", "answered"]
     assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
@@ -487,4 +487,4 @@ def test_interrupt_of_a_question_on_stdin_opens_the_menu(user: FrontEnd) -> None
     user.type("n")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [REASON_NOT_ANSWERED["interrupted"], "b: False"]
+    assert contents(user) == [END_WORDS["interrupted"].response, "b: False"]

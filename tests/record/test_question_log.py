@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
-from jp_nb.agent.questions import answer_entry, inquiry_request
+from jp_nb.agent.questions import closing_entry, inquiry_request
 from jp_nb.record.events import InquirySource
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_log import (
     decode_entry,
     encode_entry,
@@ -210,10 +211,11 @@ def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subt
         ),
         (FORM, {"to": "Delft", "days": 2}, "form", "Town: Delft; Days: 2"),
     ]
+    auto = QuestionOutcome("answered", "form", frozenset({"auto"}))
     for question, answer, mode, words in rows:
         with subtests.test(question=question):
             request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
-            response = answer_entry("c.q.1", question, answer, "form", ["auto"])
+            response = closing_entry("c.q.1", question, auto, answer)
             entry = make_entry(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
             assert entry is not None
             assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)

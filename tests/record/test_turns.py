@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.record.marks import Usage
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, Text, ToolCall, Turn, read_turn
 from tests.support.entries import (
     ASKED,
@@ -44,7 +45,7 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
     assert (turn.number, turn.request, turn.text, turn.data) == (0, "q\n\nand?", "a\n\nb", None)
     assert turn.tool_calls == (ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {}))
     assert turn.inquiries == (
-        Inquiry("a.q.1", "?", "answered", True, None, "form"),
+        Inquiry("a.q.1", "?", QuestionOutcome("answered", "form"), True),
         Inquiry("b.q.1", "?"),
     )
     assert turn.config_changes == (ConfigChange({"user": {"name": "Ada"}}),)

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.forms import record_of
 from jp_nb.rendering.questions import (
     answer_as_json,
@@ -37,9 +38,9 @@ def answered(value: JsonValue, *marks: Mark) -> Answered:
     return Answered(value, "form", marks=frozenset(marks))
 
 
-def shown(question: Question, **fields: Any) -> dict[str, str]:
+def shown(question: Question, outcome: QuestionOutcome, answer: JsonValue = None) -> dict[str, str]:
     transcript = Transcript()
-    transcript.apply([QuestionEnds("c", "ask", question, **fields)])
+    transcript.apply([QuestionEnds("c", "ask", question, outcome, answer)])
     return transcript.bundle()
 
 
@@ -50,7 +51,7 @@ def test_labels_and_custom_texts_are_safe() -> None:
     answer: JsonValue = {"selected": [1], "custom": evil}
     for markdown in (
         record_of(QuestionPrompt(question), answered(answer)).markdown,
-        shown(question, outcome="answered", answer=answer)["text/markdown"],
+        shown(question, QuestionOutcome("answered"), answer)["text/markdown"],
     ):
         assert dangers(markdown) == []
         assert "\u202e" not in markdown
@@ -63,7 +64,7 @@ def test_labels_and_custom_texts_are_safe() -> None:
 
 @pytest.mark.req("RPI-83", "RPI-84", "RPI-88")
 def test_turn_shows_all_options_and_the_answer_in_the_order_of_selection() -> None:
-    bundle = shown(MANY, outcome="answered", answer=["rd", "pg"], end="answered", channel="form")
+    bundle = shown(MANY, QuestionOutcome("answered", "form"), ["rd", "pg"])
     assert bundle["text/plain"] == (
         "? Which extras? → Redis, Postgres\n    ☑ Postgres\n    ☑ Redis\n    ☐ SQLite"
     )
@@ -74,22 +75,22 @@ def test_turn_shows_all_options_and_the_answer_in_the_order_of_selection() -> No
 
 @pytest.mark.req("RPI-34", "HB-1")
 def test_turn_distinguishes_the_outcomes() -> None:
-    rows: list[tuple[dict[str, Any], str]] = [
-        ({"outcome": "answered", "answer": []}, "→ none of these"),
-        ({"outcome": "cancelled", "reason": "user", "end": "declined"}, "— not answered"),
-        ({"outcome": "cancelled", "reason": "user", "end": "cancelled"}, "— no answer: cancelled"),
-        ({"outcome": "answered", "answer": ["pg"], "marks": frozenset({"auto"})},
-         "→ Postgres (chosen automatically)"),
-    ]  # fmt: skip
-    for fields, text in rows:
-        head, *options = shown(MANY, **fields)["text/plain"].split("\n")
+    auto = QuestionOutcome("answered", marks=frozenset({"auto"}))
+    rows: list[tuple[QuestionOutcome, JsonValue, str]] = [
+        (QuestionOutcome("answered"), [], "→ none of these"),
+        (QuestionOutcome("declined"), None, "— not answered"),
+        (QuestionOutcome("cancelled"), None, "— no answer: cancelled"),
+        (auto, ["pg"], "→ Postgres (chosen automatically)"),
+    ]
+    for outcome, answer, text in rows:
+        head, *options = shown(MANY, outcome, answer)["text/plain"].split("\n")
         assert head == f"? Which extras? {text}"
         assert len(options) == 3
 
 
 def test_options_of_a_question_that_was_never_shown_are_not_listed() -> None:
-    end = {"outcome": "cancelled", "reason": "no_prompt_backend", "end": "unavailable"}
-    assert shown(ONE, **end)["text/plain"] == ("? Which store? — no answer: no user was available")
+    text = shown(ONE, QuestionOutcome("unavailable"))["text/plain"]
+    assert text == "? Which store? — no answer: no user was available"
 
 
 # --- damaged records ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from jp_nb.agent.display import (
     ToolEnds,
     Waits,
 )
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.status import Waiting
 from jp_nb.tools.question import Question
 
@@ -74,9 +75,9 @@ def test_queued_questions_are_counted_until_they_end() -> None:
     line = "Waiting for look; then 1 decision by you · 3 s"
     assert line_at(3.0, *waits) == line
     asked = Question.boolean("q", "Sure?")
-    assert line_at(3.0, *waits, QuestionEnds("b", "rename", asked, "answered", True)).startswith(
-        "Waiting for look · "
-    )
+    assert line_at(
+        3.0, *waits, QuestionEnds("b", "rename", asked, QuestionOutcome("answered"), True)
+    ).startswith("Waiting for look · ")
     assert line_at(3.0, quiet, answer) == "Waiting for your answer to a question from rename · 3 s"
 
 

@@ -24,6 +24,7 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.prompts import ProposedChange
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.question import Question
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
@@ -44,8 +45,12 @@ def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEv
     return [begins, ToolEnds("c", name, "no such file", error, seconds=1.25, **more)]
 
 
+YES = QuestionOutcome("answered")
+SECRET = QuestionOutcome("answered", is_secret=True)
+
+
 def question(**fields: Any) -> QuestionEnds:
-    return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **fields)
+    return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **{"outcome": YES, **fields})
 
 
 def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:
@@ -62,7 +67,7 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
     transcript = folded(
         *text("Let me", " look."),
         *tool(),
-        question(outcome="answered", answer=True, channel="form", label="Ops"),
+        question(outcome=QuestionOutcome("answered", "form"), answer=True, label="Ops"),
         *tool(error=True),
         Notice("⚠ cut off"),
         Waits("model", "⚠ retrying"),
@@ -89,7 +94,7 @@ def test_times_and_status_are_shown_only_while_the_turn_runs() -> None:
 
 
 def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
-    events = [*text("a"), *tool(), *text("b"), question(outcome="redacted"), *text("c")]
+    events = [*text("a"), *tool(), *text("b"), question(outcome=SECRET), *text("c")]
     growing = Transcript()
     for event in events:
         growing.apply([event])
@@ -121,16 +126,17 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
-        ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
-        ({"outcome": "answered", "answer": ""}, "→ (empty)"),
-        ({"outcome": "redacted"}, "→ (secret)"),
-        ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "— no answer: timed out"),
-        ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
-        ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "no user was available"),
-        ({"outcome": "cancelled", "reason": "assistant_routing_denied"},
-         "only a user may answer"),
-        ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
-        ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
+        ({"outcome": QuestionOutcome("answered", "configured"), "answer": False},
+         "→ No (configured)"),
+        ({"answer": ""}, "→ (empty)"),
+        ({"outcome": SECRET}, "→ (secret)"),
+        ({"outcome": QuestionOutcome("timed_out")}, "— no answer: timed out"),
+        ({"outcome": QuestionOutcome("cancelled")}, "— no answer: cancelled"),
+        ({"outcome": QuestionOutcome("unavailable")}, "no user was available"),
+        ({"outcome": QuestionOutcome("denied")}, "only a user may answer"),
+        ({"outcome": QuestionOutcome("invalid")}, "does not fit"),
+        ({"outcome": QuestionOutcome("cancelled", unexpected="from_the_future")},
+         "from_the_future"),
     ]  # fmt: skip
     for fields, expected in rows:
         with subtests.test(fields=fields):
@@ -249,7 +255,7 @@ def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
 
 
 def with_context(context: str) -> QuestionEnds:
-    asked = question(outcome="answered", answer=True)
+    asked = question(answer=True)
     return replace(asked, question=asked.question.with_context(context))
 
 
@@ -323,7 +329,7 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
             "c",
             "t",
             Question.text("q", evil).with_context(evil),
-            "answered",
+            YES,
             evil,
             label=evil,
         ),
@@ -391,8 +397,8 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
         transcript = folded(*(ToolBegins(each, "t", {}, hidden=each == "b") for each in "abc"))
         for each in order:
             question = Question.boolean("q", f"Is it {each}?")
-            end = QuestionEnds(each, "t", question, outcome="answered", answer=True)
-            transcript.apply([end, replace(end, outcome="redacted", answer=None)])
+            end = QuestionEnds(each, "t", question, YES, answer=True)
+            transcript.apply([end, replace(end, outcome=SECRET, answer=None)])
         transcript.apply([Notice("Well."), *text("Done.")])
         return transcript.markdown(), transcript.plain_text()
 

@@ -13,6 +13,7 @@ from jp_nb.cli import main
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
 from jp_nb.rendering import turn as turn_module
@@ -36,7 +37,7 @@ GO = Text("Go.", by_person=True)
 
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
-    question = Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE, by=HOSTILE)
+    question = Inquiry("i", HOSTILE, QuestionOutcome("answered", HOSTILE, by=HOSTILE), HOSTILE)
     turn = Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
     shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
@@ -109,7 +110,7 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
         (MANY, {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
          '→ ["Redis"], own text "a\\nfile"'),
         (MANY, {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
-         '→ ["Postgres"] (form) (chosen automatically when time ran out)'),
+         '→ ["Postgres"] (chosen automatically when time ran out)'),
         ({"type": "text"}, {"answer": "", "metadata": {"empty": True}},
          '→ "" (left blank on purpose)'),
         (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
@@ -117,7 +118,7 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
         ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, '→ "b"'),
         ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
         ({"type": "boolean"}, {"answer": True}, "→ true"),
-        ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
+        ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
     ]  # fmt: skip
     for kind, response, expected in rows:
         with subtests.test(kind=kind, response=response):
@@ -128,11 +129,12 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
 
 def test_log_distinguishes_the_outcomes_of_a_question() -> None:
     for end, text in [
-        ("declined", "not answered"), ("cancelled", "cancelled"), ("timed_out", "timed out"),
+        ("declined", "not answered"), ("cancelled", "no answer: cancelled"),
+        ("timed_out", "no answer: timed out"),
     ]:  # fmt: skip
         closing = raw("inquiry_response", id="a.q.1", outcome="cancelled", reason="user",
                       metadata={"end": end, "channel": "form"})  # fmt: skip
-        assert f"  ? ? — {text} (form)" in log_of(inquiry(), closing).text.splitlines()
+        assert f"  ? ? — {text}" in log_of(inquiry(), closing).text.splitlines()
 
 
 def test_log_shows_structured_answers() -> None:

@@ -28,8 +28,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from jp_nb.record.outcomes import AnswerMark, QuestionOutcome
 from jp_nb.tools.answer_types import SelectAnswer
-from jp_nb.tools.base import QuestionEnd, Tool, ToolContext
+from jp_nb.tools.base import Tool, ToolContext
 from jp_nb.tools.builtin import BUILTINS, ask_user
 from jp_nb.tools.builtin.ask import (
     DESCRIPTION,
@@ -440,7 +441,7 @@ def test_any_call_is_asked_or_refused_in_printable_lines(
 async def result(
     *questions: dict[str, Any],
     answers: Mapping[str, JsonValue],
-    ends: Mapping[str, QuestionEnd],
+    ends: Mapping[str, QuestionOutcome],
     reply: str | None = None,
 ) -> Success | Failure:
     context = ToolContext("ask", answers=answers, ends=ends, reply=reply)
@@ -457,7 +458,7 @@ async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue])
     return outcome
 
 
-FORM = QuestionEnd("answered", "form")
+FORM = QuestionOutcome("answered", "form")
 
 
 def own_text(text: str, *picks: str) -> JsonValue:
@@ -545,8 +546,8 @@ async def test_several_answers_are_also_structured_in_order() -> None:
     assert toppings["multi"] is True
 
 
-def end(how: Any, **more: Any) -> QuestionEnd:
-    return QuestionEnd(how, **more)
+def end(how: Any, *marks: AnswerMark, channel: str | None = None) -> QuestionOutcome:
+    return QuestionOutcome(how, channel, frozenset(marks))
 
 
 @pytest.mark.req("HB-1", "RPI-34", "RPI-39", "RPI-70", "RCP-25", "RCP-35")
@@ -599,9 +600,9 @@ async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
 
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-69", "HB-3", "RCP-24")
 async def test_automatic_answer_is_marked() -> None:
-    auto = end("answered", auto=True, timed_out=True)
-    picked = end("answered", channel="form", timed_out=True)
-    nobody = end("answered", auto=True)
+    auto = end("answered", "auto", "timed_out")
+    picked = end("answered", "timed_out", channel="form")
+    nobody = end("answered", "auto")
     found = await result(SIZE, answers={"size": "s"}, ends={"size": auto})
     assert isinstance(found, Success)
     assert found.content == (
@@ -642,7 +643,7 @@ async def test_configured_answer_is_marked() -> None:
 
 @pytest.mark.req("RPI-36", "RCP-17", "RCP-18", "RCP-19")
 async def test_confirmed_blank_text_is_a_marked_answer() -> None:
-    blank = end("answered", channel="form", empty=True)
+    blank = end("answered", "empty", channel="form")
     found = await result(NAME, answers={"name": " "}, ends={"name": blank})
     assert isinstance(found, Success)
     assert found.content == (

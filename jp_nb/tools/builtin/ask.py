@@ -25,6 +25,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import mentions_secret
 from jp_nb.record.events import InquirySource
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionOutcome
 from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
@@ -35,10 +36,7 @@ from jp_nb.tools.answer_types import (
     TextAnswer,
 )
 from jp_nb.tools.base import (
-    NOT_IN_TIME,
     CellThread,
-    QuestionEnd,
-    QuestionEndKind,
     Tool,
     ToolContext,
 )
@@ -465,22 +463,7 @@ _NOT_SHOWN: Final = (
     "Nothing was shown to the user because this call is not valid. Correct all of "
     "these problems, then call the tool again:"
 )
-_OPEN: Final[dict[QuestionEndKind, tuple[str, str]]] = {
-    "declined": ("not answered", "the user left it open on purpose"),
-    "cancelled": ("cancelled", "the user did not answer it"),
-    "timed_out": ("timed out", NOT_IN_TIME),
-    "interrupted": ("not answered", "an interrupt closed the form"),
-    "unavailable": ("not answered", "no user was available"),
-}
-"""Status and reason of a question without an answer."""
 _REPLIED: Final = ("cancelled", "the user replied instead")
-_SOURCES: Final = {
-    "configured": "configured by the user in advance",
-    "answers": "answered by the user in advance",
-    "remembered": "answered by the user earlier in this turn",
-    "model": "answered by another model, not by the user",
-}
-"""Sources of answers by channel, except for answers in the form."""
 _AUTO: Final = "chosen automatically, because {}"
 _UNSENT: Final = "selected before the time ran out, but not submitted"
 _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask differently)"
@@ -489,7 +472,7 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 @dataclass(frozen=True, slots=True)
 class _Answer:
     asked: AskedQuestion
-    end: QuestionEnd
+    end: QuestionOutcome
     picks: Picks | None
 
     @property
@@ -532,7 +515,7 @@ def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome
 def _read_answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
     question = asked.question
     end = context.ends[question.id]
-    if end.end != "answered":
+    if not end.is_answered:
         return _Answer(asked, end, None)
     value, kind = context.answers.get(question.id), question.answer_type
     picks = kind.picks(value) if isinstance(kind, SelectAnswer) else Picks(custom=str(value))
@@ -586,20 +569,22 @@ def _format_answer(answer: _Answer, *, replied: bool) -> str:
     return _format_block(f"{label}: {picked}custom input", custom)
 
 
-def _describe_open(end: QuestionEnd, *, replied: bool) -> tuple[str, str]:
+def _describe_open(end: QuestionOutcome, *, replied: bool) -> tuple[str, str]:
     if replied and end.end == "cancelled":
         return _REPLIED
-    return _OPEN.get(end.end, _OPEN["cancelled"])
+    words = END_WORDS[end.end]
+    return words.status, words.cause
 
 
-def _format_source(end: QuestionEnd) -> str | None:
+def _format_source(end: QuestionOutcome) -> str | None:
     # None if the user answered in the form.
     if end.auto:
-        return _AUTO.format(_OPEN["timed_out" if end.timed_out else "unavailable"][1])
-    return _SOURCES.get(end.channel or "")
+        return _AUTO.format(END_WORDS["timed_out" if end.timed_out else "unavailable"].cause)
+    words = CHANNEL_WORDS.get(end.channel or "")
+    return None if words is None else words.source
 
 
-def _format_unsent(end: QuestionEnd) -> str:
+def _format_unsent(end: QuestionOutcome) -> str:
     return f" ({_UNSENT})" if end.timed_out and not end.auto else ""
 
 
@@ -654,8 +639,7 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     }
     if end.channel is not None:
         fields["channel"] = end.channel
-    marks = {"auto": end.auto, "timed_out": end.timed_out, "empty": end.empty}
-    fields |= {name: True for name, is_so in marks.items() if is_so}
+    fields |= {mark: True for mark in MARKS if mark in end.marks}
     if answer.asked.ignored:
         fields["ignored"] = [*answer.asked.ignored]
     if (picks := answer.picks) is None:

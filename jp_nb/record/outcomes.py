@@ -1,0 +1,250 @@
+"""Outcomes of questions: in memory, in the record, and in words for the user and the model.
+
+The `inquiry_response` of a question stores its outcome:
+
+    {"outcome": "cancelled", "reason": "user", "metadata": {"end": "timed_out", "channel": "form"}}
+
+Source: `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, get_args
+
+from pydantic import JsonValue
+
+from jp_nb.record.events import BY, InquiryResponse, recorded_by
+
+QuestionEnd = Literal[
+    "answered",
+    "declined",
+    "cancelled",
+    "timed_out",
+    "interrupted",
+    "unavailable",
+    "denied",
+    "invalid",
+    "failed",
+    "open",
+]
+AnswerMark = Literal["auto", "timed_out", "empty"]
+MARKS: Final[tuple[AnswerMark, ...]] = get_args(AnswerMark)
+REASONS: Final[Mapping[QuestionEnd, str]] = {
+    "declined": "user",
+    "cancelled": "user",
+    "timed_out": "user",
+    "interrupted": "user",
+    "unavailable": "no_prompt_backend",
+    "denied": "assistant_routing_denied",
+    "invalid": "invalid_static_answer",
+    "failed": "backend_error",
+}
+"""Stored reason of each end without an answer."""
+SEEN_ENDS: Final = frozenset(end for end, reason in REASONS.items() if reason == "user")
+"""Ends of a question that the user saw and did not answer."""
+_NOT_STORED: Final = frozenset[QuestionEnd](["denied", "invalid", "failed"])
+"""Ends that only the reason stores."""
+_BY_NAME: Final[Mapping[str, QuestionEnd]] = {
+    **{reason: end for end, reason in REASONS.items() if reason != "user"},
+    **{end: end for end in REASONS},
+}
+"""Ends by their names, and by reasons that belong to one end."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOutcome:
+    """Outcome of a question.
+
+    Attributes:
+        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`,
+            `unavailable` (no user was available), `denied` (only a user may answer), `invalid` (the
+            prepared answer does not fit), `failed` (no model could answer), or `open` (there is no
+            outcome yet). No tool receives one of the last four.
+        channel: Source of the outcome. For the user, it is `form`, `stdin`, or `terminal`.
+            Otherwise it is `configured`, `answers` (an answers file), `remembered`, or `model`.
+            None for an automatic answer, or if it is unknown.
+        marks: `auto` if the user did not choose the answer, `timed_out` if it was given when the
+            time limit passed, and `empty` if it is blank on purpose.
+        by: Name of the user, if several users share the notebook. It is not verified.
+        is_secret: True if the answer is a secret, which is not recorded.
+        unexpected: Stored reason that is not one of `REASONS`, or another stored end of an
+            answered question.
+    """
+
+    end: QuestionEnd
+    channel: str | None = None
+    marks: frozenset[AnswerMark] = frozenset()
+    by: str | None = None
+    is_secret: bool = False
+    unexpected: str | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """True if there is an answer."""
+        return self.end == "answered"
+
+    @property
+    def was_seen(self) -> bool:
+        """True if the user saw the question, and did not answer it."""
+        return self.end in SEEN_ENDS
+
+    @property
+    def auto(self) -> bool:
+        """True if the answer is automatic: the recommended option or the first one."""
+        return "auto" in self.marks
+
+    @property
+    def timed_out(self) -> bool:
+        """True if the answer was given when the time limit passed."""
+        return "timed_out" in self.marks
+
+    @property
+    def empty(self) -> bool:
+        """True if the user deliberately left the text blank."""
+        return "empty" in self.marks
+
+    @property
+    def reason(self) -> str | None:
+        """Stored reason, if there is no answer."""
+        return None if self.is_answered else self.unexpected or REASONS.get(self.end)
+
+    @property
+    def stored(self) -> Literal["answered", "redacted", "cancelled"] | None:
+        """Field `outcome` in the record; None while the question is open."""
+        if self.end == "open":
+            return None
+        return "redacted" if self.is_secret else "answered" if self.is_answered else "cancelled"
+
+
+OPEN: Final = QuestionOutcome("open")
+
+
+# --- in the record -----------------------------------------------------------------------------
+
+
+def make_response(
+    inquiry_id: str, outcome: QuestionOutcome, answer: JsonValue = None
+) -> InquiryResponse:
+    """Return the entry that closes an inquiry. `answer` contains no secret."""
+    stored: dict[str, JsonValue] = {
+        "end": None if outcome.end in _NOT_STORED else outcome.end,
+        "channel": outcome.channel,
+        BY: outcome.by,
+    }
+    metadata = {key: value for key, value in stored.items() if value is not None}
+    metadata |= dict.fromkeys(sorted(outcome.marks), True)
+    kind = outcome.stored
+    assert kind is not None  # an open question has no response
+    return InquiryResponse(
+        id=inquiry_id,
+        outcome=kind,
+        answer=answer if kind == "answered" else None,
+        reason=outcome.reason,
+        metadata=metadata,
+    )
+
+
+def read_outcome(response: InquiryResponse) -> QuestionOutcome:
+    """Return the outcome that `response` stores. Any record can be read."""
+    metadata, reason = response.metadata, response.reason
+    end: QuestionEnd = "answered"
+    stored, channel = metadata.get("end"), metadata.get("channel")
+    unexpected = stored if isinstance(stored, str) and stored != "answered" else None
+    if response.outcome == "cancelled":
+        end = _BY_NAME.get(str(stored)) or _BY_NAME.get(str(reason), "cancelled")
+        unexpected = None if reason in REASONS.values() else reason
+    return QuestionOutcome(
+        end,
+        channel if isinstance(channel, str) else None,
+        read_marks(metadata),
+        recorded_by(metadata),
+        response.outcome == "redacted",
+        unexpected,
+    )
+
+
+def read_marks(fields: Mapping[str, JsonValue]) -> frozenset[AnswerMark]:
+    """Return the marks of an answer in `fields`, such as a response's metadata."""
+    return frozenset(mark for mark in MARKS if fields.get(mark) is True)
+
+
+# --- in words ----------------------------------------------------------------------------------
+
+NOT_IN_TIME: Final = "the user did not answer in time"
+
+
+class EndWords(NamedTuple):
+    """Words for an end without an answer.
+
+    Attributes:
+        user: For the user.
+        status, cause: For the model, in the result of `ask`.
+        response: For the model: the response to a call that ends without the answer.
+    """
+
+    user: str
+    status: str = "cancelled"
+    cause: str = "the user did not answer it"
+    response: str = "Tool input cancelled by user."
+
+
+END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
+    "declined": EndWords(
+        "not answered",
+        "not answered",
+        "the user left it open on purpose",
+        "Tool input declined by user.",
+    ),
+    "cancelled": EndWords("cancelled"),
+    "timed_out": EndWords(
+        "timed out",
+        "timed out",
+        NOT_IN_TIME,
+        "The tool's question was not answered in time.",
+    ),
+    "interrupted": EndWords(
+        "interrupted",
+        "not answered",
+        "an interrupt closed the form",
+        "The tool's question was not answered: an interrupt closed it.",
+    ),
+    "unavailable": EndWords("no user was available", "not answered", "no user was available"),
+    "denied": EndWords("only a user may answer"),
+    "invalid": EndWords("the prepared answer does not fit"),
+    "failed": EndWords("no model could answer"),
+    "open": EndWords("open"),
+}
+
+
+class ChannelWords(NamedTuple):
+    """Words for the source of an answer.
+
+    Attributes:
+        origin: For the user, after the answer; "" if the user just gave it.
+        source: For the model, before the answer in the result of `ask`.
+        person: For both, in the history of questions.
+    """
+
+    origin: str = ""
+    source: str | None = None
+    person: str = "the user"
+
+
+CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
+    "form": ChannelWords(),
+    "stdin": ChannelWords(),
+    "terminal": ChannelWords(),
+    "remembered": ChannelWords(
+        "remembered", "answered by the user earlier in this turn", "the user (remembered)"
+    ),
+    "recorded": ChannelWords("recorded", person="recorded"),
+    "configured": ChannelWords(
+        "configured", "configured by the user in advance", "the configuration"
+    ),
+    "answers": ChannelWords(
+        "answers file", "answered by the user in advance", "the user, in an answers file"
+    ),
+    "model": ChannelWords("model", "answered by another model, not by the user", "a model"),
+}
