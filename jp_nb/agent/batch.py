@@ -520,7 +520,7 @@ class Coordinator:
                     return end
             elif self._new_interrupts:  # also one that came with the last response
                 self._handle_interrupts()
-            elif self._open_calls() or self._menu is not None:
+            elif self._menu is not None or any(call.task is not None for call in self._calls):
                 await self._changed.wait()
             else:
                 return BatchEnd(self._responses(), change=self._runner.changes.take())
@@ -546,6 +546,7 @@ class Coordinator:
         self._changed.set()
         if self._is_canceling or call.task is not task:
             return
+        call.task = None
         if task.cancelled():
             if call.response is None:
                 self._runner.questions.drop("cancelled", call)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ToolBegins
-from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd
+from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
@@ -124,6 +124,31 @@ async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:
     await bench.run()
     assert contents(bench) == [("c1", "fine"), ("c2", "fine")]
     assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize("steps", range(9, 15))
+async def test_stop_at_a_question_ends_the_turn_although_another_call_just_ended(
+    steps: int,
+) -> None:
+    """The other call ends `steps` steps of the event loop after the question is on screen."""
+    answered = asyncio.Event()
+
+    async def end_soon() -> str:
+        await answered.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        return "fine"
+
+    async def stop() -> FormEnd:
+        answered.set()
+        for _ in range(12):
+            await asyncio.sleep(0)
+        return FormEnd((NotAnswered("cancelled", "form"),), then="stop")
+
+    needs = NeedsInput(Question.text("why", "Why?"), menu=True)
+    tools = [PythonTool(end_soon), PythonTool(lambda: needs, name="ask")]
+    calls = reply(call("end_soon", "c1", index=1), call("ask", "c2", index=2))
+    assert (await Bench([calls, DONE], tools, FakePrompter(stop)).run()).status == "stopped"
 
 
 async def test_user_may_be_asked_the_same_question_without_limit() -> None:
