@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
@@ -94,49 +93,167 @@ class OpenPrompt(Generic[T]):
         return self.deadline
 
 
-class PromptScreen:
-    """Shows one prompt. All methods run on the cell's thread.
+class _TimedConsole:
+    """A console with a deadline for each line."""
 
-    Args:
-        loop: Loop of the cell's thread.
-        end: Callback for the end of a prompt. It may be called several times.
-    """
+    def __init__(self, console: Console, waiting: OpenPrompt[Any], timeout: float) -> None:
+        self._console = console
+        self._waiting = waiting
+        self._timeout = timeout
 
-    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt[Any], AnyEnd], None]) -> None:
+    def write(self, text: str) -> None:
+        self._console.write(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        try:
+            with self._waiting.begin_deadline(self._timeout):
+                return self._console.read(prompt, secret=secret)
+        except Expired:
+            if self._waiting.withdrawn:
+                raise Withdrawn from None
+            raise
+
+
+class NotebookPrompter:
+    """Asks the user of the notebook; implements `Prompter`."""
+
+    def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
-        self._end = end
         self._settings = PromptConfig()
+        self._presence = Presence()
+        self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
+        self._queue = PromptQueue(self._show)
         self._place: FormOutput | None = None
         self._form: PromptForm | None = None
         self._unseen: SeparateOutput | None = None  # notice that no page shows the form
         self._pump: CommPump | None = None
 
-    def use(self, settings: PromptConfig, place: FormOutput | None) -> None:
-        """Set the settings and the output for forms; None: each form has its own output."""
-        self._settings, self._place = settings, place
+    # --- any thread --------------------------------------------------------------------------
 
-    def show(self, waiting: OpenPrompt[Any], route: FormRoute | StdinRoute) -> None:
-        """Show the prompt as a form, or ask on stdin and wait."""
-        match route:
-            case FormRoute():
+    def unavailable(self) -> Unavailable | None:
+        """Return the reason why no user can be asked in the cell; None if one may answer."""
+        route = self._presence.route(self._settings)
+        return route if isinstance(route, Unavailable) else None
+
+    async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
+        """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
+        if (unavailable := self.unavailable()) is not None:
+            return unavailable
+        waiting = self._hand_over(prompt, keeps_record=False)
+        try:
+            return await asyncio.wrap_future(waiting.future)
+        except asyncio.CancelledError:
+            self._withdraw(waiting)
+            raise
+
+    def interrupt(self) -> None:
+        """End all current prompts as interrupted. Later prompts are shown."""
+        pending = list(self._open)
+
+        def end() -> None:
+            # End waiting prompts first: the end of the visible one would show the next.
+            for waiting in reversed(pending):
+                self._end(waiting, NotAnswered("interrupted", waiting.channel))
+
+        self._loop.post(end)
+
+    # --- the cell's thread -------------------------------------------------------------------
+
+    def cell_begins(self, settings: PromptConfig, place: FormOutput | None = None) -> None:
+        """Detect the front end of the running cell. `settings` are valid until the next cell.
+
+        Args:
+            settings: The settings of its prompts.
+            place: Output for forms; None: each form has its own output.
+        """
+        self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
+        self._settings, self._place = settings, place
+        self._presence = Presence.here()
+
+    def cell_ends(self) -> None:
+        """Remove all open prompts, because no form outlives its cell."""
+        self._end_all("cancelled")
+        self._place = None
+
+    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool = True) -> PromptEnd[T]:
+        """Show `prompt` from code that runs in the cell, and wait.
+
+        A static record replaces the form, unless `keeps_record` is False. Prompts that already wait
+        are shown first. A worker thread may call this method while the cell serves the loop.
+
+        Raises:
+            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
+        """
+        if self._loop.is_served_by_other_thread:
+            if (unavailable := self.unavailable()) is not None:
+                return unavailable
+            return self._hand_over(prompt, keeps_record=keeps_record).future.result()
+        self._presence = Presence.here()
+        if (unavailable := self.unavailable()) is not None:
+            return unavailable
+        with self._loop.defer_interrupts():
+            waiting = self._hand_over(prompt, keeps_record=keeps_record)
+            try:
+                self._loop.serve(waiting.future.done, tools=False)
+            except BaseException:
+                self._end_all("interrupted")
+                raise
+            return waiting.future.result()
+
+    # --- one at a time -----------------------------------------------------------------------
+
+    def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
+        waiting = OpenPrompt(prompt, keeps_record=keeps_record)
+        self._open[waiting] = None
+        self._loop.post(lambda: self._enqueue(waiting))
+        return waiting
+
+    def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
+        waiting.withdrawn = True
+        if (deadline := waiting.deadline) is not None:
+            deadline.expire()
+        self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
+
+    def _enqueue(self, waiting: OpenPrompt[Any]) -> None:
+        if waiting in self._open:
+            self._queue.add(waiting)
+
+    def _show(self, waiting: OpenPrompt[Any]) -> None:
+        if waiting.withdrawn:
+            return self._end(waiting, NotAnswered("cancelled", waiting.channel))
+        match self._presence.route(self._settings):
+            case Unavailable() as unavailable:
+                self._end(waiting, unavailable)
+            case FormRoute() as route:
                 self._show_form(waiting, route)
             case StdinRoute(channel=channel):
                 self._read_stdin(waiting, channel)
             case other:
                 assert_never(other)
 
-    def clear(self, record: PromptSummary | None) -> None:
-        """Remove the form. `record` replaces it if given."""
-        self._remove_notice()
-        if self._form is not None:
-            self._form.close(record)
-            self._form = None
+    def _end(self, waiting: OpenPrompt[Any], end: AnyEnd) -> None:
+        # The first end counts; later ones are ignored.
+        if waiting not in self._open:
+            return
+        del self._open[waiting]
+        try:
+            if self._queue.remove(waiting):
+                kept = waiting.keeps_record and not isinstance(end, Unavailable)
+                self._remove_form(record_of(waiting.prompt, end) if kept else None)
+        finally:  # an interrupt must not leave the asking code waiting forever
+            waiting.future.set_result(end)
+        self._queue.show_next()
+        if self._queue.shown is None:
+            self._stop_listening()
 
-    def stop_listening(self) -> None:
-        """Stop receiving clicks until the next form is shown."""
-        if self._pump is not None:
-            self._pump.close()
-            self._pump = None
+    def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
+        self._queue.clear()  # otherwise ending one prompt would show the next
+        for waiting in list(self._open):
+            self._end(waiting, NotAnswered(end, waiting.channel))
+        self._remove_form(None)  # in case an interrupt ended the call in `_end` early
+        self._stop_listening()
+
+    # --- on screen ---------------------------------------------------------------------------
 
     def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
         reason = f"no page showed the form within {route.patience:g} s"
@@ -230,157 +347,13 @@ class PromptScreen:
         with waiting.begin_deadline(self._settings.timeout_s):
             return ask_on_stdin(waiting.prompt, console, channel)
 
+    def _remove_form(self, record: PromptSummary | None) -> None:
+        self._remove_notice()
+        if self._form is not None:
+            self._form.close(record)
+            self._form = None
 
-class _TimedConsole:
-    """A console with a deadline for each line."""
-
-    def __init__(self, console: Console, waiting: OpenPrompt[Any], timeout: float) -> None:
-        self._console = console
-        self._waiting = waiting
-        self._timeout = timeout
-
-    def write(self, text: str) -> None:
-        self._console.write(text)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        try:
-            with self._waiting.begin_deadline(self._timeout):
-                return self._console.read(prompt, secret=secret)
-        except Expired:
-            if self._waiting.withdrawn:
-                raise Withdrawn from None
-            raise
-
-
-class NotebookPrompter:
-    """Asks the user of the notebook; implements `Prompter`."""
-
-    def __init__(self, loop: CellLoop) -> None:
-        self._loop = loop
-        self._settings = PromptConfig()
-        self._presence = Presence()
-        self._open: dict[OpenPrompt[Any], None] = {}  # in order; filled by the thread that asks
-        self._queue = PromptQueue(self._show)
-        self._screen = PromptScreen(loop, self._end)
-
-    # --- any thread --------------------------------------------------------------------------
-
-    def unavailable(self) -> Unavailable | None:
-        """Return the reason why no user can be asked in the cell; None if one may answer."""
-        route = self._presence.route(self._settings)
-        return route if isinstance(route, Unavailable) else None
-
-    async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
-        """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
-        if (unavailable := self.unavailable()) is not None:
-            return unavailable
-        waiting = self._hand_over(prompt, keeps_record=False)
-        try:
-            return await asyncio.wrap_future(waiting.future)
-        except asyncio.CancelledError:
-            self._withdraw(waiting)
-            raise
-
-    def interrupt(self) -> None:
-        """End all current prompts as interrupted. Later prompts are shown."""
-        pending = list(self._open)
-
-        def end() -> None:
-            # End waiting prompts first: the end of the visible one would show the next.
-            for waiting in reversed(pending):
-                self._end(waiting, NotAnswered("interrupted", waiting.channel))
-
-        self._loop.post(end)
-
-    # --- the cell's thread -------------------------------------------------------------------
-
-    def cell_begins(self, settings: PromptConfig, place: FormOutput | None = None) -> None:
-        """Detect the front end of the running cell. `settings` are valid until the next cell.
-
-        Args:
-            settings: The settings of its prompts.
-            place: Output for forms; None: each form has its own output.
-        """
-        self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
-        self._settings = settings
-        self._screen.use(settings, place)
-        self._presence = Presence.here()
-
-    def cell_ends(self) -> None:
-        """Remove all open prompts, because no form outlives its cell."""
-        self._end_all("cancelled")
-        self._screen.use(self._settings, None)
-
-    def ask_in_cell(self, prompt: Prompt[T], *, keeps_record: bool = True) -> PromptEnd[T]:
-        """Show `prompt` from code that runs in the cell, and wait.
-
-        A static record replaces the form, unless `keeps_record` is False. Prompts that already wait
-        are shown first. A worker thread may call this method while the cell serves the loop.
-
-        Raises:
-            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
-        """
-        if self._loop.is_served_by_other_thread:
-            if (unavailable := self.unavailable()) is not None:
-                return unavailable
-            return self._hand_over(prompt, keeps_record=keeps_record).future.result()
-        self._presence = Presence.here()
-        if (unavailable := self.unavailable()) is not None:
-            return unavailable
-        with self._loop.defer_interrupts():
-            waiting = self._hand_over(prompt, keeps_record=keeps_record)
-            try:
-                self._loop.serve(waiting.future.done, tools=False)
-            except BaseException:
-                self._end_all("interrupted")
-                raise
-            return waiting.future.result()
-
-    # --- one at a time -----------------------------------------------------------------------
-
-    def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
-        waiting = OpenPrompt(prompt, keeps_record=keeps_record)
-        self._open[waiting] = None
-        self._loop.post(lambda: self._enqueue(waiting))
-        return waiting
-
-    def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
-        waiting.withdrawn = True
-        if (deadline := waiting.deadline) is not None:
-            deadline.expire()
-        self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
-
-    def _enqueue(self, waiting: OpenPrompt[Any]) -> None:
-        if waiting in self._open:
-            self._queue.add(waiting)
-
-    def _show(self, waiting: OpenPrompt[Any]) -> None:
-        if waiting.withdrawn:
-            return self._end(waiting, NotAnswered("cancelled", waiting.channel))
-        match self._presence.route(self._settings):
-            case Unavailable() as unavailable:
-                self._end(waiting, unavailable)
-            case route:
-                self._screen.show(waiting, route)
-
-    def _end(self, waiting: OpenPrompt[Any], end: AnyEnd) -> None:
-        # The first end counts; later ones are ignored.
-        if waiting not in self._open:
-            return
-        del self._open[waiting]
-        try:
-            if self._queue.remove(waiting):
-                kept = waiting.keeps_record and not isinstance(end, Unavailable)
-                self._screen.clear(record_of(waiting.prompt, end) if kept else None)
-        finally:  # an interrupt must not leave the asking code waiting forever
-            waiting.future.set_result(end)
-        self._queue.show_next()
-        if self._queue.shown is None:
-            self._screen.stop_listening()
-
-    def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
-        self._queue.clear()  # otherwise ending one prompt would show the next
-        for waiting in list(self._open):
-            self._end(waiting, NotAnswered(end, waiting.channel))
-        self._screen.clear(None)  # in case an interrupt ended the call in `_end` early
-        self._screen.stop_listening()
+    def _stop_listening(self) -> None:
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
