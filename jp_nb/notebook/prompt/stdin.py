@@ -45,6 +45,8 @@ CONTINUATION: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
 """Input for the empty text, which an empty line never means."""
+SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
+SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
 UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
 
@@ -126,7 +128,7 @@ def converse(
     """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
 
     An empty line in `keys` is a key, too. To answer with the text of a key, the user types it in
-    double quotes. Hidden input is never a key.
+    double quotes. Hidden input that looks like a key may be a secret, so the user is asked.
 
     Args:
         console: The console.
@@ -145,14 +147,14 @@ def converse(
             _write(console, dialogue.legend)
         explained = False
         line = console.read(dialogue.prompt, secret=dialogue.secret)
-        word = line.strip()
-        if not dialogue.secret:
+        word = line if dialogue.secret else line.strip()
+        if not dialogue.secret or _is_meant_as_key(console, word, keys):
             if word in keys and (word or not dialogue.inner):
                 return word
             if (key_help := dialogue.key_help.get(word)) is not None:
                 more = () if help is None or dialogue.inner or word != HELP else help
                 _write(console, [*key_help, *more])
-                explained = word == HELP
+                explained = word == HELP and not dialogue.secret
                 continue
             if not word and dialogue.default is not None:
                 return dialogue.default
@@ -168,6 +170,12 @@ def converse(
             case answered:
                 return answered
     raise EOFError(f"no answer in {ATTEMPTS} lines")
+
+
+def _is_meant_as_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
+    if not keys or hidden not in (*keys, HELP):
+        return False
+    return not hidden or choose(console, [SECRET_OR_KEY], SECRET_OR_KEY_KEYS) == "n"
 
 
 def _write(console: Console, lines: Iterable[str]) -> None:
@@ -683,7 +691,7 @@ def _secret_dialogue(_: QuestionPrompt) -> StdinDialogue:
             return TryAgain("Nothing was typed.")
         return Answered(line, STDIN)
 
-    return StdinDialogue(above=[], prompt="Secret: ", key_help={}, parse=parse, secret=True)
+    return StdinDialogue(above=[], prompt="Secret: ", key_help={HELP: []}, parse=parse, secret=True)
 
 
 STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {

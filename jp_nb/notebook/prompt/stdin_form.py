@@ -15,7 +15,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -58,7 +58,6 @@ LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
 IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
-SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
 
 def ask_form_on_stdin(
@@ -201,7 +200,8 @@ class _StdinForm:
         legend = "  " + " · ".join((enter, *others, f"{LEAVE} leave", f"{HELP} help"))
         dialogue = replace(dialogue, legend=[*dialogue.legend, legend])
         keys = self._keys if current is None else (*self._keys, CLEAR)
-        typed = self._converse(dialogue, keys, self._help_lines(enter, current))
+        help_lines = self._help_lines(enter, current)
+        typed = converse(self._console, dialogue, keys=keys, help=help_lines)
         if typed == CLEAR or (typed == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
         answer = default or KEEP if typed == KEEP else typed
@@ -232,27 +232,7 @@ class _StdinForm:
             own = page.question.with_default(current.value).with_exclusive(False)
             page = replace(page, question=own)
         dialogue = STDIN_DIALOGUES[type(kind)](page)
-        if isinstance(kind, SecretAnswer):
-            return _accept_empty_line(dialogue)
         return _confirm_empty_answer(dialogue) if isinstance(kind, TextAnswer) else dialogue
-
-    def _converse(
-        self, dialogue: StdinDialogue, keys: Sequence[str], help_lines: list[str]
-    ) -> Answered | str:
-        if not dialogue.secret:
-            return converse(self._console, dialogue, keys=keys, help=help_lines)
-        typed = converse(self._console, dialogue)  # hidden input may be a secret: confirm a key
-        assert isinstance(typed, Answered)
-        if typed.value not in (*keys, HELP):
-            return typed
-        if typed.value != KEEP:
-            answer = choose(self._console, [SECRET_OR_KEY], {"y": "send it", "n": "use the key"})
-            if answer == "y":
-                return typed
-        if typed.value == HELP:
-            self._write(*help_lines)
-            return self._converse(dialogue, keys, help_lines)
-        return str(typed.value)
 
     def _help_lines(self, enter: str, current: Answered | None) -> list[str]:
         back = "show all answers" if self._draft.reviewed else "go back to the previous question"
@@ -392,13 +372,6 @@ def _confirm_empty_answer(dialogue: StdinDialogue) -> StdinDialogue:
 
     asked = replace(dialogue, parse=parse)
     return asked
-
-
-def _accept_empty_line(dialogue: StdinDialogue) -> StdinDialogue:
-    def parse(line: str) -> Parsed:
-        return Answered(line, STDIN) if not line else dialogue.parse(line)
-
-    return replace(dialogue, parse=parse)
 
 
 def _context_lines(page: QuestionPrompt) -> Iterator[str]:
