@@ -241,11 +241,7 @@ def ask(
 
 
 def ask(
-    question: object,
-    *,
-    title: str | None = None,
-    label: str | None = None,
-    tool: str | None = None,
+    question: object, *, title: str | None = None, label: str | None = None, tool: str | None = None
 ) -> Any:
     """Ask the user in the running cell: one question, several questions, or the fields of a type.
 

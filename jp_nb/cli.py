@@ -170,10 +170,7 @@ def _add_cassette_options(parser: argparse.ArgumentParser) -> None:
             "record requests to models and their responses in FILE (default: NB.cassette.jsonl)",
         ),
         ("--replay", "replay responses from FILE instead of models: no key, no network"),
-        (
-            "--replay-or-record",
-            "replay the responses that FILE contains, and record the others",
-        ),
+        ("--replay-or-record", "replay the responses that FILE contains, and record the others"),
     ):
         group.add_argument(flag, metavar="FILE", nargs="?", const="", help=text)
     parser.add_argument(

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeGuard, Union
 from pydantic import JsonValue
 
 from jp_nb.config.partial import Change, Partial, apply, merge
-from jp_nb.config.schema import format_path, parse_path
+from jp_nb.config.schema import format_path, lookup, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.compaction import find_compactions, is_revert
@@ -259,7 +259,7 @@ def convert_for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> 
         converted: JsonObject | None = entry
         if kind == "config_delta":
             converted = config.change(entry, index)
-            models.append(_value_at(as_object(converted or {}).get("delta"), _MODEL_ID))
+            models.append(lookup(as_object(converted or {}).get("delta"), _MODEL_ID))
         elif kind == "image":
             converted = None
             report.entry(index, "", "JP has no images: omitted")
@@ -396,7 +396,7 @@ class _Config:
 
         def note(keys: tuple[str, ...], why: str) -> None:
             # A value that was not admitted has been reported already.
-            if why != UNSETTABLE or _value_at(self._ours, keys) is None:
+            if why != UNSETTABLE or lookup(self._ours, keys) is None:
                 self._report.entry(index, f"delta.{format_path(keys)}", why)
 
         if entry.get("op") not in (None, "reset"):
@@ -453,22 +453,20 @@ class _Config:
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
         tools = ("conversation", "tools")
-        here, known = as_object(_value_at(before, tools)), as_object(_value_at(self._jp, tools))
-        return any(
-            name in here and name not in known for name in as_object(_value_at(delta, tools))
-        )
+        here, known = as_object(lookup(before, tools)), as_object(lookup(self._jp, tools))
+        return any(name in here and name not in known for name in as_object(lookup(delta, tools)))
 
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
         """Return the base configuration with the settings that JP requires."""
         base = self._base
-        if not _is_model(_value_at(base, _MODEL_ID)):
+        if not _is_model(lookup(base, _MODEL_ID)):
             known = [model for model in models if _is_model(model)]
             if not known:
                 raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
             base = _set_at(base, _MODEL_ID, known[-1])
             why = f"JP needs a model here: set to {_model_text(known[-1])}, the last supported one"
             self._report.base(_MODEL_ID, why)
-        if _value_at(base, _STAR_RUN) is None:
+        if lookup(base, _STAR_RUN) is None:
             base = _set_at(base, _STAR_RUN, "ask")
             self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
         return base
@@ -484,7 +482,7 @@ class _Admission:
     def __init__(self, config: Partial, note: Note) -> None:
         self._config = config
         self._note = note
-        self._aliases = as_object(_value_at(config, ("providers", "llm", "aliases")))
+        self._aliases = as_object(lookup(config, ("providers", "llm", "aliases")))
 
     def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
         result: JsonObject = {}
@@ -529,7 +527,7 @@ class _Admission:
     def _tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         if keys[-1] == "*":
             return self._subtable(ALL_TOOLS, value, keys)
-        source = _value_at(self._config, (*keys, "source"))
+        source = lookup(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
             why = "JP needs the `source` of a tool"
@@ -539,7 +537,7 @@ class _Admission:
         return None
 
     def _model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
-        whole = _value_at(self._config, keys)
+        whole = lookup(self._config, keys)
         provider = self._provider(value if whole is None else whole, ())
         if provider is None or provider in PROVIDERS:
             return value
@@ -721,12 +719,6 @@ def _is_wrapper(value: JsonValue) -> TypeGuard[JsonObject]:
 
 def _unwrapped(value: JsonValue) -> JsonValue:
     return value["value"] if _is_wrapper(value) else value
-
-
-def _value_at(value: JsonValue, keys: Sequence[str]) -> JsonValue:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _set_at(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:

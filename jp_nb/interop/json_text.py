@@ -28,14 +28,9 @@ from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
+from jp_nb.config.schema import lookup
 from jp_nb.errors import StorageError
-from jp_nb.json_values import (
-    MAX_LEVELS,
-    JsonObject,
-    is_deeper,
-    replace_surrogates,
-    spaced_json,
-)
+from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, replace_surrogates, spaced_json
 
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
@@ -186,10 +181,8 @@ def pointer_below(pointer: str, key: str) -> str:
 def _replace(value: JsonValue, pointer: str, token: str) -> None:
     # The spelling may come from someone else: it replaces only a number of equal value.
     *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
-    holder: JsonValue = value
-    for key in keys:
-        holder = _value_at(holder, key)
-    old = _value_at(holder, last)
+    holder: JsonValue = lookup(value, keys)
+    old = lookup(holder, [last])
     if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
         return
     if isinstance(holder, list):
@@ -203,12 +196,6 @@ def _is_number(token: str, number: int | float) -> bool:
         return bool(_NUMBER.fullmatch(token)) and same_json(_number(token), number)
     except ValueError:  # too large, or too long
         return False
-
-
-def _value_at(value: JsonValue, key: str) -> JsonValue:
-    if isinstance(value, list):
-        return value[int(key)] if key.isdecimal() and int(key) < len(value) else None
-    return value.get(key) if isinstance(value, dict) else None
 
 
 # --- spelling --------------------------------------------------------------------------------

@@ -190,10 +190,7 @@ class Question(BaseModel):
             recommended: Index of the option that is marked as recommended.
         """
         kind = SelectAnswer(
-            options=tuple(options),
-            multi=multi,
-            other=other,
-            recommended=recommended,
+            options=tuple(options), multi=multi, other=other, recommended=recommended
         )
         return cls(id=id, text=text, answer_type=kind)
 

@@ -382,9 +382,7 @@ _NOTE_CHARS = 120
 
 
 def describe_container(
-    value: Any,
-    limits: DescriptionLimits,
-    is_rich: Callable[[object], bool],
+    value: Any, limits: DescriptionLimits, is_rich: Callable[[object], bool]
 ) -> str | Description | None:
     """Describe a container in one line if it fits, else its first items. None for other values.
 

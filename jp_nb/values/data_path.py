@@ -16,12 +16,7 @@ from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from jp_nb.values.arrays import hidden_fields
-from jp_nb.values.base import (
-    bytes_without_hidden,
-    hidden_part,
-    hidden_value,
-    without_hidden,
-)
+from jp_nb.values.base import bytes_without_hidden, hidden_part, hidden_value, without_hidden
 from jp_nb.values.containers import record_fields
 from jp_nb.values.custom import FAILURES, ClassTable, type_name, types_of
 from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code

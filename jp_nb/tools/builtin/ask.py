@@ -27,19 +27,8 @@ from jp_nb.config.secrets import mentions_secret
 from jp_nb.record.events import InquirySource
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionOutcome
 from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
-from jp_nb.tools.answer_types import (
-    NONE_OF_THESE,
-    OTHER,
-    Option,
-    Picks,
-    SelectAnswer,
-    TextAnswer,
-)
-from jp_nb.tools.base import (
-    CellThread,
-    Tool,
-    ToolContext,
-)
+from jp_nb.tools.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
+from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.parameters import has_type
 from jp_nb.tools.question import Question
@@ -216,9 +205,7 @@ class CallProblem:
         return f"`{self.path}`{question}: {self.text}"
 
 
-def read_form(
-    arguments: Mapping[str, JsonValue],
-) -> tuple[list[AskedQuestion], list[CallProblem]]:
+def read_form(arguments: Mapping[str, JsonValue]) -> tuple[list[AskedQuestion], list[CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
     questions = arguments.get("questions")
     problems = [CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
