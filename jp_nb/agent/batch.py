@@ -64,6 +64,7 @@ from jp_nb.record.events import (
     images_metadata,
 )
 from jp_nb.record.journal import CallStage
+from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
     CURRENT_RUN,
@@ -407,6 +408,8 @@ class CallRunner:
         elif call.structured is not None:
             metadata["structured"] = copy_nested_json(call.structured)
         metadata |= images_metadata(call.shown_images.images)
+        if skipped:
+            metadata[SKIPPED_MARK] = True
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )

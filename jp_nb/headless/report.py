@@ -39,7 +39,6 @@ from jp_nb.record.turns import (
 from jp_nb.rendering.questions import format_cause
 from jp_nb.rendering.request_diff import describe_exchange, format_exchange_count
 from jp_nb.rendering.tool_calls import for_user
-from jp_nb.rendering.turn import was_skipped
 from jp_nb.storage.cassette import StoredExchange, read_cassette
 from jp_nb.text import one_line, plain
 
@@ -401,7 +400,7 @@ def format_turn(turn: ReportedTurn) -> Iterator[str]:
 
 
 def _format_end(call: ToolCall) -> str:
-    if was_skipped(call):
+    if call.skipped:
         return "skipped"
     return {False: "ok", True: "error", None: "no result"}[call.is_error]
 

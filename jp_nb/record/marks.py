@@ -9,6 +9,7 @@
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
   "form"}: the arguments of the tool after an edit by the user. The request keeps the model's
   arguments.
+- `tool_call_response`: {"skipped": true}: the user skipped or stopped the call.
 
 The last entry of a response has the tokens that the provider reported. The response of an inquiry
 that a model answered has them as well:
@@ -41,6 +42,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.outcomes import END_WORDS
 from jp_nb.record.stream import TurnEntries
 
 TOOL_CHOICE: Final = "tool_choice"
@@ -50,6 +52,7 @@ HOST: Final = "host"
 EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
+SKIPPED: Final = "skipped"
 
 
 def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
@@ -188,6 +191,17 @@ def read_edit(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
     if not isinstance(arguments, dict):
         return None
     return EditedArguments(arguments, channel if isinstance(channel, str) else None)
+
+
+def is_skipped(response: ToolCallResponse) -> bool:
+    """Return True if the user skipped or stopped the call.
+
+    Records of older releases have no mark, but only the text of the response.
+    """
+    if SKIPPED in response.metadata:
+        return response.metadata[SKIPPED] is True
+    declined = {words.response for words in END_WORDS.values()}
+    return response.content in declined or response.content.startswith("Tool skipped by user")
 
 
 MAX_TOKENS: Final = 2**53

@@ -36,7 +36,14 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.journal import CallProgress, OpenCall, open_calls
-from jp_nb.record.marks import Usage, find_missing_call, is_continuation, read_edit, sum_usage
+from jp_nb.record.marks import (
+    Usage,
+    find_missing_call,
+    is_continuation,
+    is_skipped,
+    read_edit,
+    sum_usage,
+)
 from jp_nb.record.outcomes import MARKS, OPEN, QuestionOutcome, read_outcome
 from jp_nb.record.stream import (
     ConversationStream,
@@ -62,6 +69,7 @@ class ToolCall:
         channel: Source of the edit: `form`, `stdin`, or `terminal`; None if unknown.
         requested_arguments: The model's arguments, if the user edited them; None otherwise.
         images: The images that the model saw with `content`.
+        skipped: True if the user skipped or stopped the call.
     """
 
     id: str
@@ -73,10 +81,11 @@ class ToolCall:
     channel: str | None = None
     requested_arguments: Mapping[str, JsonValue] | None = None
     images: tuple[Image, ...] = ()
+    skipped: bool = False
 
     def __repr__(self) -> str:
         left = set() if self.edited_by is not None else set(_IF_EDITED)
-        left |= set() if self.images else {"images"}
+        left |= {name for name in ("images", "skipped") if not getattr(self, name)}
         shown = [f for f in fields(self) if f.name not in left]
         return f"ToolCall({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
@@ -305,7 +314,13 @@ def read_turns(stream: ConversationStream) -> list[Turn]:
 
 def _finish_call(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
     content = "\n".join([entry.content, *images.notes])
-    call = replace(call, content=content, is_error=entry.is_error, images=images.images)
+    call = replace(
+        call,
+        content=content,
+        is_error=entry.is_error,
+        images=images.images,
+        skipped=is_skipped(entry),
+    )
     changed = read_edit(entry.metadata)
     if changed is None:
         return call

@@ -33,7 +33,6 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import is_wrapper
@@ -623,16 +622,9 @@ def _format_call(call: ToolCall) -> str:
     shown = f"{format_call(call.name, call.arguments)}{_format_edited(call)}"
     if call.is_error is None:
         return f"⚙ {shown} …"
-    mark = "⊘" if was_skipped(call) else "✗" if call.is_error else "✓"
+    mark = "⊘" if call.skipped else "✗" if call.is_error else "✓"
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
     return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
-
-
-def was_skipped(call: ToolCall) -> bool:
-    """Return True if the user refused `call`, or closed its form."""
-    told = call.content or ""
-    responses = {words.response for words in END_WORDS.values()}
-    return told in responses or told.startswith(SKIPPED.removesuffix("."))
 
 
 def _format_edited(call: ToolCall) -> str:

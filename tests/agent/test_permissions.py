@@ -118,6 +118,7 @@ async def test_reason_of_a_skipped_call_is_reported_to_the_model() -> None:
     assert response(bench).content == "Tool skipped by user: It is dry."
     assert (response(bench).is_error, weather.seen) == (False, [])
     assert bench.shown_of(ToolEnds)[0].skipped
+    assert response(bench).metadata == {"skipped": True}
 
 
 async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None:

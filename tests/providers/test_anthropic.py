@@ -227,7 +227,7 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
             assert head.get("output_config", {}).get("effort") == effort
 
 
-def test_unexpecteding_level_is_an_error() -> None:
+def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
         build_request_fields(ask(parameters=ModelParameters(reasoning="hard")))
 

@@ -177,6 +177,12 @@ def test_declined_call_is_not_marked_as_successful() -> None:
         assert f"  ⊘ t() → {content}" in log.text.splitlines()
 
 
+def test_call_that_the_user_stopped_is_marked_by_its_metadata() -> None:
+    for mark, shown in ((True, "⊘"), (False, "✓"), ("yes", "✓")):
+        stopped = {**result("c1"), "content": "Stopped.", "metadata": {"skipped": mark}}
+        assert f"  {shown} t() → Stopped." in log_of(called("c1"), stopped).text.splitlines()
+
+
 def test_log_names_the_images_of_requests_and_results() -> None:
     call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
     turn = Turn(0, (GO, call), images=(figure("asked"),))
