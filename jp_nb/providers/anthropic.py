@@ -27,6 +27,7 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
+from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.providers import schemas
@@ -34,7 +35,7 @@ from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import (
     Endpoint,
     OmissionLog,
-    ProviderSettings,
+    make_endpoint,
     parse_reasoning,
 )
 from jp_nb.providers.errors import classify_stream_error
@@ -607,16 +608,17 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         schemas.check_anthropic(schema)
 
 
-def create(settings: ProviderSettings) -> AnthropicProvider:
-    """Return the provider that `settings` describe.
+def create(name: str, config: Anthropic) -> AnthropicProvider:
+    """Return the provider that `config` describes.
 
     Raises:
-        ConfigError: A setting is not valid.
+        ConfigError: The address is not valid.
     """
     headers = {"anthropic-version": VERSION}
-    if betas := settings.texts("beta_headers"):
-        headers["anthropic-beta"] = ",".join(betas)
-    return AnthropicProvider(settings.endpoint(PATH, headers=headers, key_header="x-api-key"))
+    if config.beta_headers:
+        headers["anthropic-beta"] = ",".join(config.beta_headers)
+    endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
+    return AnthropicProvider(endpoint)
 
 
 def is_stale_signature(error: ProviderError) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
+from jp_nb.config.tree.models import OpenAi, ProviderConfig
 from jp_nb.errors import ConfigError, ProviderError
 
 
@@ -104,89 +105,37 @@ def redact_url(url: str) -> str:
     return f"{scheme}{slashes}{NOT_SHOWN + at if user else at}{host}{slash}{path}{mark}{shown}"
 
 
-class ProviderSettings:
-    """Settings of a provider. Each method raises `ConfigError` for a value of another type.
+def make_endpoint(
+    provider: str,
+    config: ProviderConfig,
+    path: str,
+    *,
+    headers: Mapping[str, str],
+    key_header: Literal["authorization", "x-api-key"] = "authorization",
+) -> Endpoint:
+    """Return the endpoint at `path` of the configured server.
 
-    Args:
-        provider: Name of the provider.
-        given: Configured values. None selects the default.
-        defaults: Default values.
+    Raises:
+        ConfigError: `base_url` is not an HTTP address.
     """
-
-    def __init__(
-        self, provider: str, given: Mapping[str, object], defaults: Mapping[str, object]
-    ) -> None:
-        self.provider = provider
-        self._defaults = defaults
-        chosen = {key: value for key, value in given.items() if value is not None}
-        self._values = {**defaults, **chosen}
-
-    def text(self, key: str) -> str | None:
-        """Return a text; None if it is empty or not set."""
-        value = self._values.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self._make_error(key, "a text", value)
-        return value or None
-
-    def texts(self, key: str) -> list[str]:
-        """Return a list of texts."""
-        value = self._values.get(key, ())
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise self._make_error(key, "a list of texts", value)
-        return [str(item) for item in value]
-
-    def number(self, key: str) -> float | None:
-        """Return a number, such as `2` or `0.5`; None if it is not set."""
-        value = self._values.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise self._make_error(key, "a number", value)
-        return value
-
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        """Return true or false; `default` if it is not set."""
-        value = self._values.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise self._make_error(key, "true or false", value)
-        return value
-
-    def endpoint(
-        self,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        key_header: Literal["authorization", "x-api-key"] = "authorization",
-    ) -> Endpoint:
-        """Return the endpoint at `path` of the configured server.
-
-        Raises:
-            ConfigError: `base_url` is not an HTTP address.
-        """
-        base_url, key_env = self._read_base_url(), self.text("api_key_env")
-        return Endpoint(
-            self.provider,
-            base_url,
-            path,
-            base_url_env=self.text("base_url_env"),
-            key_env=key_env,
-            key_header=key_header,
-            # Another server may need no key (D61).
-            key_required=base_url == self._defaults.get("base_url"),
-            key_configured=key_env not in (None, self._defaults.get("api_key_env")),
-            headers=headers,
-        )
-
-    def _read_base_url(self) -> str:
-        url = self.text("base_url") or ""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise self._make_error("base_url", "an http or https address", url)
-        return url
-
-    def _make_error(self, key: str, expected: str, value: object) -> ConfigError:
-        path = f"providers.llm.{self.provider}.{key}"
-        return ConfigError(f"expected {expected}, {describe_found(value, path)}", path=path)
+    base_url, key_env = config.base_url or "", config.api_key_env or None
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        setting = f"providers.llm.{provider}.base_url"
+        found = describe_found(base_url, setting)
+        raise ConfigError(f"expected an http or https address, {found}", path=setting)
+    defaults = type(config)()
+    return Endpoint(
+        provider,
+        base_url,
+        path,
+        base_url_env=config.base_url_env if isinstance(config, OpenAi) else None,
+        key_env=key_env,
+        key_header=key_header,
+        key_required=base_url == defaults.base_url,  # another server may need no key (D61)
+        key_configured=key_env not in (None, defaults.api_key_env),
+        headers=headers,
+    )
 
 
 _LOGGER: Final = logging.getLogger(__name__)

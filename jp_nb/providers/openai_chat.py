@@ -24,7 +24,12 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.config.tree.models import UNAVAILABLE_DIALECTS
+from jp_nb.config.tree.models import (
+    UNAVAILABLE_DIALECTS,
+    ChatCompletionsProvider,
+    OpenAi,
+    OpenRouter,
+)
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
@@ -33,7 +38,7 @@ from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import (
     Endpoint,
     OmissionLog,
-    ProviderSettings,
+    make_endpoint,
     parse_reasoning,
 )
 from jp_nb.providers.errors import classify_stream_error
@@ -629,23 +634,22 @@ class ChatProvider(HttpProvider[ChatRendering]):
         schemas.check_references(schema)
 
 
-def create(settings: ProviderSettings) -> ChatProvider:
-    """Return the provider that `settings` describe.
+def create(name: str, config: ChatCompletionsProvider) -> ChatProvider:
+    """Return the provider that `config` describes.
 
     Raises:
         ConfigError: A setting is not valid.
     """
-    if (dialect := settings.text("dialect")) in UNAVAILABLE_DIALECTS:
+    if isinstance(config, OpenAi) and config.dialect in UNAVAILABLE_DIALECTS:
         raise ConfigError(
-            f"the dialect `{dialect}` is not available yet, expected `chat` or no value",
-            path=f"providers.llm.{settings.provider}.dialect",
+            f"the dialect `{config.dialect}` is not available yet, expected `chat` or no value",
+            path=f"providers.llm.{name}.dialect",
         )
-    profile = PROFILES[settings.provider]
-    if settings.flag("images", default=profile.takes_images) != profile.takes_images:
+    profile = PROFILES[name]
+    if config.images is not None and config.images != profile.takes_images:
         profile = replace(profile, media_types=profile.media_types ^ IMAGES)
-    attribution = {
-        "x-title": settings.text("app_name"),
-        "http-referer": settings.text("app_referrer"),
-    }
-    headers = {key: value for key, value in attribution.items() if value}
-    return ChatProvider(settings.endpoint(profile.path, headers=headers), profile)
+    headers = {}
+    if isinstance(config, OpenRouter):
+        attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
+        headers = {key: value for key, value in attribution.items() if value}
+    return ChatProvider(make_endpoint(name, config, profile.path, headers=headers), profile)

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from pydantic import ValidationError
+
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDERS
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDERS, ProviderConfig
 from jp_nb.errors import ConfigError
-from jp_nb.providers.endpoint import ProviderSettings
 
 
 def create_provider(name: str, settings: Mapping[str, object] | None = None) -> Provider:
     """Return the provider `name` with `settings` over its defaults. Opens no connection.
+
+    A setting that is None has its default.
 
     Raises:
         ConfigError: There is no such provider, or a setting is not valid.
@@ -27,8 +30,14 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
             path="assistant.model.id.provider",
         )
     module, _, function = PROVIDERS[name].FACTORY.partition(":")
-    make: Callable[[ProviderSettings], Provider] = getattr(
+    make: Callable[[str, ProviderConfig], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
-    # `settings` may contain null, which selects the default.
-    return make(ProviderSettings(name, settings or {}, PROVIDERS[name]().model_dump()))
+    given = {key: value for key, value in (settings or {}).items() if value is not None}
+    try:
+        config = PROVIDERS[name].model_validate(given)
+    except ValidationError as exc:
+        first = exc.errors(include_input=False)[0]
+        path = ".".join(map(str, ("providers", "llm", name, *first["loc"])))
+        raise ConfigError(first["msg"].removeprefix("Value error, "), path=path) from None
+    return make(name, config)

@@ -44,8 +44,8 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.config.tree.models import Scripted
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.errors import classify_response
 from jp_nb.providers.messages import encode_json
 from jp_nb.record.context import ContextItem, RequestContext
@@ -393,9 +393,9 @@ class ScriptedProvider:
         """Do nothing: no connection is open."""
 
 
-def create(settings: ProviderSettings) -> ScriptedProvider:
-    """Return the provider with the script `folders` of `settings`."""
-    return ScriptedProvider(folders=[Path(folder) for folder in settings.texts("folders")])
+def create(name: str, config: Scripted) -> ScriptedProvider:
+    """Return the provider that searches the folders of `config` for scripts."""
+    return ScriptedProvider(folders=[Path(folder) for folder in config.folders])
 
 
 def _find_question(context: RequestContext) -> str | None:

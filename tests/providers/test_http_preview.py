@@ -12,6 +12,8 @@ import pytest
 from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Retry
 from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.endpoint import Endpoint
+from jp_nb.providers.openai_chat import ChatProvider
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
@@ -183,7 +185,8 @@ def test_preview_hides_secrets_in_the_address(subtests: pytest.Subtests) -> None
     ]
     for address, public in rows:
         with subtests.test(address=address, public=public):
-            shown = create_provider("openai", {"base_url": address}).preview(ask(user("Hi")))
+            provider = ChatProvider(Endpoint("openai", address, "/v1"), PROFILES["openai"])
+            shown = provider.preview(ask(user("Hi")))
             assert shown.url.startswith(public)
             assert "s3cr3t" not in repr(shown)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from jp_nb.config.tree.models import (
     ProviderConfig,
 )
 from jp_nb.errors import ConfigError
-from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import ask, collect
 from tests.support.loopback import LoopbackServer
@@ -54,35 +52,16 @@ def test_wrong_setting_is_refused_with_its_path(subtests: pytest.Subtests) -> No
         ({"base_url": "http://"}, "base_url"),
         ({"base_url": 3}, "base_url"),
         ({"api_key_env": ["X"]}, "api_key_env"),
+        ({"images": 1}, "images"),
+        ({"images": "true"}, "images"),
+        ({"dialect": 2}, "dialect"),
+        ({"dialect": "responses"}, "dialect"),
     ]
     for settings, path in rows:
         with subtests.test(settings=settings, path=path):
             with pytest.raises(ConfigError) as caught:
                 create_provider("openai", settings)
             assert caught.value.path == f"providers.llm.openai.{path}"
-
-
-def test_settings_are_read_by_type() -> None:
-    defaults = {"ending": "!", "times": 2, "loud": True, "words": ["a"], "unset": None}
-    settings = ProviderSettings("echo", {"times": 0.5, "loud": None}, defaults)
-    assert (settings.text("ending"), settings.texts("words")) == ("!", ["a"])
-    assert (settings.number("times"), settings.flag("loud")) == (0.5, True)
-    assert (settings.text("unset"), settings.number("unset")) == (None, None)
-    assert settings.flag("no_such_field") is False
-
-
-def test_setting_of_another_type_is_refused(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[Callable[[ProviderSettings, str], object], object, str]] = [
-        (ProviderSettings.number, "2", "expected a number, found '2'"),
-        (ProviderSettings.number, True, "expected a number, found true"),
-        (ProviderSettings.flag, 1, "expected true or false, found 1"),
-        (ProviderSettings.flag, "true", "expected true or false, found 'true'"),
-    ]
-    for read, value, message in rows:
-        with subtests.test(read=read, value=value):
-            with pytest.raises(ConfigError, match=message) as caught:
-                read(ProviderSettings("echo", {"field": value}, {}), "field")
-            assert caught.value.path == "providers.llm.echo.field"
 
 
 async def test_settings_become_headers() -> None:
@@ -92,7 +71,7 @@ async def test_settings_become_headers() -> None:
         )
         await collect(betas, ask())
         router = create_provider(
-            "openrouter", {"base_url": server.url, "app_referrer": "https://x.y"}
+            "openrouter", {"base_url": server.url, "app_name": None, "app_referrer": "https://x.y"}
         )
         await collect(router, ask())
         await betas.aclose()

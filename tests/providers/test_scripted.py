@@ -267,7 +267,7 @@ def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
 async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[replies]]\ntext = "old"\n[inquiries]\n"a.b" = "c"')
-    provider = create_provider("scripted", {"folders": [tmp_path]})
+    provider = create_provider("scripted", {"folders": [str(tmp_path)]})
     assert isinstance(provider, ScriptedProvider)
     assert text_of(await collect(provider, ask(model="mine"))) == "old"
     assert provider.script("mine").inquiries == {"a.b": "c"}

@@ -80,7 +80,8 @@ class ProviderConfig(ConfigTable):
     FACTORY: ClassVar[str] = ""
     """`module:function` that creates the provider, with the module in `jp_nb.providers`.
 
-    The function takes `endpoint.ProviderSettings`. "" if the provider is not available.
+    The function takes the provider's name and its settings, an object of this class. "" if the
+    provider is not available.
     """
 
     api_key_env: Variable | None = None
@@ -182,9 +183,11 @@ class OpenRouter(ChatCompletionsProvider):
 
 
 class Scripted(ProviderConfig):
-    """Prepared replies from a file, without a network or a key. It has no settings."""
+    """Prepared replies from a file, without a network or a key. A user cannot set its `folders`."""
 
     FACTORY: ClassVar[str] = "scripted:create"
+
+    folders: list[str] = Field(default_factory=list)
 
 
 class Xai(ProviderConfig):
