@@ -381,20 +381,41 @@ def form_of(what: Any) -> FormShape:
         UsageError: A form does not support it. The message has the path in the schema.
     """
     if isinstance(what, Mapping):
-        schema = ObjectSchema(what)
+        schema, root, check = ObjectSchema(what), what, None
         fields = tuple(schema.fields())
-        title, description = (schema.text((), what, name) for name in ("title", "description"))
-        return FormShape(fields, title, description)
-    typed = TypedForm.of(what)
-    _, root = typed.schema.resolved((), typed.schema.schema)
-    description = typed.schema.text((), root, "description")
-    return FormShape(
-        typed.fields,
-        typed.schema.text((), root, "title"),
-        # The default docstring of a dataclass is its signature.
-        None if description and description.startswith(f"{typed.schema.name}(") else description,
-        typed,
-    )
+    else:
+        schema, adapter = _read_type(what)
+        fields = tuple(schema.fields())
+        _, root = schema.resolved((), schema.schema)
+        check = TypedForm(what, adapter, fields)
+    title, description = (schema.text((), root, name) for name in ("title", "description"))
+    if check and description and description.startswith(f"{schema.name}("):
+        description = None  # the default docstring of a dataclass is its signature
+    return FormShape(fields, title, description, check)
+
+
+def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
+    name = getattr(what, "__name__", None) or repr(what)[:100]
+    if not isinstance(what, type) and not hasattr(what, "__origin__"):
+        raise UsageError(
+            f"no form can be made of {name}: expected a question, a list of "
+            "questions, a pydantic model, a dataclass, a TypedDict, or a dict "
+            "with a JSON schema"
+        )
+    try:
+        with warnings.catch_warnings():  # about defaults that are not JSON: such fields are open
+            warnings.simplefilter("ignore")
+            adapter = TypeAdapter(what)
+            json_schema = adapter.json_schema(schema_generator=_FormSchema)
+    except Exception as exc:  # the code of the type may raise anything
+        why = str(exc).strip().partition("\n")[0][:200]
+        raise UsageError(f"no form can be made of {name}: {why}") from exc
+    schema = ObjectSchema(json_schema, name, typed=True)
+    for field_name, info in getattr(what, "model_fields", {}).items():
+        if isinstance(info.validation_alias, AliasPath):
+            path = ("properties", field_name)
+            schema.fail(path, "its value is inside a list or an object (`AliasPath`)")
+    return schema, adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,39 +424,7 @@ class TypedForm:
 
     type: Any
     adapter: TypeAdapter[Any] = field(compare=False, repr=False)
-    schema: ObjectSchema = field(compare=False, repr=False)
     fields: tuple[FormField, ...] = field(compare=False, repr=False)
-
-    @classmethod
-    def of(cls, what: Any) -> TypedForm:
-        """Return the form for the type `what`.
-
-        Raises:
-            UsageError: Pydantic or a form does not support the type.
-        """
-        name = getattr(what, "__name__", None) or repr(what)[:100]
-        if not isinstance(what, type) and not hasattr(what, "__origin__"):
-            raise UsageError(
-                f"no form can be made of {name}: expected a question, a list of "
-                "questions, a pydantic model, a dataclass, a TypedDict, or a dict "
-                "with a JSON schema"
-            )
-        try:
-            with (
-                warnings.catch_warnings()
-            ):  # about defaults that are not JSON: such fields are open
-                warnings.simplefilter("ignore")
-                adapter = TypeAdapter(what)
-                json_schema = adapter.json_schema(schema_generator=_FormSchema)
-        except Exception as exc:  # the code of the type may raise anything
-            why = str(exc).strip().partition("\n")[0][:200]
-            raise UsageError(f"no form can be made of {name}: {why}") from exc
-        schema = ObjectSchema(json_schema, name, typed=True)
-        for field_name, info in getattr(what, "model_fields", {}).items():
-            if isinstance(info.validation_alias, AliasPath):
-                path = ("properties", field_name)
-                schema.fail(path, "its value is inside a list or an object (`AliasPath`)")
-        return cls(what, adapter, schema, tuple(schema.fields()))
 
     def __call__(self, answer: Mapping[str, JsonValue]) -> Mapping[str, str]:
         """Return the problems of `answer` by field id. "" is the id of the whole form."""

@@ -458,13 +458,10 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    asked: AskedQuestion
+    question: Question
+    ignored: tuple[str, ...]
     end: QuestionOutcome
     picks: Picks | None
-
-    @property
-    def question(self) -> Question:
-        return self.asked.question
 
     @property
     def choice(self) -> SelectAnswer | None:
@@ -503,10 +500,10 @@ def _read_answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
     question = asked.question
     end = context.ends[question.id]
     if not end.is_answered:
-        return _Answer(asked, end, None)
+        return _Answer(question, asked.ignored, end, None)
     value, kind = context.answers.get(question.id), question.answer_type
     picks = kind.picks(value) if isinstance(kind, SelectAnswer) else Picks(custom=str(value))
-    return _Answer(asked, end, picks)
+    return _Answer(question, asked.ignored, end, picks)
 
 
 # --- text for the model ----------------------------------------------------------------------
@@ -524,8 +521,8 @@ def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str
         yield f"{'User answers' if by_user else 'Answers'}{' so far' if replied else ''}:"
         yield from (_format_answer(each, replied=replied) for each in answers)
     for each in answers:
-        if each.asked.ignored:
-            names = ", ".join(f"`{name}`" for name in each.asked.ignored)
+        if each.ignored:
+            names = ", ".join(f"`{name}`" for name in each.ignored)
             yield f"({names} had no effect on {each.question.id!r}: its mode is freetext.)"
 
 
@@ -627,8 +624,8 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     if end.channel is not None:
         fields["channel"] = end.channel
     fields |= {mark: True for mark in MARKS if mark in end.marks}
-    if answer.asked.ignored:
-        fields["ignored"] = [*answer.asked.ignored]
+    if answer.ignored:
+        fields["ignored"] = [*answer.ignored]
     if (picks := answer.picks) is None:
         return fields
     options = [] if choice is None else [(index, choice.options[index]) for index in picks.indices]
