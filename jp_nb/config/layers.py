@@ -19,7 +19,7 @@ from typing import Literal
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, apply, get_path, merge
+from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
 from jp_nb.config.schema import parse_path, require_node
 from jp_nb.config.tree.app import is_ignored
 from jp_nb.config.validation import remove_ignored, validate_layer
@@ -180,15 +180,16 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
 
 def merge_layers(layers: Iterable[Layer]) -> Partial:
     """Merge `layers`, the lowest first. The result is shared: do not modify it."""
-    return _merge_layers(tuple(layers))
+    return merge_and_strip(tuple(layers))[0]
 
 
 @lru_cache(maxsize=16)
-def _merge_layers(layers: tuple[Layer, ...]) -> Partial:
+def merge_and_strip(layers: tuple[Layer, ...]) -> tuple[Partial, Partial]:
+    """Return the merged `layers`, and the same without merge strategies."""
     result: Partial = {}
     for layer in layers:
         result = merge(result, layer.partial)
-    return result
+    return result, strip_strategies(result)
 
 
 def format_value(value: object) -> str:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
 from jp_nb.config.authority import strip_untrusted_record, untrusted_record_may_unset
-from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
+from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import AppConfig
@@ -340,7 +340,8 @@ class Projection:
         self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._ignored, self._problems = {}, {}
         layers = self.layers()
-        below = merge_layers(layers)
+        self._plain = merge_and_strip(tuple(layers))
+        below = self._plain[0]
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS)
         base = base_change(self._stream.base_config, self._problems)
         if self._stored >= 0:

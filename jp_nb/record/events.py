@@ -62,10 +62,12 @@ class Entry(BaseModel):
         for name in fields:
             if name in ("timestamp", "type", "metadata"):
                 continue
-            value = getattr(self, name)
-            default = fields[name].get_default(call_default_factory=True)
-            if name not in self.optional or value != default:
-                raw[fields[name].alias or name] = _plain(value)
+            value, field = getattr(self, name), fields[name]
+            is_default = name in self.optional and value == field.get_default(
+                call_default_factory=True
+            )
+            if not is_default:
+                raw[field.alias or name] = _plain(value)
         for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
                 raw[name] = _plain(value)
