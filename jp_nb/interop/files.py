@@ -95,15 +95,6 @@ def read_directory(
         StorageError: A file is missing, is not UTF-8, or is not the JSON of a conversation. The
             message names the file.
     """
-    try:
-        return _read(name, files, clock, skipped)
-    except RecursionError as exc:
-        raise StorageError("nested too deeply", place=name) from exc
-
-
-def _read(
-    name: str, files: Mapping[str, bytes], clock: Clock, skipped: Iterable[str]
-) -> JsonObject:
     if EVENTS not in files:
         older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
         raise StorageError(f"not a conversation of JP: {EVENTS} is missing{older}", place=name)
