@@ -160,8 +160,8 @@ async def _run_in_thread(function: Callable[[], Outcome], name: str) -> Outcome:
         try:
             result = context.run(function)
         except BaseException as exc:
-            # A future cannot raise StopIteration in a coroutine.
-            is_stop = isinstance(exc, StopIteration)
+            # A future cannot raise these in a coroutine.
+            is_stop = isinstance(exc, (StopIteration, GeneratorExit))
             future.set_exception(RuntimeError(f"{name} raised {exc!r}") if is_stop else exc)
         else:
             future.set_result(result)

@@ -233,14 +233,15 @@ async def test_threaded_calls_run_concurrently() -> None:
 
 
 async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> None:
-    rows: list[BaseException] = [StopIteration("end"), SystemExit(3), ValueError("no")]
+    rows: list[BaseException] = [StopIteration(), GeneratorExit(), SystemExit(3), ValueError()]
     for raised in rows:
         with subtests.test(raised=raised):
 
             def fail() -> str:
                 raise raised
 
-            expected = RuntimeError if isinstance(raised, StopIteration) else type(raised)
+            is_stop = isinstance(raised, (StopIteration, GeneratorExit))
+            expected = RuntimeError if is_stop else type(raised)
             async with asyncio.timeout(5):
                 with pytest.raises(expected):
                     await run(PythonTool(fail, thread=True))
