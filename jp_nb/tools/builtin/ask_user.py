@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -204,10 +204,7 @@ class AskUserRead(Tool):
         if not history.trusted:
             refused = {"message": UNTRUSTED, "untrusted": True, "total": 0, "entries": []}
             return Failure(compact_json(refused))
-        try:
-            return _find_answers(history, given)
-        except UsageError as exc:
-            return Failure(str(exc))
+        return _find_answers(history, given)
 
 
 def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
@@ -225,17 +222,15 @@ def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
     return None
 
 
-def _find_answers(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
-    limit = validate_limit(given.get("limit", DEFAULT_LIMIT))
+def _find_answers(history: QuestionHistory, given: Mapping[str, Any]) -> Outcome:
+    limit = given.get("limit", DEFAULT_LIMIT)
     if given["action"] == "get":
-        number = int(str(given["id"]))
-        if not (one := history.get(number)):
-            return Failure(history.format_unknown_id(number))
+        if not (one := history.get(given["id"])):
+            return Failure(history.format_unknown_id(given["id"]))
         return _make_result(history, one, len(one), "")
     if given["action"] == "query":
-        text = str(given["text"])
-        found = history.containing(text)
-        message = "" if found else history.format_no_match(text)
+        found = history.containing(given["text"])
+        message = "" if found else history.format_no_match(given["text"])
         return _make_result(history, found[-limit:], len(found), message)
     message = "" if history.answers else NO_HISTORY
     return _make_result(history, history.latest(limit), len(history.answers), message)
