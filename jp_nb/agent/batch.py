@@ -173,18 +173,19 @@ class CallRunner:
         self._batch = batch
         self.changes.begin(batch.basis)
 
-    def reset(self, call: Call) -> None:
-        """Prepare `call` to run again from the beginning."""
+    def _reset(self, call: Call) -> None:
         if call.is_displayed and call.response is None:  # end its line before a new one begins
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
         self._drop_images(call)
         call.reset()
 
-    async def run(self, call: Call) -> bool:
-        """Take `call` from its arguments to its response.
+    async def run(self, call: Call, *, again: bool = False) -> bool:
+        """Take `call` from its arguments to its response, perhaps `again`.
 
         Return True if the user stopped the turn at a question.
         """
+        if again:
+            self._reset(call)
         try:
             result = await self._run(call)
         except CallEnded as end:
@@ -539,9 +540,9 @@ class Coordinator:
         self._discard_changes()
         return self._responses()
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: Call, *, again: bool = False) -> None:
         self._activity.begin()
-        call.task = asyncio.get_running_loop().create_task(self._runner.run(call))
+        call.task = asyncio.get_running_loop().create_task(self._runner.run(call, again=again))
         call.task.add_done_callback(partial(self._on_call_end, call))
 
     def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
@@ -648,8 +649,8 @@ class Coordinator:
             self._functions.resume()
             again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
             for index in sorted(again):
-                self._runner.reset(self._calls[index])
-                self._start(self._calls[index])
+                self._start(self._calls[index], again=True)
+            await asyncio.sleep(0)  # every call begins again
             return None
         if verdict.escalated:
             self._discard_changes()

@@ -90,6 +90,10 @@ class PromptLine:
             first: Go in front of all others, and end `hold`.
         """
         raise_if_cancelled()
+        # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
+        # next step, and the cell's thread takes the function that waits for this call's result.
+        for _ in range(2):
+            await asyncio.sleep(0)
         place = _Place(first=first)
         try:
             await self._wait(place, before=lambda other: first)

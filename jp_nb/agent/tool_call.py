@@ -166,7 +166,7 @@ class Call:
 
 
 _KEPT_ON_RESET: Final = {
-    *("request", "tool", "bad_arguments", "event_id", "index", "number", "may_have_run")
+    *("request", "tool", "bad_arguments", "event_id", "index", "number", "may_have_run", "task")
 }
 
 

@@ -18,8 +18,10 @@ from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tools import CANCELLATION
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.base import CallInterrupted, ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
 from tests.agent.interrupted_turns import (
     TWO_RUN,
     CuttingCell,
@@ -310,3 +312,27 @@ async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> No
         await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.is_error) == ("LookupError: gone", True)
+
+
+async def test_function_is_queued_before_the_first_prompt_opens() -> None:
+    """On stdin, a prompt blocks the cell's thread."""
+    person, open_prompts = FakePrompter(yes(True)), list[int]()
+
+    class Cell:
+        async def call(self, function: Any) -> Any:
+            open_prompts.append(len(person.asked))
+            return function()
+
+        def release(self) -> None:
+            pass
+
+    async def asks(ctx: ToolContext) -> Outcome:
+        question = Question.boolean("sure", "Sure?")
+        return Success("fine") if ctx.answers else NeedsInput(question)
+
+    calls = reply(call("asks", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(asks), make_result_tool("fine")], person)
+    bench.loop.cell = Cell()
+    await bench.run()
+    assert len(person.asked) == 1
+    assert open_prompts == [0]

@@ -327,6 +327,25 @@ async def test_tool_that_returns_during_cancellation_asks_nothing() -> None:
     assert not bench.stream.repair()
 
 
+async def test_line_of_a_restarted_call_ends_where_the_next_one_begins() -> None:
+    """If all lines ended first, the display would begin a new output below the prompts."""
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(forever, name="a"), PythonTool(forever, name="b")]
+    person = FakePrompter(yes("restart"), yes("stop"))
+    bench = Bench([calls], tools, person, interrupt_config())
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(bench.shown_of(ToolBegins)) == 2)
+    bench.loop.interrupt()
+    await until(lambda: len(bench.shown_of(ToolBegins)) == 4)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        await task
+    lines = [e for e in bench.shown if isinstance(e, ToolBegins | ToolEnds)]
+    assert [(type(e), e.call_id) for e in lines[2:6]] == [
+        (kind, call_id) for call_id in ("c1", "c2") for kind in (ToolEnds, ToolBegins)
+    ]
+
+
 async def test_interrupted_permission_is_reported_as_not_run() -> None:
     config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))

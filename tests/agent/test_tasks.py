@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.agent.tasks import Activity, PromptLine
-from tests.support.fakes import FakePrompter, yes
+from tests.support.fakes import FakePrompter, until, yes
 
 PROMPT = ActionPrompt("Now?", ())
 
@@ -18,9 +18,9 @@ PROMPT = ActionPrompt("Now?", ())
 class Work:
     """Tasks that count as work, and a line of prompts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *ends: Any) -> None:
         self.activity = Activity()
-        self.line = PromptLine(FakePrompter(*[yes()] * 9), self.activity)
+        self.line = PromptLine(FakePrompter(*ends, *[yes()] * 9), self.activity)
         self.log: list[str] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -77,10 +77,17 @@ async def test_prompt_that_waits_again_lets_only_the_menu_go_first(menu: bool) -
 
 @pytest.mark.parametrize("canceled", [0, 1])
 async def test_canceled_prompt_leaves_the_line(canceled: int) -> None:
-    work = Work()
+    gate = asyncio.Event()
+
+    async def answer() -> Any:
+        await gate.wait()
+        return yes()
+
+    work = Work(answer)
     tasks = [work.start(work.ask(name)) for name in "abc"]
-    await asyncio.sleep(0)  # the first prompt is on screen
+    await until(lambda: work.log)
     tasks.pop(canceled).cancel()
+    gate.set()
     await run_all(*tasks)
     assert work.log == (["a", "b", "c"] if canceled == 0 else ["a", "c"])
 
