@@ -217,16 +217,6 @@ class FormPrompt(Prompt[FormEnd]):
     partial: bool = False
     menu: bool = False
 
-    @property
-    def label(self) -> str | None:
-        """Header of the first page."""
-        return self.pages[0].label
-
-    @property
-    def tool(self) -> str | None:
-        """Name of the tool that asks; None if it is hidden."""
-        return self.pages[0].tool
-
 
 def needs_form(question: Question) -> bool:
     """Return True if `question` needs a `FormPrompt`: it has several fields, or is optional."""
