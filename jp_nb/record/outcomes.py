@@ -10,7 +10,7 @@ Source: `docs/record.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, get_args
 
 from pydantic import JsonValue
@@ -118,6 +118,7 @@ class QuestionOutcome:
         return "redacted" if self.is_secret else "answered" if self.is_answered else "cancelled"
 
 
+ANSWERED: Final = QuestionOutcome("answered")
 OPEN: Final = QuestionOutcome("open")
 
 
@@ -148,26 +149,29 @@ def make_response(
 
 def read_outcome(response: InquiryResponse) -> QuestionOutcome:
     """Return the outcome that `response` stores. Any record can be read."""
-    metadata, reason = response.metadata, response.reason
+    stored, reason = response.metadata.get("end"), response.reason
     end: QuestionEnd = "answered"
-    stored, channel = metadata.get("end"), metadata.get("channel")
     unexpected = stored if isinstance(stored, str) and stored != "answered" else None
     if response.outcome == "cancelled":
         end = _BY_NAME.get(str(stored)) or _BY_NAME.get(str(reason), "cancelled")
         unexpected = None if reason in REASONS.values() else reason
+    is_secret = response.outcome == "redacted"
+    outcome = read_details(end, response.metadata)
+    return replace(outcome, is_secret=is_secret, unexpected=unexpected)
+
+
+def read_details(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionOutcome:
+    """Return the outcome with the channel, marks, and user in `fields`.
+
+    `fields` is the metadata of a response, or an entry of the question log.
+    """
+    channel = fields.get("channel")
     return QuestionOutcome(
         end,
         channel if isinstance(channel, str) else None,
-        read_marks(metadata),
-        recorded_by(metadata),
-        response.outcome == "redacted",
-        unexpected,
+        frozenset(mark for mark in MARKS if fields.get(mark) is True),
+        recorded_by(fields),
     )
-
-
-def read_marks(fields: Mapping[str, JsonValue]) -> frozenset[AnswerMark]:
-    """Return the marks of an answer in `fields`, such as a response's metadata."""
-    return frozenset(mark for mark in MARKS if fields.get(mark) is True)
 
 
 # --- in words ----------------------------------------------------------------------------------

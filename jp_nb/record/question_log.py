@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue, SecretBytes
 
@@ -36,8 +36,16 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from jp_nb.record.clock import format_timestamp, parse_timestamp
-from jp_nb.record.events import BY, normalize_response, recorded_by
-from jp_nb.record.outcomes import CHANNEL_WORDS, MARKS, SEEN_ENDS, read_marks
+from jp_nb.record.events import BY, normalize_response
+from jp_nb.record.outcomes import (
+    ANSWERED,
+    CHANNEL_WORDS,
+    MARKS,
+    SEEN_ENDS,
+    QuestionEnd,
+    QuestionOutcome,
+    read_details,
+)
 from jp_nb.text import format_user_name
 
 NONE_OF_THESE: Final = "none of these"
@@ -156,11 +164,9 @@ class LoggedAnswer:
         answer: The answer.
         words: The answer as text.
         mode: `choice`, `freetext`, or another kind of question; "" if unknown.
-        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, or `model`; "" if unknown.
         asker: Name of the tool, `assistant`, or another asker; "" if unknown.
-        marks: `auto`, `timed_out`, and `empty`, as they apply.
+        outcome: Source of the answer, marks, and the name of the user.
         notebook: Path of the notebook, relative to the workspace; "" if unknown.
-        by: Name of the user, if several users share the notebook. It is not verified.
         is_trusted: True if it is in the user's own record, is signed by the user's key, or has the
             user's consent.
     """
@@ -171,11 +177,9 @@ class LoggedAnswer:
     answer: JsonValue
     words: str
     mode: str = ""
-    channel: str = ""
     asker: str = ""
-    marks: tuple[str, ...] = ()
+    outcome: QuestionOutcome = ANSWERED
     notebook: str = ""
-    by: str | None = None
     is_trusted: bool = True
 
     @property
@@ -186,11 +190,12 @@ class LoggedAnswer:
     @property
     def answered_by(self) -> str:
         """Short text about the source of the answer; "" if unknown."""
-        if "auto" in self.marks:
-            return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
-        words = CHANNEL_WORDS.get(self.channel)
-        known = self.channel if words is None else words.person
-        return known if self.by is None else f"{known} ({format_user_name(self.by)})"
+        outcome, channel = self.outcome, self.outcome.channel or ""
+        if outcome.auto:
+            return f"an automatic choice{' (timed out)' if outcome.timed_out else ''}"
+        words = CHANNEL_WORDS.get(channel)
+        known = channel if words is None else words.person
+        return known if outcome.by is None else f"{known} ({format_user_name(outcome.by)})"
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON object for the model."""
@@ -232,34 +237,35 @@ def make_entry(
     question, about = as_object(request.get("question")), as_object(response.get("metadata"))
     kind = as_object(question.get("answer_type"))
     moment = parse_timestamp(str(response.get("timestamp")))
-    outcome = _find_outcome(response, about)
-    if moment is None or outcome is None or not _is_text(question.get("text")):
+    end = _find_end(response, about)
+    if moment is None or end is None or not _is_text(question.get("text")):
         return None
     entry: dict[str, JsonValue] = {"v": VERSION, "timestamp": format_rfc3339(moment)}
     entry["question"] = question.get("text")
-    if outcome == "answered":
+    if end == "answered":
         answer = entry["answer"] = response.get("answer")
         words = format_answer(kind, answer)
         if words != answer:
             entry["label"] = words
     mode = str(kind.get("type", ""))
-    entry |= {"mode": MODES.get(mode, mode), "outcome": outcome}
+    entry |= {"mode": MODES.get(mode, mode), "outcome": end}
     entry |= {"source": _find_asker(request.get("source"))}
-    if isinstance(channel := about.get("channel"), str):
-        entry["channel"] = channel
-    if (by := recorded_by(about)) is not None:
-        entry[BY] = by
+    outcome = read_details(end, about)
+    sources = {"channel": outcome.channel, BY: outcome.by}
+    entry |= {key: value for key, value in sources.items() if value is not None}
     if isinstance(answer := entry.get("answer"), str) and not answer.strip():
         entry["empty"] = True
-    return entry | {mark: True for mark in MARKS if mark in read_marks(about)}
+    return entry | {mark: True for mark in MARKS if mark in outcome.marks}
 
 
-def _find_outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
+def _find_end(
+    response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]
+) -> QuestionEnd | None:
     outcome = response.get("outcome", "answered")
     if outcome == "answered":
         return None if response.get("answer") is None else "answered"
-    end = about.get("end")
-    return end if outcome == "cancelled" and isinstance(end, str) and end in SEEN_ENDS else None
+    seen = (end for end in SEEN_ENDS if end == about.get("end"))
+    return next(seen, None) if outcome == "cancelled" else None
 
 
 def _find_asker(source: JsonValue) -> str:
@@ -322,22 +328,18 @@ def to_logged_answer(
     """Return the answer in `entry`, which is valid and has the number `number`."""
     answer, label = entry.get("answer"), entry.get("label")
     words = label if isinstance(label, str) and label.strip() else format_answer(None, answer)
-    text: dict[str, Any] = {
-        name: value if isinstance(value := entry.get(key), str) else ""
-        for name, key in (("mode", "mode"), ("channel", "channel"), ("asker", "source"))
-    }
-    notebook = entry.get("notebook")
+    texts = {key: value for key, value in entry.items() if isinstance(value, str)}
     return LoggedAnswer(
         id=number,
         moment=answered_at(entry),
         question=str(entry["question"]),
         answer=answer,
         words=words,
-        marks=tuple(mark for mark in MARKS if mark in read_marks(entry)),
-        notebook=notebook if isinstance(notebook, str) else "",
-        by=recorded_by(entry),
+        mode=texts.get("mode", ""),
+        asker=texts.get("source", ""),
+        outcome=read_details("answered", entry),
+        notebook=texts.get("notebook", ""),
         is_trusted=is_trusted,
-        **text,
     )
 
 

@@ -68,7 +68,7 @@ def test_entry_names_the_collaborator_who_answered() -> None:
     assert answer.to_json()["answered_by"] == "the user (Ada)"
     forged = to_logged_answer(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
     assert forged.answered_by == "the user (the user)"
-    assert to_logged_answer(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).by is None
+    assert to_logged_answer(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).outcome.by is None
 
 
 @pytest.mark.req("RCP-36")
@@ -103,7 +103,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     entry = make_entry(asked(), ended(answer="A", metadata=metadata))
     assert entry is not None
     answer = to_logged_answer(entry, 1, is_trusted=True)
-    assert answer.marks == ("auto", "timed_out")
+    assert answer.outcome.marks == {"auto", "timed_out"}
     assert answer.answered_by == "an automatic choice (timed out)"
     blank = make_entry(asked(), ended(answer=" "))
     assert blank is not None

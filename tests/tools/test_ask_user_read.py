@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.question_log import LoggedAnswer, QuestionHistory
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.builtin import BUILTINS
@@ -16,10 +17,11 @@ from jp_nb.tools.outcome import Failure, Outcome, Success
 from tests.support.fakes import InlineCell, configured, offer_now
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
+FORM, STDIN = QuestionOutcome("answered", "form"), QuestionOutcome("answered", "stdin")
 TWO = QuestionHistory(
     (
-        LoggedAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", "form"),
-        LoggedAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", "stdin"),
+        LoggedAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", outcome=FORM),
+        LoggedAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", outcome=STDIN),
     )
 )
 
