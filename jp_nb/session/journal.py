@@ -615,7 +615,7 @@ class ConversationJournal:
         """Write the progress of the tool call with the event id `call`."""
         with self._writing():
             self.calls[call] = progress
-            if self._file is None and self._is_wanted:
+            if self._is_wanted and not (self._file and self._file.size):
                 self._write()
             elif self._file is not None:
                 self._file.append(format_call_line(self._written_head[1], call, progress))

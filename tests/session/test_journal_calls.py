@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,21 @@ def test_journal_with_an_open_call_is_kept_after_saving(
     again.document.conversation.append(ToolCallResponse(id="b", content="done", is_error=False))
     again.close()
     assert journal_files(clean_folder) == []
+
+
+def test_progress_on_a_full_disk_does_not_damage_the_journal(clean_folder: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (250, limits[1]))  # enough for a progress line
+    try:
+        session = with_open_calls(clean_folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    session.configure(Directive("cfg", "user.name=Ada"))  # there is space again
+    session.close()
+    again = open_session(clean_folder, None)
+    assert again.conversations.restore_from_journal()
+    assert "tool_call_response" in entry_types(again)
+    again.close()
 
 
 def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
