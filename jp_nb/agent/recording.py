@@ -1,4 +1,4 @@
-"""Normalize and compare model requests, and record responses, for cassettes.
+"""Normalize model requests, and record responses, for cassettes.
 
 An exchange is a request and its response. A normalized request has no address, header, key,
 limit, or conversation id. Positions replace tool call ids, and digests replace images and other
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache, cached_property
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -451,50 +451,6 @@ def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, (name, *first["loc"])))
         raise ValueError(f"{place}: {first['msg']}") from None
-
-
-IMPORTANT_KEYS: Final = ("provider", "model", "schema", "tool_choice")
-"""Keys with a double weight in the comparison of requests."""
-
-
-class StoredRequest(Protocol):
-    """A request on a cassette."""
-
-    @property
-    def summary(self) -> JsonObject:
-        """Settings, and ids of the parts."""
-
-
-S = TypeVar("S", bound=StoredRequest)
-
-
-def find_nearest(
-    request: NormalizedRequest, stored: Iterable[S], parts: Mapping[tuple[str, str], RequestPart]
-) -> S | None:
-    """Return the first of the `stored` requests with the fewest differences from `request`.
-
-    Args:
-        request: The request.
-        stored: Requests to choose from.
-        parts: All their parts by kind and id. A message comes after its predecessor.
-    """
-    positions = {part.id: number for number, part in enumerate(request.messages, 1)}
-    lengths, shared = {NO_MESSAGE: 0}, {NO_MESSAGE: 0}
-    for (kind, message), part in parts.items():
-        if kind == "message":
-            lengths[message] = lengths[part.after] + 1
-            # An id covers all earlier messages, so a known id is a common beginning.
-            shared[message] = positions.get(message, shared[part.after])
-
-    def distance(other: S) -> int:
-        last = str(other.summary["messages"])
-        messages = len(request.messages) + lengths[last] - 2 * shared[last]
-        keys = request.summary.keys() | other.summary.keys()
-        differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
-        important = sum(key in IMPORTANT_KEYS for key in differing)
-        return messages + 2 * important + len(differing)
-
-    return min(stored, key=distance, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult, find_nearest
+from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, StorageError, UnrecordedError
@@ -210,7 +210,7 @@ def unrecorded_error(
             f"replay`. {AGAIN}"
         )
     unused = [each for each in cassette.exchanges if each.number not in used]
-    found = find_nearest(asked, unused or cassette.exchanges, cassette.parts)
+    found = cassette.find_nearest(asked, unused or cassette.exchanges)
     if found is None:
         return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
     which = "closest unused recording" if unused else "closest recording (all were used)"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -66,6 +66,8 @@ _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "too
 """Kinds of parts that a request lists, by the key of the list."""
 _SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
 _REQUIRED: Final = ("provider", "model", "messages")
+IMPORTANT_KEYS: Final = ("provider", "model", "schema", "tool_choice")
+"""Keys with a double weight in the comparison of requests."""
 AGAIN: Final = "record it again, or restore the original file"
 
 
@@ -135,6 +137,28 @@ class CassetteContent:
         """Return True if the request is an inquiry: a tool's question for a model."""
         last = self.parts.get(("message", exchange.last_message))
         return last is not None and "inquiry" in last.value
+
+    def find_nearest(
+        self, request: NormalizedRequest, stored: Iterable[StoredExchange]
+    ) -> StoredExchange | None:
+        """Return the first of the `stored` exchanges with the fewest differences from `request`."""
+        positions = {part.id: number for number, part in enumerate(request.messages, 1)}
+        lengths, shared = {NO_MESSAGE: 0}, {NO_MESSAGE: 0}
+        for (kind, message), part in self.parts.items():  # a message comes after its predecessor
+            if kind == "message":
+                lengths[message] = lengths[part.after] + 1
+                # An id covers all earlier messages, so a known id is a common beginning.
+                shared[message] = positions.get(message, shared[part.after])
+
+        def distance(other: StoredExchange) -> int:
+            last = other.last_message
+            messages = len(request.messages) + lengths[last] - 2 * shared[last]
+            keys = request.summary.keys() | other.summary.keys()
+            differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
+            important = sum(key in IMPORTANT_KEYS for key in differing)
+            return messages + 2 * important + len(differing)
+
+        return min(stored, key=distance, default=None)
 
 
 def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
