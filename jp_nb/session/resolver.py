@@ -29,7 +29,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.recording import RecordedResults
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.agent.turn_state import Resolved
-from jp_nb.config import aliases
+from jp_nb.config import assistants
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import get_path
@@ -253,17 +253,17 @@ class Resolver:
         `own` is the model of the conversation.
         """
         llm = config.providers.llm
-        base = aliases.build_inquiry_assistant(config)
+        base = assistants.build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
-            own = self._load_model(base, llm, aliases.INQUIRY_MODEL_PATH, ANSWERS)
+            own = self._load_model(base, llm, assistants.INQUIRY_MODEL_PATH, ANSWERS)
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
                 if not isinstance(choice.target, QuestionAssistant):
                     continue
-                other, theirs = aliases.build_question_assistant(base, choice.target), own
+                other, theirs = assistants.build_question_assistant(base, choice.target), own
                 if other.model.id != base.model.id:
-                    path = aliases.target_path(tool.name, question)
+                    path = assistants.target_path(tool.name, question)
                     theirs = self._load_model(other, llm, path, ANSWERS)
                 overrides[tool.name, question] = self._inquiry_model(other, theirs)
         return LlmInquiryBackend(
@@ -305,7 +305,7 @@ class Resolver:
             ConfigError: The model is not available.
         """
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
-        assistant = aliases.build_summary_assistant(config, summary)
+        assistant = assistants.build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
         inquiry_model = self._inquiry_model(assistant, model)

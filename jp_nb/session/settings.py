@@ -23,10 +23,8 @@ from jp_nb.config.access_rules import find_rule_warnings, iter_rules
 from jp_nb.config.aliases import (
     get_aliases,
     parse_model_reference,
-    require_tools,
     resolve_model,
     resolve_partial,
-    toggle_tools,
 )
 from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
 from jp_nb.config.authority import strip_untrusted_record
@@ -53,6 +51,7 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, find_node, format_path, parse_path, require_node
+from jp_nb.config.toggles import require_tools, toggle_tools
 from jp_nb.config.tree.app import AppConfig, parse_attachment_argument
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError

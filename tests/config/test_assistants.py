@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.aliases import build_inquiry_assistant, build_question_assistant, target_path
+from jp_nb.config.assistants import build_inquiry_assistant, build_question_assistant, target_path
 from jp_nb.config.partial import merge
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.assistant import Assistant, QuestionAssistant
