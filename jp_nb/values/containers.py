@@ -7,7 +7,7 @@ Source: `docs/values.md`, `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -99,7 +99,8 @@ def _plain_container(value: Any) -> Contents | None:
     name = type_name(kinds[0]).rpartition(".")[2]
     if dict in kinds:
         begin, end = ("{", "}") if kinds[0] is dict else (f"{name}({{", "})")
-        return Contents(begin, end, dict.__len__(value), partial(_dict_items, value), is_keyed=True)
+        items = partial(_keyed, dict.items(value))
+        return Contents(begin, end, dict.__len__(value), items, is_keyed=True)
     for base, begin, end in _SEQUENCES:
         if base in kinds:
             if kinds[0] is not base:
@@ -109,13 +110,13 @@ def _plain_container(value: Any) -> Contents | None:
         if base in kinds:
             return _set_contents(value, base, kinds[0], name)
     if Mapping in kinds or kinds[0] is MappingProxyType:
-        items = partial(_mapping_items, value)
+        items = partial(_keyed, ItemsView(value))  # not its own `items`
         return Contents(f"{name}({{", "})", len(value), items, is_keyed=True)
     return None
 
 
-def _mapping_items(value: Mapping[object, object]) -> Iterator[tuple[MappingKey, object]]:
-    return ((MappingKey(key), value[key]) for key in value)
+def _keyed(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[MappingKey, object]]:
+    return ((MappingKey(key), item) for key, item in pairs)
 
 
 _SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
@@ -140,10 +141,6 @@ def is_uniform(items: Iterable[object]) -> bool:
     """Return True if all `items` are texts, or all are integers, which can be sorted directly."""
     kinds = {type(item) for item in items}
     return kinds <= {str} or kinds <= {int}
-
-
-def _dict_items(value: dict[object, object]) -> Iterator[tuple[MappingKey, object]]:
-    return ((MappingKey(key), item) for key, item in dict.items(value))
 
 
 def _record(value: Any) -> Contents | None:
@@ -503,10 +500,12 @@ def part_of(value: Any, part: Part, count: int) -> Any:
     if not hasattr(type(value), "__len__"):
         raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
     try:
-        length = len(value)
-        take = _item_selector(value)
-        if take is not None:
-            return take(_select_indices(part, count, length))
+        if (
+            isinstance(value, Mapping | Set)
+            or _has_rows(value)
+            or hasattr(type(value), "__getitem__")
+        ):
+            return _take_items(value, _select_indices(part, count, len(value)))
     except Exception as exc:  # the value's code may raise anything
         raise ValuePathError(
             f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
@@ -520,12 +519,13 @@ def pieces_of(value: Any, size: int) -> list[Any]:
     Raises:
         ValuePathError: The rows cannot be read.
     """
-    of_pandas = hasattr(type(value), "iloc")
-    if not of_pandas and not (hasattr(type(value), "columns") and hasattr(type(value), "shape")):
+    if not _has_rows(value) and not (
+        hasattr(type(value), "columns") and hasattr(type(value), "shape")
+    ):
         return [value]
     try:
         starts = range(0, max(len(value), 1), size)
-        rows = value.iloc if of_pandas else value
+        rows = value.iloc if _has_rows(value) else value
         return [rows[start : start + size] for start in starts]
     except Exception as exc:  # the value's code may raise anything
         raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
@@ -542,36 +542,31 @@ def _select_indices(part: Part, count: int, length: int) -> range | list[int]:
             return [i * length // count for i in range(count)]
 
 
-def _item_selector(value: Any) -> Callable[[range | list[int]], Any] | None:
-    # A function that returns the items at some indices; None if the items have no order.
+def _has_rows(value: Any) -> bool:
+    # True for frames and series of pandas.
+    return hasattr(type(value), "iloc")
+
+
+def _take_items(value: Any, indices: range | list[int]) -> Any:
     if isinstance(value, Mapping):
-        return lambda indices: {key: value[key] for key in _select(_list_items(value), indices)}
+        return {key: value[key] for key in _select(_list_items(value), indices)}
     if isinstance(value, Set):
         ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
-        return lambda indices: _select(ordered, indices)
-    if hasattr(type(value), "iloc"):  # frames and series of pandas
-        return lambda indices: value.iloc[
-            slice(indices.start, indices.stop) if isinstance(indices, range) else indices
-        ]
-    if not hasattr(type(value), "__getitem__"):
-        return None
+        return _select(ordered, indices)
     if isinstance(value, tuple):
-        return lambda indices: tuple(_select(value, indices))
+        return tuple(_select(value, indices))
     if isinstance(value, list):
-        return lambda indices: _select(value, indices)
-    return lambda indices: _select_from_sequence(value, indices)
-
-
-def _select_from_sequence(value: Any, indices: range | list[int]) -> Any:
+        return _select(value, indices)
+    rows = value.iloc if _has_rows(value) else value
     if isinstance(indices, range):
         try:
-            return value[indices.start : indices.stop]
+            return rows[indices.start : indices.stop]
         except (TypeError, KeyError):  # a deque does not support slices
             return _select(value, indices)
     if isinstance(value, (str, bytes, bytearray)):
         raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
     if hasattr(type(value), "shape"):  # an array, a frame
-        return value[indices]
+        return rows[indices]
     return _select(value, indices)
 
 
