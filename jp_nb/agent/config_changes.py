@@ -281,7 +281,7 @@ class ConfigChanges:
         if unavailable is not None:
             return self._reject_without_user(proposed, unavailable.reason)
         self._show_wait(proposed)
-        async with self._line.turn() as ask:
+        async with self._line.turn(after_run=True) as ask:
             decided = await ask_approval(ask, proposed.tool.name, proposed.lines)
             while decided.decision == "interrupted":  # an interrupt is no decision: ask again
                 self._show_wait(proposed)

@@ -571,7 +571,7 @@ class PermissionRequests:
         self._turn.display(
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )
-        async with self._line.turn() as ask:
+        async with self._line.turn(after_run=True) as ask:
             try:
                 return await ask_delivery(ask, tool, result)
             except NoUserError as exc:

@@ -547,7 +547,7 @@ class ToolQuestions:
         who = "the assistant" if group.label == ASSISTANT else group.call.title
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
-        async with self._line.turn() as ask:
+        async with self._line.turn(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
                 answer = self._turn.state.remembered(group.tool.name, inquiry.question)
                 if answer is not None:

@@ -83,16 +83,17 @@ class PromptLine:
         self._queue = PromptQueue[_Place](self._grant)
 
     @asynccontextmanager
-    async def turn(self, *, first: bool = False) -> AsyncIterator[SafeAsk]:
+    async def turn(self, *, first: bool = False, after_run: bool = False) -> AsyncIterator[SafeAsk]:
         """Wait for the screen, and keep it in the block, for one prompt or several.
 
         Args:
             first: Go in front of all others, and end `hold`.
+            after_run: The tool has run. Let the cell's thread begin its next function before.
         """
         raise_if_cancelled()
         # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
         # next step, and the cell's thread takes the function that waits for this call's result.
-        for _ in range(2):
+        for _ in range(2 if after_run else 1):
             await asyncio.sleep(0)
         place = _Place(first=first)
         try:
