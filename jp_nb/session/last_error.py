@@ -45,6 +45,8 @@ AROUND = 2
 """Lines of context above and below it."""
 MAX_LINE = 400
 """Limit of the characters of a source line."""
+MAX_SECRET_LINES = 500
+"""Lines above an excerpt in which a secret is looked for. A private key has up to about 100."""
 MAX_MESSAGE = 2000
 """Limit of the characters of an exception message."""
 MAX_VALUE = 800
@@ -189,10 +191,15 @@ class _RequestWriter:
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
         lines = linecache.getlines(summary.filename, frame.f_globals)
         last = min(failing.stop + around, len(lines) + 1, _last_line(frame.f_code) + 1)
-        wanted = range(first, max(last, failing.start))
-        if source := {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}:
-            shown = _excerpt(self._code(source), failing, len(source) * MAX_LINE)
-            yield from (f"  {line}" for line in shown)
+        wanted = range(first, min(max(last, failing.start), len(lines) + 1))
+        if not wanted:
+            return
+        # A secret may begin above the excerpt.
+        read = range(max(first - MAX_SECRET_LINES, 1), wanted.stop)
+        code = self._code({number: lines[number - 1].rstrip() for number in read})
+        source = {number: code[number] for number in wanted}
+        shown = _excerpt(source, failing, len(source) * MAX_LINE)
+        yield from (f"  {line}" for line in shown)
 
     def _location(self, summary: traceback.FrameSummary) -> str:
         inside = "" if summary.name == "<module>" else f", in {summary.name}"

@@ -130,6 +130,14 @@ def test_multiline_secret_is_hidden_without_changing_line_numbers() -> None:
     assert "hunter" not in said
 
 
+def test_secret_that_begins_above_the_lines_of_a_call_is_hidden() -> None:
+    key = "".join(f"MIIhunter{number:060}\n" for number in range(90))
+    pem = f"-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----"
+    said = request(f"def load():\n    key = '''{pem}'''\n    return 1 / 0\nload()")
+    assert "→ 94     return 1 / 0\n" in said
+    assert "hunter" not in said
+
+
 def test_leading_blank_lines_do_not_shift_line_numbers() -> None:
     made = "print('what a magic became')\n1 / 0"
     linecache.cache["<made>"] = (len(made), None, made.splitlines(keepends=True), "<made>")
