@@ -271,13 +271,14 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
     about = format_marks(outcome)
     if outcome.is_secret:
         return f"→ {SECRET_ANSWER}{about}"
+    words = CHANNEL_WORDS.get(outcome.channel or "")
+    origin = f" ({words.origin})" if words is not None and words.origin else ""
     if outcome.is_answered:
-        words = CHANNEL_WORDS.get(outcome.channel or "")
-        origin = f" ({words.origin})" if words is not None and words.origin else ""
         return f"→ {answer}{origin}{about}"
     cause = format_cause(outcome)
-    shown = cause if outcome.end in ("declined", "open") else f"no answer: {cause}"
-    return f"— {shown}{about}"
+    if outcome.end == "declined":  # by the user, or by the answers file
+        return f"— {cause}{origin}{about}"
+    return f"— {cause if outcome.end == 'open' else f'no answer: {cause}'}{about}"
 
 
 def format_cause(outcome: QuestionOutcome) -> str:

@@ -18,6 +18,7 @@ from jp_nb.rendering.questions import (
     answer_as_json,
     card_markdown,
     card_text,
+    format_outcome,
     question_card,
 )
 from jp_nb.rendering.turn import Transcript
@@ -155,3 +156,18 @@ def test_text_of_a_valid_answer_is_that_of_its_type(
     answer: JsonValue = picked if own is None else {"selected": picked, "custom": own}
     card = question_card(MANY.answer_type.to_record(), answer, answered=True)
     assert card.words == MANY.answer_type.format_answer(answer)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [
+        (QuestionOutcome("answered", "answers"), "→ Yes (answers file)"),
+        (QuestionOutcome("declined", "answers"), "— not answered (answers file)"),
+        (QuestionOutcome("declined", "form", by="Ada"), "— not answered (by Ada)"),
+        (QuestionOutcome("timed_out", "form"), "— no answer: timed out"),
+    ],
+)
+def test_outcome_names_its_source_unless_the_user_answered_a_prompt(
+    outcome: QuestionOutcome, shown: str
+) -> None:
+    assert format_outcome(outcome, "Yes") == shown
