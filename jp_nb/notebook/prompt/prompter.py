@@ -44,9 +44,9 @@ from jp_nb.notebook.prompt.stdin import (
     Console,
     InputConsole,
     StdinChannel,
+    ask_form_on_stdin,
     ask_on_stdin,
 )
-from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import record_of
 from jp_nb.rendering.prompts import PromptSummary

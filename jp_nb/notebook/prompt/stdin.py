@@ -1,29 +1,45 @@
-"""Ask one question, permission or menu on stdin.
+"""Ask questions, permissions, menus, and forms on stdin.
+
+A form asks its questions one by one, and shows all answers before it sends them:
+
+    Question 2 of 4 · Stores
+    Which store?
+      1  Postgres (recommended)
+      2  Redis
+      3  Other (type your own)
+    Number:
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
+import getpass
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final, Literal, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Protocol
 
+from pydantic import JsonValue
+
+from jp_nb.agent.form_state import BLANK, FormDraft, PageDraft
 from jp_nb.agent.prompts import (
     EMPTY_MARK,
     ActionPrompt,
     Answered,
+    FormEnd,
+    FormPrompt,
     NotAnswered,
-    ProposedChange,
+    PromptEnd,
     QuestionPrompt,
     SimplePrompt,
 )
+from jp_nb.notebook.prompt.presence import Expired
+from jp_nb.record.question_log import EMPTY
+from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.prompts import difference
 from jp_nb.text import BAR, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
@@ -37,6 +53,7 @@ from jp_nb.tools.answer_types import (
     SelectAnswer,
     TextAnswer,
 )
+from jp_nb.tools.question import FormAnswer
 
 ATTEMPTS: Final = 5
 MAX_COLUMNS: Final = 100
@@ -49,6 +66,14 @@ SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
 UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
+DETAILS: Final = "d"
+END: Final = "."
+"""Line that ends a text. Valid Python code rarely contains such a line."""
+RECOMMENDED: Final = "(recommended)"
+NONE: Final = 0
+"""Number that selects none of the options."""
+MAX_DIGITS: Final = 9
+"""Python refuses to parse numbers with thousands of digits."""
 
 StdinChannel = Literal["stdin", "terminal"]
 STDIN: Final[StdinChannel] = "stdin"
@@ -72,6 +97,35 @@ class Console(Protocol):
         ...
 
 
+class InputConsole:
+    """The input box of the front end of `kernel`; without a kernel, the terminal of IPython."""
+
+    def __init__(self, kernel: object | None) -> None:
+        self._kernel = kernel
+
+    def write(self, text: str) -> None:
+        """Print `text`."""
+        print(text, flush=True)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return the line typed, without echo if it is `secret`."""
+        if self._kernel is not None:
+            return str(getattr(self._kernel, "getpass" if secret else "raw_input")(prompt))
+        try:
+            return getpass.getpass(prompt) if secret else input(prompt)
+        except KeyboardInterrupt:
+            # Otherwise the text typed before the interrupt would start the next answer.
+            with suppress(ImportError):  # Windows discards the text
+                import termios
+
+                with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
+                    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+            raise
+
+
+# --- dialogues -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class TryAgain:
     """Reason why a line is not an answer. The user is asked again."""
@@ -79,39 +133,32 @@ class TryAgain:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StdinDialogue:
     """The lines that ask one kind of prompt, and the meaning of the typed lines.
 
     Attributes:
-        above: Lines between the question and the input, written once.
         prompt: Text before the cursor.
-        key_help: Lines to show for keys that are no answer, such as `?` for help.
         parse: Return the answer in a line, or a dialogue that replaces this one.
-        secret: Whether the typed text is hidden.
+        above: Lines between the question and the input, written once.
         legend: Lines that explain the keys, written each time before the cursor.
+        key_help: Lines to show for keys that are no answer, such as `?` for help.
+        secret: Whether the typed text is hidden.
         default: The answer that an empty line sends, if any.
         default_words: Text of that answer.
         inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
             it is one of the `keys` of `converse`.
     """
 
-    above: list[str]
     prompt: str
-    key_help: Mapping[str, list[str]]
     parse: Parse
+    above: Sequence[str] = ()
+    legend: Sequence[str] = ()
+    key_help: Mapping[str, Sequence[str]]
     secret: bool = False
-    legend: list[str] = field(default_factory=list)
     default: Answered | None = None
     default_words: str = ""
     inner: bool = False
-
-    def with_default_in_prompt(self) -> Self:
-        """Return the dialogue with a prompt that names the answer of an empty line."""
-        if self.default is None:
-            return self
-        caption = self.prompt.removesuffix(": ")
-        return replace(self, prompt=f"{caption} (Enter sends: {self.default_words}): ")
 
 
 Parsed = Answered | TryAgain | StdinDialogue
@@ -123,18 +170,13 @@ def converse(
     dialogue: StdinDialogue,
     *,
     keys: Collection[str] = (),
-    help: Iterable[str] | None = None,  # noqa: A002 - named for the key
+    help: Iterable[str] = (),  # noqa: A002 - named for the key
 ) -> Answered | str:
     """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
 
     An empty line in `keys` is a key, too. To answer with the text of a key, the user types it in
-    double quotes. Hidden input that looks like a key may be a secret, so the user is asked.
-
-    Args:
-        console: The console.
-        dialogue: The dialogue.
-        keys: Lines that are returned as they are, not parsed as an answer.
-        help: Help about the keys, which `?` shows after the help of the dialogue.
+    double quotes. Hidden input that looks like a key may be a secret, so the user is asked. `?`
+    shows the help of the dialogue, then `help`.
 
     Raises:
         EOFError: The input ended, or `ATTEMPTS` lines were no answer.
@@ -152,7 +194,7 @@ def converse(
             if word in keys and (word or not dialogue.inner):
                 return word
             if (key_help := dialogue.key_help.get(word)) is not None:
-                more = () if help is None or dialogue.inner or word != HELP else help
+                more = () if dialogue.inner or word != HELP else help
                 _write(console, [*key_help, *more])
                 explained = word == HELP and not dialogue.secret
                 continue
@@ -183,16 +225,6 @@ def _write(console: Console, lines: Iterable[str]) -> None:
         console.write(line)
 
 
-def format_keys(keys: Iterable[str]) -> str:
-    """Return the keys as shown before the cursor: `[y/n/?]`."""
-    return f"[{'/'.join(keys)}/{HELP}]"
-
-
-def refuse_key(keys: Iterable[str]) -> TryAgain:
-    """Return the message for a line that is none of `keys`."""
-    return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
-
-
 def choose(
     console: Console,
     above: Iterable[str],
@@ -204,41 +236,44 @@ def choose(
     Raises:
         EOFError: As in `converse`.
     """
-    dialogue = key_dialogue(meanings, lambda _: refuse_key(meanings), above=above, inner=True)
+    dialogue = _key_dialogue(meanings, {}, above=above)
     chosen = converse(console, dialogue, keys=meanings if keys is None else keys)
     assert isinstance(chosen, str)
     return chosen
 
 
-def key_dialogue(
+def _key_dialogue(
     meanings: Mapping[str, str],
-    parse: Parse,
+    outcomes: Mapping[str, Answered | StdinDialogue],
     *,
     above: Iterable[str] = (),
     hint: str = "",
-    inner: bool = False,
 ) -> StdinDialogue:
-    """Return a dialogue that shows the `meanings` of keys, and then the keys and `hint`."""
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
-    prompt, key_help = f"{format_keys(meanings)}{hint} ", {HELP: legend}
-    return StdinDialogue([*above], prompt, key_help, parse, legend=legend, inner=inner)
+    return StdinDialogue(
+        prompt=f"[{'/'.join(meanings)}/{HELP}]{hint} ",
+        parse=lambda line: outcomes.get(line.strip()) or _refuse_key(meanings),
+        above=[*above],
+        legend=legend,
+        key_help={HELP: legend},
+    )
 
 
-def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
-    """Return a dialogue that confirms an empty text, or else returns to `otherwise`."""
-    meanings = {"y": "send it empty", "n": "go back"}
+def _refuse_key(keys: Iterable[str]) -> TryAgain:
+    return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
+
+
+def _confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
     outcomes: dict[str, Answered | StdinDialogue] = {
         "y": replace(answer, marks=answer.marks | EMPTY_MARK),
         "n": otherwise,
     }
-
-    def parse(line: str) -> Parsed:
-        return outcomes.get(line.strip()) or refuse_key(meanings)
-
-    return key_dialogue(meanings, parse, above=["Your text is empty. Send it?"], inner=True)
+    meanings = {"y": "send it empty", "n": "go back"}
+    dialogue = _key_dialogue(meanings, outcomes, above=["Your text is empty. Send it?"])
+    return replace(dialogue, inner=True)
 
 
-def bar_lines(lines: Iterable[str]) -> Iterator[str]:
+def _bar_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
     for line in lines:
         for index, part in enumerate(_wrap_line(line)):
@@ -258,359 +293,115 @@ def _wrap_line(line: str) -> Iterator[str]:
     yield "".join(part)
 
 
-END: Final = "."
-"""Line that ends a text. Valid Python code rarely contains such a line."""
-
-
-def code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    """Return the dialogue that keeps a text, or reads a new one line by line."""
-    draft, preset = prompt_text.draft(prompt), prompt_text.preselected(prompt)
-    lines = draft.shown.split("\n")
-    width = len(str(len(lines)))
-    numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
-    explained = [
-        f"  Type {UNCHANGED} to keep the text above.",
-        "  To replace it, type the new text line by line. Empty lines are part of the text.",
-        f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
-    ]
-
-    def parse(line: str) -> Parsed:
-        if line.strip() == UNCHANGED:
-            return Answered(preset, STDIN)
-        return _next_line_dialogue(line, [], draft)
-
-    return StdinDialogue(
-        [*([draft.hint] if draft.hint else []), *bar_lines(numbered)],
-        f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
-        {HELP: explained},
-        parse,
-    )
-
-
-def _next_line_dialogue(
-    line: str, typed: list[str], draft: prompt_text.EditableText
-) -> Answered | StdinDialogue:
-    if line.strip() == END:
-        return Answered(draft.unspell_edited("\n".join(typed)), STDIN)
-    typed.append(line)
-    return StdinDialogue(
-        [],
-        f"{len(typed) + 1}: ",
-        {},
-        lambda line: _next_line_dialogue(line, typed, draft),
-        inner=True,
-    )
-
-
-RECOMMENDED: Final = "(recommended)"
-NONE: Final = 0
-"""Number that selects none of the options."""
-MAX_DIGITS: Final = 9
-
-
-def select_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    """Return the dialogue that selects options; without options, the one for a typed text."""
-    kind = prompt.question.answer_type
-    assert isinstance(kind, SelectAnswer)
-    choice = _Choice(prompt, kind)
-    return choice.by_number if kind.options else choice.own_text(())
-
-
-@dataclass(frozen=True)
-class _Choice:
-    prompt: QuestionPrompt
-    kind: SelectAnswer
-
-    # --- output ------------------------------------------------------------------------------
-
-    @cached_property
-    def labels(self) -> list[str]:
-        return prompt_text.option_labels(self.kind.labels)
-
-    @property
-    def highest(self) -> int:
-        return len(self.labels) + self.kind.other
-
-    @cached_property
-    def default(self) -> Picks | None:
-        preset = prompt_text.preselected(self.prompt)
-        return None if preset is None else self.kind.picks(preset)
-
-    @cached_property
-    def by_number(self) -> StdinDialogue:
-        # An exclusive question needs an explicit answer.
-        default = None if self.prompt.question.exclusive else self.default
-        return StdinDialogue(
-            above=self._option_lines(),
-            prompt=f"Number{'s' if self.kind.multi else ''}: ",
-            key_help={HELP: self._help_lines()},
-            parse=self._parse,
-            default=None if default is None else self._answer(default),
-            default_words="" if default is None else self._describe_default(default),
-        )
-
-    def _option_lines(self) -> list[str]:
-        width = len(str(self.highest))
-        lines = []
-        for number, (label, option) in enumerate(
-            zip(self.labels, self.kind.options, strict=True), start=1
-        ):
-            lines.append(f"  {number:>{width}}  {label}{self._suffix(number - 1)}")
-            if option.description:
-                text = plain(option.description).strip("\n")
-                lines += [f"  {'':>{width}}  {line}" for line in bar_lines(text.split("\n"))]
-        if self.kind.other:
-            lines.append(f"  {self.highest:>{width}}  {OTHER}")
-        if self._may_be_none:
-            lines.append(f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}")
-        if wanted := prompt_text.picks_wanted(self.kind):
-            lines.append(f"  {wanted}")
-        return lines
-
-    @property
-    def _may_be_none(self) -> bool:
-        return self.kind.multi and not self.kind.min_picks
-
-    def _suffix(self, index: int) -> str:
-        default = self.default
-        if self.prompt.question.exclusive and default is not None and index in default.indices:
-            return f" ({prompt_text.SUGGESTED})"
-        if self.kind.multi or index != self.kind.recommended_index:
-            return ""
-        return "" if self.labels[index].lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
-
-    def _describe_default(self, picks: Picks) -> str:
-        numbers = [str(index + 1) for index in picks.indices]
-        numbers += [] if picks.custom is None else [str(self.highest)]
-        words = plain(self.kind.format_answer(self.kind.answer(picks)), limit=80)
-        return f"{','.join(numbers) or NONE}, {words}"
-
-    def _help_lines(self) -> list[str]:
-        lines = ["  Type the number of an option, or its text if that is not a number."]
-        if self.kind.multi:
-            lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
-        if self._may_be_none:
-            lines.append(f"  {NONE} means {NONE_OF_THESE}.")
-        if self.kind.other:
-            also = ", alone or with other numbers" if self.kind.multi else ""
-            lines.append(f"  {self.highest} lets you type your own answer{also}.")
-        return lines
-
-    # --- input -------------------------------------------------------------------------------
-
-    def _parse(self, line: str) -> Parsed:
-        word = line.strip()
-        numbers = self._parse_numbers(word)
-        if numbers is None:
-            index = self._find_option(word)
-            return self._refuse() if index is None else self._validate_picks(Picks((index,)))
-        if not all(self._is_offered(number) for number in numbers):
-            return self._refuse()
-        return self._parse_picks(numbers)
-
-    def _parse_picks(self, numbers: Sequence[int]) -> Parsed:
-        if len({*numbers}) < len(numbers):
-            return TryAgain("A number appears twice. Please type each number once.")
-        if NONE in numbers and len(numbers) > 1:
-            return TryAgain(f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it.")
-        own = self.kind.other and self.highest in numbers
-        indices = tuple(n - 1 for n in numbers if n != NONE and not (own and n == self.highest))
-        fits = self._validate_picks(Picks(indices, "own text" if own else None))
-        return self.own_text(indices) if own and isinstance(fits, Answered) else fits
-
-    def _validate_picks(self, picks: Picks) -> Answered | TryAgain:
-        answer = self._answer(picks)
-        misfit = self.kind.misfit(answer.value)
-        return TryAgain(prompt_text.picks_wanted(self.kind)) if misfit else answer
-
-    def _parse_numbers(self, word: str) -> list[int] | None:
-        parts = word.replace(",", " ").split() if self.kind.multi else [word]
-        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-            return None
-        # Python refuses to parse numbers with thousands of digits.
-        return [int(part) if len(part) <= MAX_DIGITS else self.highest + 1 for part in parts]
-
-    def _is_offered(self, number: int) -> bool:
-        return (NONE if self._may_be_none else 1) <= number <= self.highest
-
-    def _find_option(self, word: str) -> int | None:
-        for labels in (self.labels, [*self.kind.labels]):
-            if word and word in labels:
-                return labels.index(word)
-        return None
-
-    def _refuse(self) -> TryAgain:
-        if self.kind.multi:
-            none = f"{NONE} for {NONE_OF_THESE}, " if self._may_be_none else ""
-            example = "2,1" if self.highest > 1 else "1"
-            return TryAgain(
-                f"Please type numbers from 1 to {self.highest}, such as {example}, {none}"
-                "or ? for help."
-            )
-        return TryAgain(f"Please type a number from 1 to {self.highest}, or ? for help.")
-
-    def _answer(self, picks: Picks) -> Answered:
-        return Answered(self.kind.answer(picks), STDIN)
-
-    # --- the user's own text -----------------------------------------------------------------
-
-    def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
-        """Return the dialogue for the user's own text in addition to the options `indices`."""
-        before = self.default.custom if self.default is not None else None
-        back = "an empty line goes back to the options" if self.kind.options else ""
-        above = [
-            "  Type your own answer in one line.",
-            *([f"  {back.capitalize()}."] if back else []),
-        ]
-        if before:
-            above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
-
-        def parse(line: str) -> Parsed:
-            word = line.strip()
-            if before and word == UNCHANGED:
-                return self._answer(Picks(indices, before))
-            if word == EMPTY_TEXT:
-                return confirm_empty(self._answer(Picks(indices, "")), dialogue)
-            if word:
-                return self._answer(Picks(indices, line))
-            if self.kind.options:
-                return self.by_number
-            return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
-
-        has_default = before and not self.kind.options and not self.prompt.question.exclusive
-        dialogue = StdinDialogue(
-            above,
-            "Your answer: ",
-            {HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
-            parse,
-            inner=bool(self.kind.options),
-            default=self._answer(Picks((), before)) if has_default else None,
-            default_words=plain(spell_invisible(before or ""), limit=80),
-        )
-        return dialogue
-
-
-DETAILS = "d"
+# --- one question or decision --------------------------------------------------------------------
 
 
 def ask_on_stdin(
     prompt: SimplePrompt, console: Console, channel: StdinChannel
 ) -> Answered | NotAnswered:
     """Ask `prompt` at `console` and return its end."""
-    for line in _head_lines(prompt):
-        console.write(line)
+    _write(console, _head_lines(prompt))
+    if isinstance(prompt, ActionPrompt):
+        dialogue = _action_dialogue(prompt)
+    else:
+        dialogue = STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt)
+    if dialogue.default is not None:
+        caption = dialogue.prompt.removesuffix(": ")
+        words = f"{caption} (Enter sends: {dialogue.default_words}): "
+        dialogue = replace(dialogue, prompt=words)
     try:
-        answered = converse(console, _dialogue(prompt).with_default_in_prompt())
+        answered = converse(console, dialogue)
     except EOFError:
         return NotAnswered("cancelled", channel)
     assert isinstance(answered, Answered)  # `converse` got no keys
     return replace(answered, channel=channel)
 
 
-def _head_lines(prompt: SimplePrompt) -> list[str]:
+def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
     header, by = prompt_text.header(prompt), prompt_text.asked_by(prompt)
-    lines = [f"{header} ({by})" if by else header] if header else []
-    context, question = prompt_text.context(prompt), prompt_text.question(prompt)
+    if header:
+        yield f"{header} ({by})" if by else header
+    question = prompt_text.question(prompt)
     if header is None and by:
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
-        return [*lines, *([context] if context else []), question]
-    changes = [f"  {line}" for change in prompt.changes for line in _change_lines(change)]
-    if changes:
-        question, changes = f"{question}:", ["", *changes, ""]
-    shown = [
-        line
-        for caption, detail in prompt_text.exhibits(prompt)
-        for line in (caption, *bar_lines(detail))
-    ]
-    return [*lines, question, *shown, *changes]
+        if context := prompt_text.context(prompt):
+            yield context
+        yield question
+        return
+    yield f"{question}:" if prompt.changes else question
+    for caption, detail in prompt_text.exhibits(prompt):
+        yield caption
+        yield from _bar_lines(detail)
+    if prompt.changes:
+        yield ""
+        for change in prompt.changes:
+            exact, found = prompt_text.exactly(change), prompt_text.difference(change)
+            yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
+            for line in _bar_lines(map(str, found.lines)) if found is not None else ():
+                yield f"  {line}"
+        yield ""
 
 
-def _change_lines(change: ProposedChange) -> list[str]:
-    if (found := difference(change)) is None:
-        return [str(prompt_text.exactly(change))]
-    return [f"{_path(change)}: {found.sizes}", *bar_lines(map(str, found.lines))]
-
-
-def _full_values(prompt: ActionPrompt) -> list[str]:
-    lines = []
+def _full_values(prompt: ActionPrompt) -> Iterator[str]:
     for change in prompt.changes:
-        if (found := difference(change)) is not None and found.is_folded:
-            for title, value in (
-                (prompt_text.NOW_WHOLE, found.now),
-                (prompt_text.PROPOSED_WHOLE, found.proposed),
-            ):
-                if value:
-                    lines.append(f"  {_path(change)}: {title[0].lower()}{title[1:]}")
-                    lines += [f"  {line}" for line in bar_lines(value)]
-    return lines
-
-
-def _path(change: ProposedChange) -> str:
-    return prompt_text.exactly(change).path
-
-
-def _dialogue(prompt: SimplePrompt) -> StdinDialogue:
-    if isinstance(prompt, ActionPrompt):
-        return _action_dialogue(prompt)
-    return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt)
+        found = prompt_text.difference(change)
+        if found is None or not found.is_folded:
+            continue
+        for title, value in (
+            (prompt_text.NOW_WHOLE, found.now),
+            (prompt_text.PROPOSED_WHOLE, found.proposed),
+        ):
+            if value:
+                path = prompt_text.exactly(change).path
+                yield f"  {path}: {title[0].lower()}{title[1:]}"
+                yield from (f"  {line}" for line in _bar_lines(value))
 
 
 def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
-    sent_by_key = {action.key: action.value for action in prompt.actions}
+    answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    last_line, details = prompt.last_line, _full_values(prompt)
-    has_details = bool(details) and DETAILS not in sent_by_key
-    if has_details:
+    details = [] if DETAILS in answers else [*_full_values(prompt)]
+    if details:
         meanings[DETAILS] = "Show the full values, before and after"
-
-    def parse(line: str) -> Answered | TryAgain:
-        key = line.strip() if last_line is None else line.strip().lower()
-        return Answered(sent_by_key[key], STDIN) if key in sent_by_key else refuse_key(meanings)
-
-    dialogue = key_dialogue(meanings, parse)
+    dialogue = _key_dialogue(meanings, answers)
     help_lines = [*dialogue.legend, *([f"  {one_line(prompt.help)}"] if prompt.help else [])]
-    key_help = {HELP: help_lines, **({DETAILS: details} if has_details else {})}
-    if last_line is None:
+    key_help = {HELP: help_lines, **({DETAILS: details} if details else {})}
+    if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
-    if has_details:
+    if details:
         key_help[DETAILS.upper()] = details
-    # `Apply delta? [y/n/?]` (R078-76) needs no legend.
-    legend = [] if sent_by_key.keys() == {"y", "n"} else dialogue.legend
-    asked = f"{one_line(last_line)} {dialogue.prompt}"
-    return replace(dialogue, prompt=asked, key_help=key_help, legend=legend)
+    return replace(
+        dialogue,
+        prompt=f"{one_line(prompt.last_line)} {dialogue.prompt}",
+        parse=lambda line: dialogue.parse(line.lower()),
+        # `Apply delta? [y/n/?]` (R078-76) needs no legend.
+        legend=() if answers.keys() == {"y", "n"} else dialogue.legend,
+        key_help=key_help,
+    )
 
 
 def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     # The tool's default is only marked. An empty line does not send it.
-    offered = {choice.key: choice for choice in prompt_text.choices(prompt)}
-    meanings = {key: choice.meaning for key, choice in offered.items()}
-    hint = ""
+    offered = prompt_text.choices(prompt)
+    answers = {each.key: Answered(each.value, STDIN, remember=each.remember) for each in offered}
+    meanings, hint = {choice.key: choice.meaning for choice in offered}, ""
     if (suggested := prompt_text.suggested(prompt)) is not None:
-        meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
-
-    def parse(line: str) -> Answered | TryAgain:
-        word = line.strip()
-        choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
-        if choice is None:
-            return refuse_key(offered)
-        return Answered(choice.value, STDIN, remember=choice.remember)
-
-    return key_dialogue(meanings, parse, hint=hint)
+        meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
+    long = {"yes": answers["y"], "no": answers["n"]}
+    return _key_dialogue(meanings, {**answers, **long}, hint=hint)
 
 
 def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     if prompt.is_code:
-        return code_dialogue(prompt)
+        return _code_dialogue(prompt)
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     preset, draft = prompt_text.preselected(prompt), prompt_text.draft(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
-    above = [*bar_lines(draft.shown.split("\n"))] if shown_above else []
-    hint = [draft.hint] if draft.hint else []
-    words = "the text above" if above else plain(spell_invisible(default), limit=80)
+    words = "the text above" if shown_above else plain(spell_invisible(default), limit=80)
     sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
     sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
 
@@ -626,25 +417,53 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
             text = draft.unspell_edited(typed if kind.format else line)
         return _please_type(kind) if kind.misfit(text) else Answered(text, STDIN)
 
-    expected = prompt_text.describe_expected(kind) if _is_restricted(kind) else "one line of text"
-    explained = [f"  Type {expected}."]
+    is_restricted = kind.expects != TextAnswer().expects
+    expected = prompt_text.describe_expected(kind) if is_restricted else "one line of text"
+    help_lines = [f"  Type {expected}."]
     if sent_by_key:
-        explained += [f"  {UNCHANGED} sends: {words}"]
+        help_lines.append(f"  {UNCHANGED} sends: {words}")
     if not kind.misfit(""):
-        explained += [f"  Type {EMPTY_TEXT} for an empty text."]
+        help_lines.append(f"  Type {EMPTY_TEXT} for an empty text.")
     suggested = f" ({UNCHANGED} sends: {words})" if sent_by_key else ""
     return StdinDialogue(
-        [*hint, *above],
-        f"{_caption(kind) if _is_restricted(kind) else 'Text'}{suggested}: ",
-        {HELP: explained},
-        parse,
+        prompt=f"{_caption(kind) if is_restricted else 'Text'}{suggested}: ",
+        parse=parse,
+        above=[
+            *([draft.hint] if draft.hint else []),
+            *(_bar_lines(draft.shown.split("\n")) if shown_above else []),
+        ],
+        key_help={HELP: help_lines},
         default=Answered(default, STDIN) if sent_by_enter else None,
         default_words=words,
     )
 
 
-def _is_restricted(kind: TextAnswer) -> bool:
-    return kind.expects != TextAnswer().expects
+def _code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    draft, preset = prompt_text.draft(prompt), prompt_text.preselected(prompt)
+    lines = draft.shown.split("\n")
+    width = len(str(len(lines)))
+    numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
+    help_lines = [
+        f"  Type {UNCHANGED} to keep the text above.",
+        "  To replace it, type the new text line by line. Empty lines are part of the text.",
+        f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
+    ]
+    typed: list[str] = []
+
+    def parse(line: str) -> Parsed:
+        if line.strip() == UNCHANGED and not typed:
+            return Answered(preset, STDIN)
+        if line.strip() == END:
+            return Answered(draft.unspell_edited("\n".join(typed)), STDIN)
+        typed.append(line)
+        return StdinDialogue(prompt=f"{len(typed) + 1}: ", parse=parse, key_help={}, inner=True)
+
+    return StdinDialogue(
+        prompt=f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
+        parse=parse,
+        above=[*([draft.hint] if draft.hint else []), *_bar_lines(numbered)],
+        key_help={HELP: help_lines},
+    )
 
 
 def _caption(kind: AnswerType) -> str:
@@ -676,10 +495,9 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
     suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
     return StdinDialogue(
-        [],
-        f"{_caption(kind)}{suggested}: ",
-        {HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
-        parse,
+        prompt=f"{_caption(kind)}{suggested}: ",
+        parse=parse,
+        key_help={HELP: [f"  Type {prompt_text.describe_expected(kind)}."]},
         default=None if default is None else Answered(default, STDIN),
         default_words=str(default),
     )
@@ -687,16 +505,157 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 def _secret_dialogue(_: QuestionPrompt) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain:
-        if not line:
-            return TryAgain("Nothing was typed.")
-        return Answered(line, STDIN)
+        return Answered(line, STDIN) if line else TryAgain("Nothing was typed.")
 
-    return StdinDialogue(above=[], prompt="Secret: ", key_help={HELP: []}, parse=parse, secret=True)
+    return StdinDialogue(prompt="Secret: ", parse=parse, key_help={HELP: []}, secret=True)
+
+
+def _select_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    kind = prompt.question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    selection = _Selection(prompt, kind)
+    return selection.by_number() if kind.options else selection.own_text(())
+
+
+class _Selection:
+    """Dialogues of a question with options: one for their numbers, one for the user's own text."""
+
+    def __init__(self, prompt: QuestionPrompt, kind: SelectAnswer) -> None:
+        self._kind = kind
+        self._exclusive = prompt.question.exclusive
+        self._labels = prompt_text.option_labels(kind.labels)
+        self._highest = len(self._labels) + kind.other
+        self._may_be_none = kind.multi and not kind.min_picks
+        preset = prompt_text.preselected(prompt)
+        self._default = None if preset is None else kind.picks(preset)
+
+    def by_number(self) -> StdinDialogue:
+        # An exclusive question needs an explicit answer.
+        default = None if self._exclusive else self._default
+        words = ""
+        if default is not None:
+            numbers = [str(index + 1) for index in default.indices]
+            numbers += [] if default.custom is None else [str(self._highest)]
+            answer = plain(self._kind.format_answer(self._kind.answer(default)), limit=80)
+            words = f"{','.join(numbers) or NONE}, {answer}"
+        return StdinDialogue(
+            prompt=f"Number{'s' if self._kind.multi else ''}: ",
+            parse=self._parse,
+            above=[*self._option_lines()],
+            key_help={HELP: self._help_lines()},
+            default=None if default is None else self._answer(default),
+            default_words=words,
+        )
+
+    def _option_lines(self) -> Iterator[str]:
+        kind, width = self._kind, len(str(self._highest))
+        suggested = self._default.indices if self._exclusive and self._default is not None else ()
+        for index, (label, option) in enumerate(zip(self._labels, kind.options, strict=True)):
+            mark = ""
+            if index in suggested:
+                mark = f" ({prompt_text.SUGGESTED})"
+            elif index == kind.recommended_index and not kind.multi:
+                mark = "" if label.lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
+            yield f"  {index + 1:>{width}}  {label}{mark}"
+            if option.description:
+                text = plain(option.description).strip("\n")
+                yield from (f"  {'':>{width}}  {x}" for x in _bar_lines(text.split("\n")))
+        if kind.other:
+            yield f"  {self._highest:>{width}}  {OTHER}"
+        if self._may_be_none:
+            yield f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}"
+        if wanted := prompt_text.picks_wanted(kind):
+            yield f"  {wanted}"
+
+    def _help_lines(self) -> list[str]:
+        lines = ["  Type the number of an option, or its text if that is not a number."]
+        if self._kind.multi:
+            lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
+        if self._may_be_none:
+            lines.append(f"  {NONE} means {NONE_OF_THESE}.")
+        if self._kind.other:
+            also = ", alone or with other numbers" if self._kind.multi else ""
+            lines.append(f"  {self._highest} lets you type your own answer{also}.")
+        return lines
+
+    def _parse(self, line: str) -> Parsed:
+        word = line.strip()
+        parts = word.replace(",", " ").split() if self._kind.multi else [word]
+        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+            for labels in (self._labels, self._kind.labels):
+                if word and word in labels:
+                    return self._check_picks(Picks((labels.index(word),)))
+            return self._refuse()
+        numbers = [int(part) if len(part) <= MAX_DIGITS else self._highest + 1 for part in parts]
+        least = NONE if self._may_be_none else 1
+        if not all(least <= number <= self._highest for number in numbers):
+            return self._refuse()
+        if len({*numbers}) < len(numbers):
+            return TryAgain("A number appears twice. Please type each number once.")
+        if NONE in numbers and len(numbers) > 1:
+            return TryAgain(f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it.")
+        indices = tuple(number - 1 for number in numbers if 0 < number <= len(self._labels))
+        if self._highest == len(self._labels) or self._highest not in numbers:
+            return self._check_picks(Picks(indices))
+        checked = self._check_picks(Picks(indices, "own text"))
+        return checked if isinstance(checked, TryAgain) else self.own_text(indices)
+
+    def _check_picks(self, picks: Picks) -> Answered | TryAgain:
+        answer = self._answer(picks)
+        misfit = self._kind.misfit(answer.value)
+        return TryAgain(prompt_text.picks_wanted(self._kind)) if misfit else answer
+
+    def _refuse(self) -> TryAgain:
+        if not self._kind.multi:
+            return TryAgain(f"Please type a number from 1 to {self._highest}, or ? for help.")
+        none = f"{NONE} for {NONE_OF_THESE}, " if self._may_be_none else ""
+        example = "2,1" if self._highest > 1 else "1"
+        return TryAgain(
+            f"Please type numbers from 1 to {self._highest}, such as {example}, {none}"
+            "or ? for help."
+        )
+
+    def _answer(self, picks: Picks) -> Answered:
+        return Answered(self._kind.answer(picks), STDIN)
+
+    def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
+        """Return the dialogue for the user's own text in addition to the options `indices`."""
+        before = self._default.custom if self._default is not None else None
+        has_options = bool(self._kind.options)
+        above = ["  Type your own answer in one line."]
+        if has_options:
+            above.append("  An empty line goes back to the options.")
+        if before:
+            above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
+
+        def parse(line: str) -> Parsed:
+            word = line.strip()
+            if before and word == UNCHANGED:
+                return self._answer(Picks(indices, before))
+            if word == EMPTY_TEXT:
+                return _confirm_empty(self._answer(Picks(indices, "")), dialogue)
+            if word:
+                return self._answer(Picks(indices, line))
+            if has_options:
+                return self.by_number()
+            return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
+
+        has_default = before and not has_options and not self._exclusive
+        dialogue = StdinDialogue(
+            prompt="Your answer: ",
+            parse=parse,
+            above=above,
+            key_help={HELP: [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
+            inner=has_options,
+            default=self._answer(Picks((), before)) if has_default else None,
+            default_words=plain(spell_invisible(before or ""), limit=80),
+        )
+        return dialogue
 
 
 STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {
     BooleanAnswer: _boolean_dialogue,
-    SelectAnswer: select_dialogue,
+    SelectAnswer: _select_dialogue,
     TextAnswer: _text_dialogue,
     SecretAnswer: _secret_dialogue,
     NumberAnswer: _number_dialogue,
@@ -705,40 +664,284 @@ STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDi
 """Dialogue by answer type. The fields of a `form` are asked one by one."""
 
 
-class InputConsole:
-    """The input box of the front end of `kernel`; without a kernel, the terminal of IPython."""
+# --- forms ---------------------------------------------------------------------------------------
 
-    def __init__(self, kernel: object | None) -> None:
-        self._kernel = kernel
-
-    def write(self, text: str) -> None:
-        """Print `text`."""
-        print(text, flush=True)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        """Return the line typed, without echo if it is `secret`."""
-        if self._kernel is not None:
-            return str(getattr(self._kernel, "getpass" if secret else "raw_input")(prompt))
-        try:
-            return _read_line(prompt, secret=secret)
-        except KeyboardInterrupt:
-            _drop_unfinished_line()
-            raise
+KEEP: Final = ""
+BACK: Final = "<"
+LEAVE: Final = "!"
+CLEAR: Final = "-"
+"""Key that clears an answer. The question is then open again."""
+SEND: Final = "s"
+LEFT_OPEN: Final = "Not answered."
+LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
+TIME_IS_OVER: Final = "The time to answer is over."
+IS_FIRST: Final = "This is the first question."
+BACK_TO_QUESTIONS: Final = "Go back to the questions"
 
 
-def _read_line(prompt: str, *, secret: bool) -> str:
-    if secret:
-        from getpass import getpass
+def ask_form_on_stdin(
+    prompt: FormPrompt, console: Console, channel: StdinChannel
+) -> PromptEnd[FormEnd]:
+    """Ask the questions of `prompt` at `console` and return the end of the form.
 
-        return getpass(prompt)
-    return input(prompt)
+    If `console` raises `Expired`, the time for the question is over, and the form asks the
+    next one.
+    """
+    return _StdinForm(prompt, console, channel).run()
 
 
-def _drop_unfinished_line() -> None:
-    # Otherwise the text typed before the interrupt would start the next answer.
-    try:
-        import termios
-    except ImportError:  # Windows discards the text
-        return
-    with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+class _StdinForm:
+    """One form, which the user controls by typing lines."""
+
+    def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
+        self._prompt = prompt
+        self._console = console
+        self._channel = channel
+        self._draft = FormDraft(prompt, channel)
+        self._fields: dict[int, dict[str, JsonValue]] = {}  # answers by page and id of the field
+        # The answer to a single question is sent at once.
+        kind = prompt.pages[0].question.answer_type
+        self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
+
+    def run(self) -> PromptEnd[FormEnd]:
+        first, draft = self._prompt.pages[0], self._draft
+        header, by = prompt_text.header(first), prompt_text.asked_by(first)
+        if header or by:
+            self._write(f"{header} ({by})" if header and by else header or by or "")
+        if self._prompt.pages[1:]:
+            self._write(f"{len(self._prompt.pages)} questions.")
+        screens = {
+            "page": self._ask_page,
+            "summary": self._review,
+            "menu": self._menu,
+            "discard": self._discard,
+        }
+        while draft.end is None:
+            try:
+                screens[draft.screen]()
+            except Expired:
+                self._write("", TIME_IS_OVER)  # below the unfinished line
+                draft.expire()
+            except EOFError:
+                self._write("")
+                # Without a menu, or inside it, the end of the input leaves the form.
+                if not self._prompt.menu:
+                    draft.discard()
+                elif draft.screen == "menu":
+                    draft.stop()
+                else:
+                    draft.cancel()
+        return draft.end
+
+    def _write(self, *lines: str) -> None:
+        _write(self._console, lines)
+
+    def _ask_page(self) -> None:
+        draft, page = self._draft, self._draft.asked
+        self._write(*self._page_lines(page))
+        if isinstance(page.question.answer_type, FormAnswer):
+            typed: Answered | str = self._ask_fields(page.question.answer_type)
+        else:
+            may_stay_open = self._prompt.partial or not page.question.required
+            typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
+            if isinstance(typed, Answered):
+                draft.hold(PageDraft(typed))
+            elif typed == CLEAR:
+                draft.hold(BLANK)
+        if typed == LEAVE:
+            draft.cancel()
+        elif typed == BACK and draft.is_first and not draft.reviewed:
+            self._write(IS_FIRST)
+        elif typed == BACK and not draft.reviewed:
+            draft.back()
+        elif typed != BACK and not (draft.is_last or draft.reviewed):
+            draft.next()
+        elif self._reviews or draft.pages[0].answer is None:
+            draft.review()
+        else:
+            draft.submit()
+
+    def _page_lines(self, page: QuestionPrompt) -> Iterator[str]:
+        if self._reviews:
+            yield ""
+        label = prompt_text.header(page)
+        if label == prompt_text.header(self._prompt.pages[0]):
+            label = None  # already shown above the first question
+        title = (form_text.progress(self._draft), label, form_text.page_header(page))
+        if line := " · ".join(filter(None, title)):
+            yield line
+        yield from _context_lines(page)
+        yield prompt_text.question(page)
+        if self._draft.demanded:
+            yield self._draft.pages[self._draft.page].problem or form_text.DEMANDED
+
+    def _ask(
+        self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
+    ) -> Answered | str:
+        kind = page.question.answer_type
+        proposed = page
+        if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
+            own = page.question.with_default(current.value).with_exclusive(False)
+            proposed = replace(page, question=own)
+        dialogue = STDIN_DIALOGUES[type(kind)](proposed)
+        if isinstance(kind, TextAnswer):
+            dialogue = _confirm_empty_text(dialogue)
+        default = current or dialogue.default or self._suggested_boolean(page)
+        if default is not None:
+            verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
+            words = one_line(prompt_text.format_answer(page, default), limit=200) or EMPTY
+            enter = f"Enter {verb}: {words}"
+        else:
+            enter = f"Enter skips the question{'' if may_stay_open else ' for now'}"
+        back = "show all answers" if self._draft.reviewed else "go back to the previous question"
+        others = [(BACK, "back", back)] if self._reviews else []
+        others += [(CLEAR, "clear", "clear the answer")] if current is not None else []
+        others += [(LEAVE, "leave", self._exit_description)]
+        legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP} help"]
+        help_lines = [
+            f"  {enter}.",
+            *(f"  {key}  {meaning}" for key, _, meaning in others),
+            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
+        ]
+        dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
+        keys = [KEEP, *(key for key, _, _ in others)]
+        typed = converse(self._console, dialogue, keys=keys, help=help_lines)
+        if typed == CLEAR or (typed == KEEP and default is None):
+            self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
+        answer = default or KEEP if typed == KEEP else typed
+        return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
+
+    def _suggested_boolean(self, page: QuestionPrompt) -> Answered | None:
+        preset = prompt_text.preselected(page)
+        is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
+        if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
+            return None
+        return Answered(preset, STDIN)
+
+    @property
+    def _exit_description(self) -> str:
+        return "reply to the assistant, or stop" if self._prompt.menu else "cancel"
+
+    # --- a page of fields --------------------------------------------------------------------
+
+    def _ask_fields(self, kind: FormAnswer) -> str:
+        # Asks fields with errors again, until nothing changes.
+        given = self._fields.setdefault(self._draft.page, {})
+        preset = prompt_text.preselected(self._draft.asked)
+        if not given and isinstance(preset, dict):
+            given |= preset
+        problems: Mapping[str, str] = {}
+        while True:
+            before = dict(given)
+            typed = self._ask_each(kind, given, problems)
+            problems = kind.problems(given) if given else {}
+            if typed != KEEP or not problems or given == before:
+                return typed
+            if form_problem := problems.get(""):
+                self._write(one_line(form_problem))
+
+    def _ask_each(
+        self, kind: FormAnswer, given: dict[str, JsonValue], problems: Mapping[str, str]
+    ) -> str:
+        fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
+        at = 0
+        while at < len(fields):
+            field = fields[at]
+            page, number = QuestionPrompt(field), kind.fields.index(field) + 1
+            self._write(f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}")
+            self._write(*_context_lines(page))
+            if field.id in problems:
+                self._write(f"  ✗ {one_line(problems[field.id])}")
+            current = Answered(given[field.id], STDIN) if field.id in given else None
+            typed = self._ask(page, current, may_stay_open=not field.required)
+            if isinstance(typed, Answered):
+                given[field.id] = typed.value
+            elif typed == CLEAR:
+                del given[field.id]
+            self._hold_fields(kind, given)
+            if typed == LEAVE or (typed == BACK and at == 0):
+                return str(typed)
+            at += -1 if typed == BACK else 1
+        return KEEP
+
+    def _hold_fields(self, kind: FormAnswer, given: dict[str, JsonValue]) -> None:
+        problems = kind.problems(given) if given else {}
+        if not given:
+            self._draft.hold(BLANK)
+        elif not problems:
+            self._draft.hold(PageDraft(Answered({**given}, self._channel)))
+        else:
+            first = next((field for field in kind.fields if field.id in problems), None)
+            why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
+            asked = "" if first is None else f"{prompt_text.question(QuestionPrompt(first))}: "
+            self._draft.hold(PageDraft(problem=f"{asked}{why}"))
+
+    # --- other screens -----------------------------------------------------------------------
+
+    def _review(self) -> None:
+        draft, count = self._draft, len(self._prompt.pages)
+        above, width = ["", "Your answers:"], len(str(count))
+        for number, line in enumerate(form_text.summary(draft), start=1):
+            above.append(f"  {number:>{width}}  {line.asked} → {line.answer}")
+        if (blocked := draft.blocked) is not None:
+            above.append(f"Question {blocked + 1} is required. Answer it before you send.")
+        elif left := len(draft.open_pages):
+            above.append(f"Not answered: {left} of {count}. {SEND} sends the others.")
+        several = count > 1
+        meanings = {
+            SEND: "send them" if several else "send it",
+            f"1-{count}" if several else "1": "change that answer" if several else "change it",
+            BACK: "go back to the last question",
+            LEAVE: self._exit_description,
+        }
+        numbers = {str(number): number - 1 for number in range(1, count + 1)}
+        typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
+        if typed == SEND:
+            draft.submit()
+            draft.send()  # the user has seen which questions are open
+        elif typed == LEAVE:
+            draft.cancel()
+        else:
+            draft.go(numbers.get(typed, count - 1))
+
+    def _menu(self) -> None:
+        ways = {"r": form_text.REPLY, "s": form_text.STOP, "b": BACK_TO_QUESTIONS}
+        chosen = choose(self._console, [form_text.MENU], ways)
+        if chosen == "r":
+            self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
+            if (text := self._console.read("Your reply: ", secret=False)).strip():
+                self._draft.reply(text)
+        elif chosen == "s":
+            self._draft.stop()
+        else:
+            self._resume()
+
+    def _discard(self) -> None:
+        ways = {"y": form_text.DISCARD, "n": BACK_TO_QUESTIONS}
+        above = [f"{form_text.DISCARDED} {form_text.DISCARD}?"]
+        if choose(self._console, above, ways) == "y":
+            self._draft.discard()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        if self._draft.reviewed:
+            self._draft.review()
+        else:
+            self._draft.resume()
+
+
+def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
+    def parse(line: str) -> Parsed:
+        typed = dialogue.parse(line)
+        if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
+            return _confirm_empty(typed, asked)
+        return typed
+
+    asked = replace(dialogue, parse=parse)
+    return asked
+
+
+def _context_lines(page: QuestionPrompt) -> Iterator[str]:
+    context = prompt_text.context(page)
+    return _bar_lines(context.split("\n")) if context else iter(())
