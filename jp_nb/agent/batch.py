@@ -49,21 +49,28 @@ from jp_nb.agent.tasks import (
     raise_if_cancelled,
     was_interrupted,
 )
-from jp_nb.agent.tool_call import NO_IMAGES, Call, CallEnded, limit_images, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import BatchContext, TurnContext, TurnRecord
+from jp_nb.agent.turn_state import (
+    NO_IMAGES,
+    BatchContext,
+    Call,
+    CallEnded,
+    TurnContext,
+    limit_images,
+    prepare_arguments,
+)
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ConfigDelta,
+    Entry,
     ToolCallResponse,
     image_entry,
     images_metadata,
 )
-from jp_nb.record.journal import CallStage
+from jp_nb.record.journal import CallProgress, CallStage
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
@@ -163,7 +170,7 @@ class CallRunner:
     ) -> None:
         self._turn = turn
         self._functions = functions
-        self._batch = BatchContext(RequestContext())
+        self._batch = BatchContext()
         self.questions = ToolQuestions(turn, line, activity)
         self._permissions = PermissionRequests(turn, line)
         self.changes = ConfigChanges(turn, line)
@@ -260,17 +267,21 @@ class CallRunner:
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         """Report the progress of `call` to the journal."""
-        if self._turn.on_progress is None:
+        if self._turn.progress is None:
             return
-        if stage != "finished":
-            self._turn.on_progress(call, "started" if call.may_have_run else stage, ())
-            return
-        assert call.response is not None
-        response = call.response
-        if self.changes.is_approved(call):  # it is saved when the batch ends
-            content = f"{response.content}\n\n{CHANGE_LOST}"
-            response = response.model_copy(update={"content": content})
-        self._turn.on_progress(call, stage, (*map(image_entry, call.shown_images.images), response))
+        result: list[Entry] = []
+        if stage == "finished":
+            assert call.response is not None
+            response = call.response
+            if self.changes.is_approved(call):  # it is saved when the batch ends
+                content = f"{response.content}\n\n{CHANGE_LOST}"
+                response = response.model_copy(update={"content": content})
+            result = [*map(image_entry, call.shown_images.images), response]
+        elif call.may_have_run:
+            stage = "started"
+        now = self._turn.record.stream.now
+        raw = tuple(entry.stamped(now()).to_raw() for entry in result)
+        self._turn.progress(call.event_id, CallProgress(stage, raw))
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
@@ -363,9 +374,9 @@ class CallRunner:
             verdict = await self._functions.decision_about(cell)
             raise CallEnded(stopped_text(call, verdict), skipped=True)
         if error is not None:
-            call.traceback = format_traceback(error)
+            call.traceback, call.exception = format_traceback(error), error
             if self._turn.on_tool_error is not None:
-                self._turn.on_tool_error(call, error.with_traceback(tool_frames(error)))
+                self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
         return self._turn.state.secrets.hide_in_outcome(outcome)
 
     async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
@@ -487,25 +498,20 @@ class Coordinator:
         self._verdict: Verdict | None = None
         self._error: BaseException | None = None
 
-    @property
-    def unavailable_reason(self) -> str | None:
-        """Set when a decision needed a user and none was available."""
-        return self._turn.state.unavailable_reason
-
-    async def run(self, calls: Sequence[Call], batch: BatchContext, record: TurnRecord) -> BatchEnd:
+    async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
         """Run `calls`, and record their responses and configuration changes in one step."""
         try:
             end = await self._run(calls, batch)
         except (asyncio.CancelledError, Exception):  # the record stays well formed
-            record.add(*await self._stop(), images=_images_of(calls))
+            self._turn.record.add(*await self._stop(), images=_images_of(calls))
             raise
         change = [end.change] if end.change is not None else []
-        record.add(*end.responses, *change, images=_images_of(calls))
+        self._turn.record.add(*end.responses, *change, images=_images_of(calls))
         return end
 
     async def _run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
         """Run `calls` until each of them has a response."""
-        self._calls, self._settings = calls, batch.interrupts
+        self._calls, self._settings = calls, batch.basis.config.interrupt
         self._runner.begin_batch(batch)
         seen: Counter[str] = Counter()
         for index, call in enumerate(calls):

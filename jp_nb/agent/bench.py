@@ -8,27 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal
 
 from pydantic import JsonValue
 
 from jp_nb.agent.batch import Coordinator
-from jp_nb.agent.display import (
-    ChangeEnds,
-    Display,
-    DisplayEvent,
-    InterruptReceived,
-    ToolEnds,
-)
+from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.interrupts import Interrupts
-from jp_nb.agent.prompts import Prompter, ProposedChange
-from jp_nb.agent.tool_call import Call
-from jp_nb.agent.turn_state import BatchContext, TurnContext, TurnRecord, TurnState
+from jp_nb.agent.prompts import ProposedChange
+from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
 from jp_nb.images import Image
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import ConfigDelta, ToolCallResponse
+from jp_nb.record.marks import SKIPPED
 from jp_nb.record.turns import Inquiry, read_turn
 from jp_nb.text import one_line
-from jp_nb.tools.base import CellThread, SharedContext
 from jp_nb.tools.process import PROCESS_LOG, ProcessRun
 
 MAX_REPR_CHARS = 80
@@ -127,36 +121,20 @@ class BenchRun:
     """Runs batches of tool calls one after the other, as a turn does. `outcomes` has the results.
 
     Attributes:
-        context: Context of all batches.
-        record: Receives the entries that a turn would append. It is discarded after the run.
-        state: Known answers. It is discarded after the run.
-        shared: The part of the tool context that all calls share.
-        on_tool_error: Receives the exception of a tool, for a debugger.
+        turn: Its record gets the entries that a turn would append. It is discarded after the run,
+            like the state.
         stopped: True if the user stopped the run early.
-        abandoned: True if the user stopped the run at a question of a tool.
         interrupt_count: Number of interrupts.
         approved: The approved configuration change of each batch, or None. It never takes effect.
     """
 
     batches: Sequence[Sequence[Call]]
     context: BatchContext
-    record: TurnRecord
-    state: TurnState
-    prompter: Prompter
-    cell: CellThread
-    display: Display
-    shared: SharedContext
-    on_tool_error: Callable[[Call, BaseException], None]
+    turn: TurnContext
     stopped: bool = False
-    abandoned: bool = False
     interrupt_count: int = 0
     approved: list[ConfigDelta | None] = field(default_factory=list)
     processes: list[ProcessRun] = field(default_factory=list)
-    unavailable: str | None = None
-    _ends: dict[tuple[int, str], ToolEnds] = field(default_factory=dict)
-    _changes: dict[tuple[int, str], list[CallChange]] = field(default_factory=dict)
-    _raised: dict[Call, BaseException] = field(default_factory=dict)
-    _batch: int = 0
     _interrupt: Callable[[], None] | None = None
 
     async def run(self) -> bool:
@@ -164,26 +142,15 @@ class BenchRun:
         if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
-        context = TurnContext(
-            record=self.record.add_question,
-            prompter=self.prompter,
-            cell=self.cell,
-            display=self._show,
-            state=self.state,
-            shared=self.shared,
-            on_tool_error=self._on_tool_error,
-        )
-        coordinator = Coordinator(context, Interrupts(self.prompter))
+        coordinator = Coordinator(self.turn, Interrupts(self.turn.prompter))
         self._interrupt = coordinator.interrupt
         try:
-            for number, calls in enumerate(self.batches):
-                self._batch = number
-                self.record.add(*(call.request for call in calls))
-                end = await coordinator.run(calls, self.context, self.record)
+            for calls in self.batches:
+                self.turn.record.add(*(call.request for call in calls))
+                end = await coordinator.run(calls, self.context)
                 self.approved.append(end.change)
-                self.unavailable = coordinator.unavailable_reason
                 if end.stopped:
-                    self.stopped, self.abandoned = True, end.abandoned
+                    self.stopped = True
                     break
         finally:
             self._interrupt = None
@@ -193,54 +160,40 @@ class BenchRun:
         """Handle an interrupt of the kernel, on the agent's event loop."""
         self.interrupt_count += 1
         if self._interrupt is not None:
-            self.display(InterruptReceived())
+            self.turn.display(InterruptReceived())
             self._interrupt()
-
-    def _on_tool_error(self, call: Call, error: BaseException) -> None:
-        self._raised[call] = error
-        self.on_tool_error(call, error)
-
-    def _show(self, event: DisplayEvent) -> None:
-        match event:
-            case ToolEnds():
-                self._ends[self._batch, event.call_id] = event
-            case ChangeEnds():
-                change = CallChange(event.changes, event.applied, event.by, event.reason)
-                self._changes.setdefault((self._batch, event.call_id), []).append(change)
-                event = replace(event, counts=False)
-        self.display(event)
 
     def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
         """Yield each call that has a response, with its outcome, in call order."""
-        turn = read_turn(0, self.record.stream.current_turn())
-        for number, calls in enumerate(self.batches):
-            for call in calls:
-                if call.response is not None:
-                    yield call, self._make_outcome(number, call, turn.inquiries)
+        inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
+        for call in chain.from_iterable(self.batches):
+            if call.response is not None:
+                yield call, self._make_outcome(call, call.response, inquiries)
 
-    def _make_outcome(self, batch: int, call: Call, inquiries: Sequence[Inquiry]) -> CallOutcome:
-        assert call.response is not None
-        end = self._ends[batch, call.key]
-        prefix = f"{call.request.id}."
-        structured = call.response.metadata.get("structured")
+    def _make_outcome(
+        self, call: Call, response: ToolCallResponse, inquiries: Sequence[Inquiry]
+    ) -> CallOutcome:
+        hide = self.turn.state.secrets.hide
         return CallOutcome(
             name=call.request.name,
             arguments=call.arguments or call.request.arguments,
-            content=call.response.content,
-            is_error=call.response.is_error,
-            skipped=end.skipped,
+            content=response.content,
+            is_error=response.is_error,
+            skipped=SKIPPED in response.metadata,
             images=call.shown_images.images,
-            structured=structured,
-            questions=tuple(one for one in inquiries if one.id.startswith(prefix)),
-            changes=tuple(self._changes.get((batch, call.key), ())),
-            seconds=end.seconds,
-            traceback=end.traceback,
-            exception=self._raised.get(call),
+            structured=response.metadata.get("structured"),
+            questions=tuple(x for x in inquiries if x.id.startswith(f"{call.request.id}.")),
+            changes=tuple(
+                CallChange(each.changes, each.applied, each.by, each.reason)
+                for each in call.changes
+            ),
+            seconds=call.seconds,
+            traceback=hide(call.traceback) if call.traceback else None,
+            exception=call.exception,
             whole_chars=call.whole_chars,
-            processes=tuple(map(self._hide_secrets, self.processes)),
-            unavailable=self.unavailable,
+            processes=tuple(
+                replace(x, stdin=hide(x.stdin), stdout=hide(x.stdout), stderr=hide(x.stderr))
+                for x in self.processes
+            ),
+            unavailable=self.turn.state.unavailable_reason,
         )
-
-    def _hide_secrets(self, run: ProcessRun) -> ProcessRun:
-        hide = self.state.secrets.hide
-        return replace(run, stdin=hide(run.stdin), stdout=hide(run.stdout), stderr=hide(run.stderr))

@@ -1,6 +1,7 @@
-"""Compact the conversation before and during a turn, and summarize turns with a model.
+"""Estimate the size of a request, compact the conversation, and summarize turns with a model.
 
-Source: `docs/record.md`, `docs/turns.md` (RFD 064), `docs/decisions.md` D128, D130, D131.
+Source: `docs/record.md`, `docs/turns.md` (RFD 064), `docs/decisions.md` D105, D128, D130, D131,
+https://docs.anthropic.com/en/docs/build-with-claude/vision.
 """
 
 from __future__ import annotations
@@ -14,19 +15,12 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from jp_nb.agent.display import MODEL_WAITS, Display, Notice, Waits
+from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.inquiry import ChatModel, request_response
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Prompter, safe_ask
-from jp_nb.agent.provider import ModelRequest, ToolDefinition, Usage
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, safe_ask
+from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
-from jp_nb.agent.tokens import (
-    ContextTokens,
-    UsageCounter,
-    estimate_attachment_tokens,
-    estimate_text_tokens,
-    estimate_tool_tokens,
-)
-from jp_nb.agent.turn_state import Resolved, TurnRecord
+from jp_nb.agent.turn_state import Resolved, TurnContext
 from jp_nb.config.tree.app import (
     AutoCompaction,
     CompactionRule,
@@ -36,6 +30,8 @@ from jp_nb.config.tree.app import (
     parse_bound,
 )
 from jp_nb.errors import JpNbError, ProviderError
+from jp_nb.images import MEDIA_TYPES, read_image_size
+from jp_nb.json_values import compact_json
 from jp_nb.record.clock import Clock, utc_now
 from jp_nb.record.compaction import (
     CompactionBounds,
@@ -55,10 +51,81 @@ from jp_nb.record.events import (
     Compaction,
     Summary,
     ToolCallPolicy,
+    ToolCallRequest,
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import error_summary
+
+BYTES_PER_TOKEN: Final = 4
+PIXELS_PER_TOKEN: Final = 750
+MAX_SIDE_PIXELS: Final = 1_568
+MAX_IMAGE_TOKENS: Final = 1_600
+
+
+def estimate_text_tokens(text: str) -> int:
+    """Estimate the tokens of `text`."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def estimate_image_tokens(size: tuple[int, int] | None) -> int:
+    """Estimate the tokens of an image with that width and height in pixels."""
+    if size is None:
+        return MAX_IMAGE_TOKENS
+    width, height = size
+    # Providers scale larger images down.
+    scale = min(1.0, MAX_SIDE_PIXELS / max(width, height))
+    return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MAX_IMAGE_TOKENS)
+
+
+def estimate_tool_tokens(tool: ToolDefinition) -> int:
+    """Estimate the tokens of the definition of `tool`."""
+    return estimate_text_tokens(compact_json(tool.to_json()))
+
+
+def estimate_attachment_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of `attachment`; 0 for types without an estimate, such as PDF."""
+    if isinstance(attachment.content, str):
+        return estimate_text_tokens(attachment.content) + estimate_text_tokens(attachment.source)
+    if attachment.media_type not in MEDIA_TYPES:
+        return 0
+    return estimate_image_tokens(read_image_size(attachment.content)) + estimate_text_tokens(
+        attachment.source
+    )
+
+
+def estimate_item_tokens(item: ContextItem) -> int:
+    """Estimate the tokens of an entry and its images."""
+    match item.entry:
+        case ChatRequest() as asked:
+            text = asked.content
+        case ToolCallRequest() as call:
+            text = compact_json(call.arguments)
+        case ToolCallResponse() as result:
+            text = result.content
+        case ChatResponse() as response:
+            text = response.message or response.reasoning or compact_json(response.data)
+    return estimate_text_tokens(text) + sum(
+        estimate_image_tokens(image.size) for image in item.images
+    )
+
+
+@dataclass(slots=True)
+class ContextTokens:
+    """Estimates the tokens of a context as it grows, counting each entry once."""
+
+    _thread: RequestContext | None = None
+    _counted: int = 0
+    _tokens: int = 0
+
+    def of(self, thread: RequestContext) -> int:
+        """Estimate the tokens of `thread`."""
+        if thread is not self._thread:
+            self._thread, self._counted, self._tokens = thread, 0, 0
+        self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
+        self._counted = len(thread)
+        return self._tokens
+
 
 Summarize = Callable[["CompactionStep", RequestContext], Awaitable[str]]
 """Returns a summary of the turns of a step.
@@ -417,15 +484,12 @@ class CompactionSettings:
     last_failure: ContextSize = field(default_factory=ContextSize)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Compactor:
     """Compacts the conversation of one turn."""
 
-    record: TurnRecord
-    tokens: UsageCounter
-    prompter: Prompter
-    display: Display
-    compaction_settings: CompactionSettings
+    turn: TurnContext
+    settings: CompactionSettings
 
     async def compact_on_request(self, resolved: Resolved) -> None:
         """Compact the conversation by the configured rules, as the user requested.
@@ -437,7 +501,7 @@ class Compactor:
             planner.steps(resolved.basis.config.conversation.compaction.effective_rules)
         )
         if not plan.steps:
-            self.display(Notice(NO_EFFECT))
+            self.turn.display(Notice(NO_EFFECT))
             return
         await self._apply(plan, resolved, why="")
 
@@ -451,7 +515,7 @@ class Compactor:
         size = context.tokens + _estimate_overhead(resolved, request_text) if auto.max_tokens else 0
         is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < context.turns
         if not (is_long or many_turns) or not context.has_grown_since(
-            self.compaction_settings.last_failure, auto
+            self.settings.last_failure, auto
         ):
             return
         planner = self._planner(in_turn=False)
@@ -460,14 +524,14 @@ class Compactor:
         is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
         why = _format_reason(auto, size if is_long else 0)
         if not (plan.steps and is_worth_it and await self._apply(plan, resolved, why=why)):
-            self.compaction_settings.last_failure = context
+            self.settings.last_failure = context
 
     def _context_size(self, auto: AutoCompaction) -> ContextSize:
         """Return the size of the context. Only measures with a limit are computed."""
-        stream = self.record.stream
+        stream = self.turn.record.stream
         return ContextSize(
             stream,
-            self.compaction_settings.tokens.of(self.record.thread) if auto.max_tokens else 0,
+            self.settings.tokens.of(self.turn.record.thread) if auto.max_tokens else 0,
             count_uncompacted_turns(stream) if auto.max_turns else 0,
         )
 
@@ -483,7 +547,7 @@ class Compactor:
         plans = self._make_plans(settings.effective_rules)
         if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end
             return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
-        if not plans or self.prompter.unavailable() is not None:
+        if not plans or self.turn.prompter.unavailable() is not None:
             return False
         chosen = await self._ask_plan(plans)
         if chosen is None:
@@ -515,17 +579,16 @@ class Compactor:
             ),
             help=_HELP,
         )
-        match await safe_ask(self.prompter)(prompt):
+        match await safe_ask(self.turn.prompter)(prompt):
             case Answered(value=str() as choice):
                 return plans.get(choice)
         return None
 
     def _planner(self, *, in_turn: bool) -> CompactionPlanner:
-        compaction_settings = self.compaction_settings
         return CompactionPlanner(
-            self.record.stream,
-            compaction_settings.providers(),
-            now=compaction_settings.now(),
+            self.turn.record.stream,
+            self.settings.providers(),
+            now=self.settings.now(),
             in_turn=in_turn,
         )
 
@@ -535,10 +598,10 @@ class Compactor:
         """Apply a plan and display the result; return True on success."""
 
         async def summarize(step: CompactionStep, thread: RequestContext) -> str:
-            summarizer = self.compaction_settings.summarizer(resolved, step.rule)
-            return await summarizer.summarize(thread, waits=self._wait, spent=self.tokens.add)
+            summarizer = self.settings.summarizer(resolved, step.rule)
+            return await summarizer.summarize(thread, waits=self._wait, spent=self.turn.tokens.add)
 
-        stream, providers = self.record.stream, self.compaction_settings.providers()
+        stream, providers = self.turn.record.stream, self.settings.providers()
         try:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
             # A summary may be longer than its turns.
@@ -548,31 +611,31 @@ class Compactor:
             if not isinstance(exc, JpNbError):
                 log.exception("Compaction failed")
             reason = exc if isinstance(exc, JpNbError) else error_summary(exc)
-            self.display(Notice(f"⚠ The conversation was not compacted: {reason}"))
+            self.turn.display(Notice(f"⚠ The conversation was not compacted: {reason}"))
             return False
         finally:
-            self.display(Waits(MODEL_WAITS, ""))
-        self.record.add(*self.tokens.attach_usage_to_last(entries))
-        self.record.thread = build_context(stream, providers, in_turn=in_turn)
+            self.turn.display(Waits(MODEL_WAITS, ""))
+        self.turn.record.add(*self.turn.tokens.attach_usage_to_last(entries))
+        self.turn.record.thread = build_context(stream, providers, in_turn=in_turn)
         text = (
             f"⊟ {why}: from now on, {format_compactions(entries)}"
             if why
             else format_compaction_line(entries)
         )
-        self.display(Notice(f"{text}. Undo: {UNDO}"))
+        self.turn.display(Notice(f"{text}. Undo: {UNDO}"))
         return True
 
     def _estimate_with(self, entries: Sequence[Compaction], *, in_turn: bool) -> int:
         """Estimate the tokens of the messages after `entries` are recorded."""
-        stream = self.record.stream
+        stream = self.turn.record.stream
         outcome = stream.until(len(stream))
         outcome.append(*entries)
-        thread = build_context(outcome, self.compaction_settings.providers(), in_turn=in_turn)
+        thread = build_context(outcome, self.settings.providers(), in_turn=in_turn)
         return ContextTokens().of(thread)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         text = f"{model}, which is summarizing earlier turns"
-        self.display(Waits(MODEL_WAITS, f"{text}: {again}" if again else text, until))
+        self.turn.display(Waits(MODEL_WAITS, f"{text}: {again}" if again else text, until))
 
 
 _KEYS: Final = {"compact": "c", "summarise": "u"}

@@ -26,9 +26,8 @@ from jp_nb.agent.prompts import (
     ProposedChange,
 )
 from jp_nb.agent.tasks import PromptLine
-from jp_nb.agent.tool_call import Call, CallEnded
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import TurnContext
+from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
 from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
     Partial,
@@ -368,10 +367,13 @@ class ConfigChanges:
         reason: str | None = None,
         person: str | None = None,
     ) -> None:
-        key, name = proposed.call.key, proposed.tool.name
-        self._turn.display(
-            ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person)
+        call, counts = proposed.call, self._turn.applies_changes
+        end = ChangeEnds(
+            *(call.key, proposed.tool.name, proposed.lines, applied, by, channel, reason, person),
+            counts=counts,
         )
+        call.changes.append(end)
+        self._turn.display(end)
 
 
 def _format_paths(refusal: Refusal) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -37,10 +37,8 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
-from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn_state import LastRequest, Resolved, TurnContext, TurnRecord
+from jp_nb.agent.turn_state import Call, LastRequest, Resolved, TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
@@ -191,9 +189,6 @@ class StreamInterrupts:
 
     Args:
         work: Streams the response. It is canceled unless the turn continues.
-        request: Text of the user that the model responds to.
-        turn: Ports of the turn.
-        interrupts: Decides the effect of interrupts.
         settings: Configured actions.
 
     Attributes:
@@ -204,13 +199,11 @@ class StreamInterrupts:
     def __init__(
         self,
         work: asyncio.Future[list[Call]],
-        request: str,
         turn: TurnContext,
         interrupts: Interrupts,
         settings: InterruptConfig,
     ) -> None:
         self._work = work
-        self._request = request
         self._turn = turn
         self._interrupts = interrupts
         self._settings = settings
@@ -258,7 +251,7 @@ class StreamInterrupts:
                 safe_ask(self._turn.prompter),
                 "streaming",
                 self._settings,
-                stream_menu(self._request),
+                stream_menu(self._turn.record.request),
             )
         except Exception:
             log.exception("The menu failed")
@@ -287,19 +280,9 @@ class AnswerStream:
         interrupted_after_end: True if an interrupt came when the last response was just complete.
     """
 
-    def __init__(
-        self,
-        record: TurnRecord,
-        tokens: UsageCounter,
-        turn: TurnContext,
-        interrupts: Interrupts,
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self._record = record
-        self._tokens = tokens
+    def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
         self._turn = turn
         self._interrupts = interrupts
-        self._sleep = sleep
         self._interrupt_handler: StreamInterrupts | None = None
         self._attempt = Attempt("")
         self._recorded_before = ""
@@ -321,9 +304,8 @@ class AnswerStream:
         while True:
             self._recorded_before = ""
             work = asyncio.ensure_future(self._answer(resolved, choice, schema))
-            handler = StreamInterrupts(
-                work, self._record.request, self._turn, self._interrupts, resolved.interrupts
-            )
+            settings = resolved.basis.config.interrupt
+            handler = StreamInterrupts(work, self._turn, self._interrupts, settings)
             self._interrupt_handler = handler
             try:
                 calls = await work
@@ -339,7 +321,7 @@ class AnswerStream:
                 self._notify_aborted()
             if handler.verdict.choice != "reply":
                 return None
-            self._record.add_user_message(handler.verdict.text, self._turn.display)
+            self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
 
     def _notify_aborted(self) -> None:
         if self._recorded_before:  # the record only grows
@@ -352,7 +334,10 @@ class AnswerStream:
     async def _answer(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> list[Call]:
-        request = self._request(resolved, choice, schema)
+        record = self._turn.record
+        request = resolved.model_request(
+            record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
+        )
         # A structured answer, or a forced tool call, must be in one response.
         chain = ContinuedAnswer(
             resolved.continues_answers and schema is None and choice in ("auto", "none")
@@ -363,20 +348,12 @@ class AnswerStream:
                 model=resolved.full_name,
                 limits=resolved.request,
                 waits=self._wait_for_model,
-                sleep=self._sleep,
+                sleep=self._turn.sleep,
                 made_progress=lambda: self._attempt.has_content,
             )
             if not self._finish(attempt, chain):
                 self._wait_for("")
                 return self._make_calls(attempt, resolved.tools)
-
-    def _request(
-        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
-    ) -> ModelRequest:
-        record = self._record
-        return resolved.model_request(
-            record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
-        )
 
     def _wait_for(self, text: str, until: float | None = None) -> None:
         self._turn.display(Waits(MODEL_WAITS, text, until))
@@ -394,9 +371,13 @@ class AnswerStream:
         )
         self._attempt = attempt
         self._note_host(resolved)
-        record, last = self._record, self._record.stream.entries[-1]
+        record = self._turn.record
         record.sent = LastRequest(
-            resolved.provider, resolved.provider_name, request, len(record.thread), last
+            resolved.provider,
+            resolved.provider_name,
+            request,
+            len(record.thread),
+            record.stream.entries[-1],
         )
         try:
             await self._consume_with_usage(resolved.provider, request, attempt)
@@ -419,13 +400,13 @@ class AnswerStream:
     def _note_host(self, resolved: Resolved) -> None:
         if not (host := resolved.host):
             return
-        now, last = LastHost.of(host), self._record.last_host
+        now, last = LastHost.of(host), self._turn.record.last_host
         if last is not None and last.mark != now.mark:
             self._notify(
                 f"⚠ This request is sent to {host} ({resolved.provider_name}). The previous "
                 f"request of this notebook went to {last.name}."
             )
-        self._record.last_host = now
+        self._turn.record.last_host = now
 
     async def _consume_with_usage(
         self, provider: Provider, request: ModelRequest, attempt: Attempt
@@ -440,7 +421,7 @@ class AnswerStream:
             await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
             raise
         finally:
-            self._tokens.add(attempt.model, attempt.builder.usage)
+            self._turn.tokens.add(attempt.model, attempt.builder.usage)
         await self._wait_for_decision()
 
     async def _wait_for_decision(self) -> None:
@@ -497,10 +478,10 @@ class AnswerStream:
             return False
         self._show_held_text(attempt)
         rest, unfinished = attempt.builder.finish()
-        entries = self._tokens.attach_usage_to_last(attempt.entries_to_record(rest))
-        self._record.add(*entries)
+        entries = self._turn.tokens.attach_usage_to_last(attempt.entries_to_record(rest))
+        self._turn.record.add(*entries)
         chain.note_recorded(entries)
-        is_final = attempt.call_count or unfinished or self._tokens.is_over
+        is_final = attempt.call_count or unfinished or self._turn.tokens.is_over
         if not is_final and chain.begin_continuation(finished, entries):
             self._recorded_before = "the continuation"
             return True
@@ -542,9 +523,9 @@ class AnswerStream:
         self._show_held_text(attempt)
         entries = attempt.entries_to_record(attempt.builder.peek())
         texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
-        for entry in self._tokens.attach_usage_to_last(texts):
+        for entry in self._turn.tokens.attach_usage_to_last(texts):
             self._recorded_before = "the retry"
-            self._record.add(entry)
+            self._turn.record.add(entry)
         # A continuation is displayed as one text.
         if attempt.has_content and attempt.trimmer is None:
             self._turn.display(EndOfText())

@@ -34,9 +34,8 @@ from jp_nb.agent.prompts import (
     label_name,
 )
 from jp_nb.agent.tasks import PromptLine
-from jp_nb.agent.tool_call import Call, CallEnded, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import TurnContext
+from jp_nb.agent.turn_state import Call, CallEnded, TurnContext, prepare_arguments
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.json_values import indented_json, read_json

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import JsonObject
 from jp_nb.record.context import RequestContext
 from jp_nb.record.marks import Usage as Usage
 
@@ -147,6 +148,14 @@ class ToolDefinition:
     name: str
     description: str
     parameters: Mapping[str, JsonValue]
+
+    def to_json(self) -> JsonObject:
+        """Return the tool as one JSON object."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,8 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.tasks import Activity, PromptLine, raise_if_cancelled
-from jp_nb.agent.tool_call import Call, CallEnded
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import BatchContext, TurnContext, is_reusable
+from jp_nb.agent.turn_state import BatchContext, Call, CallEnded, TurnContext, is_reusable
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.record.events import (
     InquiryAnswerType,
@@ -315,7 +314,7 @@ class ToolQuestions:
         group = _InquiryGroup(call, tool, needs, batch, label)
         for question in needs.questions:
             inquiry_id = self._turn.state.inquiry_id(call.request.id, question.id)
-            self._turn.record(inquiry_request(inquiry_id, source, question))
+            self._turn.record.add_question(inquiry_request(inquiry_id, source, question))
             group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
             self._open[inquiry_id] = group.inquiries[-1]
         unavailable = self._turn.prompter.unavailable()
@@ -490,7 +489,7 @@ class ToolQuestions:
         """
         batch, call = inquiry.group.batch, inquiry.call
         problem = NO_INQUIRY_BACKEND
-        if batch.tokens.is_over:
+        if self._turn.tokens.is_over:
             problem = NO_TOKENS_LEFT
         elif batch.inquiry is not None:
             request = ModelInquiry(
@@ -504,7 +503,7 @@ class ToolQuestions:
                 when_idle=self._activity.when_idle,
             )
             try:
-                answer = await batch.inquiry.inquire(batch.thread, request)
+                answer = await batch.inquiry.inquire(self._turn.record.thread, request)
                 raise_if_cancelled()
             except InquiryError as exc:
                 problem = str(exc)
@@ -527,7 +526,7 @@ class ToolQuestions:
         raise self._end_call(inquiry.group, text, "failed")
 
     def _count_usage(self, inquiry: _OpenInquiry, model: str, usage: Usage) -> None:
-        tokens = inquiry.group.batch.tokens.count(usage)
+        tokens = self._turn.tokens.count(usage)
         inquiry.usage = ModelUsage(model, inquiry.usage.tokens + tokens)
 
     def _wait_for_model(
@@ -619,7 +618,7 @@ class ToolQuestions:
     ) -> None:
         self._open.pop(inquiry.id, None)
         entry = closing_entry(inquiry.id, inquiry.question, outcome, answer)
-        self._turn.record(with_usage(entry, inquiry.usage))
+        self._turn.record.add_question(with_usage(entry, inquiry.usage))
         inquiry.outcome = read_outcome(entry)
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(

@@ -30,9 +30,9 @@ from jp_nb.agent.provider import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
+    ToolDefinition,
     Usage,
 )
-from jp_nb.agent.tokens import format_definition
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, compact_json, encode_utf8, make_storable, sorted_json
@@ -153,7 +153,7 @@ class RequestNormalizer:
             self._clean(settings),
             self._parts("system", request.system, lambda text: {"text": text}),
             self._parts("attachment", request.attachments, _attachment),
-            self._parts("tool", request.tools, format_definition),
+            self._parts("tool", request.tools, ToolDefinition.to_json),
             tuple(messages.parts),
         )
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk, safe_ask
-from jp_nb.agent.tool_call import Call
+from jp_nb.agent.turn_state import Call
 from jp_nb.tools.base import CallInterrupted, CellThread, is_cancelled
 
 

@@ -10,46 +10,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator
 from jp_nb.agent.compaction import CompactionSettings, Compactor
-from jp_nb.agent.display import Display, InterruptReceived, Notice
+from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
-from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Usage
-from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call, limit_images
-from jp_nb.agent.turn_state import (
-    BatchContext,
-    LastRequest,
-    RecordedAnswer,
-    Resolved,
-    TurnContext,
-    TurnRecord,
-    TurnState,
-)
+from jp_nb.agent.turn_state import BatchContext, Call, Resolved, TurnContext, limit_images
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
-from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
-    Entry,
     ToolCallRequest,
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.journal import CallProgress, CallStage, OpenCall
-from jp_nb.record.marks import LastHost, missing_call, with_host, with_tool_choice
-from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, make_no_answer
-from jp_nb.tools.base import CellThread, SharedContext, is_cancelled
-from jp_nb.tools.secrets import SecretAnswers
+from jp_nb.record.journal import OpenCall
+from jp_nb.record.marks import missing_call, with_host, with_tool_choice
+from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
+from jp_nb.tools.base import is_cancelled
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
@@ -88,88 +73,32 @@ class TurnLoop:
     """Runs one turn of a conversation.
 
     Attributes:
-        stream: The record. Entries are appended as they happen.
-        thread: The context, which grows with the record.
+        turn: State and ports of the turn.
         resolve: Resolves the effective configuration.
         strict: End the turn when a decision needs a user and none is available (`docs/decisions.md`
             D21).
-        context: The part of the tool context that all calls share.
-        secrets: Secrets to hide in results.
-        on_tool_error: Receives the exception of a tool, for a debugger.
         compaction_settings: None if the conversation is never compacted.
         compact_first: Compact the conversation before the turn, even below the limits.
-        progress: Stores the progress of the call with an event id in the journal. Before a tool
-            starts, it flushes the journal to disk.
-        prepared: Prepared answers and decisions.
         config_changes: Number of trailing configuration changes for this turn. They are reverted if
             the turn ends before the first output of the model.
-        recorded: Answers from before an interruption of the turn, by the id of the inquiry.
-        last_host: Host of the last request of the notebook over a network.
-        sleep: Waits before a retry.
-        clock: Returns seconds, for the time between two interrupts.
         interrupt_count: Number of interrupts, up to the end of the turn.
         is_unanswered: True if the turn got no response. Later requests omit it.
     """
 
-    stream: ConversationStream
-    thread: RequestContext
+    turn: TurnContext
     resolve: Callable[[], Awaitable[Resolved]]
-    prompter: Prompter
-    cell: CellThread
-    display: Display
     strict: bool = False
-    context: SharedContext = field(default_factory=SharedContext)
-    secrets: SecretAnswers = field(default_factory=SecretAnswers)
-    on_tool_error: Callable[[Call, BaseException], None] | None = None
     compaction_settings: CompactionSettings | None = None
     compact_first: bool = False
-    progress: Callable[[str, CallProgress], None] | None = None
-    prepared: PreparedAnswers = NOTHING_PREPARED
     config_changes: int = 0
-    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
-    last_host: LastHost | None = None
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    clock: Callable[[], float] = monotonic
     interrupt_count: int = 0
     is_unanswered: bool = False
-    _record: TurnRecord = field(init=False)
-    _tokens: UsageCounter = field(init=False)
     _on_interrupt: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
     _has_begun: bool = False
     _resumed_calls: Sequence[OpenCall] = ()
     _is_over: bool = False
-    _images: int = 0
     _why: str = ""
-    _compaction: Compactor | None = None
-
-    def __post_init__(self) -> None:
-        self._record = TurnRecord(self.stream, self.thread, last_host=self.last_host)
-        self._tokens = UsageCounter(self.display)
-        if self.compaction_settings is not None:
-            self._compaction = Compactor(
-                self._record, self._tokens, self.prompter, self.display, self.compaction_settings
-            )
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens so far."""
-        return self._tokens.usage
-
-    @property
-    def request_context(self) -> RequestContext:
-        """The context. Compaction replaces it with another object than `thread`."""
-        return self._record.thread
-
-    @property
-    def sent(self) -> LastRequest | None:
-        """The last request."""
-        return self._record.sent
-
-    @property
-    def host(self) -> LastHost | None:
-        """Host of the last request."""
-        return self._record.last_host
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
@@ -209,32 +138,32 @@ class TurnLoop:
         finally:
             self._on_interrupt, self._is_over = None, True
             self._close(status)
-        return TurnEnd(status, self.usage, self._why)
+        return TurnEnd(status, self.turn.tokens.usage, self._why)
 
     async def _start(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
         if self.interrupt_count:
             return "interrupted"
-        resolved = await self._resolve()
+        resolved, record = await self._resolve(), self.turn.record
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
         shown = limit_images(images, resolved.basis.config.record, before=0)
         request = request.model_copy(update={"content": shown.add_omissions_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
-        if not (
-            self.stream.is_reproducible or resolved.uses_cassette
-        ):  # a replay leaves the same record
+        # A replay leaves the same record.
+        if not (record.stream.is_reproducible or resolved.uses_cassette):
             request = with_host(request, resolved.host)
-        if self._compaction is not None:
-            compaction = self._compaction
-            wanted = compaction.compact_on_request(resolved) if self.compact_first else None
+        if self.compaction_settings is not None:
+            compactor = Compactor(self.turn, self.compaction_settings)
             await self._interruptible(
-                wanted or compaction.compact_if_due(resolved, request.content)
+                compactor.compact_on_request(resolved)
+                if self.compact_first
+                else compactor.compact_if_due(resolved, request.content)
             )
-        self._record.start_turn(request, shown.images)
-        self._has_begun, self._images = True, len(shown.images)
+        record.start_turn(request, shown.images)
+        self._has_begun, self.turn.state.images = True, len(shown.images)
         for line in shown.omitted:
-            self.display(Notice(f"⚠ {line}"))
+            self.turn.display(Notice(f"⚠ {line}"))
         return await self._run_cycles(resolved, schema, choice=resolved.tool_choice)
 
     async def _continue(
@@ -242,14 +171,15 @@ class TurnLoop:
     ) -> Completion:
         if self.interrupt_count:
             return "interrupted"
-        resolved = await self._resolve()
-        turn = self.stream.current_turn()
+        resolved, record = await self._resolve(), self.turn.record
+        turn = record.stream.current_turn()
         request = next(entry for entry in turn if isinstance(entry, ChatRequest))
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
         self._has_begun, self._resumed_calls = True, again
-        self._images = sum(len(self.stream.images.images_of(entry).images) for entry in turn)
-        self._record.add(*abandoned)
+        images = record.stream.images
+        self.turn.state.images = sum(len(images.images_of(entry).images) for entry in turn)
+        record.add(*abandoned)
         tools = resolved.tools.tools
         calls = [
             Call(
@@ -269,32 +199,24 @@ class TurnLoop:
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Complete the record, and mark a turn without a response."""
+        record, tokens = self.turn.record, self.turn.tokens
         may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
-        for call in self.stream.open_tool_calls() if self._has_begun else ():
+        for call in record.stream.open_tool_calls() if self._has_begun else ():
             content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
-            self._record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
-        turn = self.stream.current_turn() if self._has_begun else []
+            record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
+        turn = record.stream.current_turn() if self._has_begun else []
         self.is_unanswered = is_unanswered(turn)
-        if status == "completed" or (self._has_begun and not self.is_unanswered):
-            self._record_usage()
-            return
-        has_no_output = not any(isinstance(entry, ChatResponse) for entry in turn)
-        reverted_count = self.config_changes if has_no_output else 0
-        if self._has_begun or reverted_count:
+        failed = status != "completed" and (not self._has_begun or self.is_unanswered)
+        has_output = any(isinstance(entry, ChatResponse) for entry in turn)
+        reverted_count = self.config_changes if failed and not has_output else 0
+        if failed and (self._has_begun or reverted_count):
             ended: Ended = "failed" if status == "failed" else "interrupted"
-            mark = make_no_answer(NoAnswer(ended, reverted_count))
-            self._record.add(self._tokens.attach_usage(mark))
-        else:
-            self._record_usage()
-        if self._has_begun:
+            record.add(tokens.attach_usage(make_no_answer(NoAnswer(ended, reverted_count))))
+        elif is_usage_mark(mark := tokens.attach_usage(ConfigDelta())):
+            record.add(mark)  # tokens of a response without an entry, such as a refusal
+        if failed and self._has_begun:
             notice = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
-            self.display(Notice(notice + (NOT_KEPT if reverted_count else "")))
-
-    def _record_usage(self) -> None:
-        """Record the tokens of a response without an entry, such as a refusal."""
-        mark = self._tokens.attach_usage(ConfigDelta())
-        if is_usage_mark(mark):
-            self._record.add(mark)
+            self.turn.display(Notice(notice + (NOT_KEPT if reverted_count else "")))
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
@@ -302,7 +224,7 @@ class TurnLoop:
             return
         self.interrupt_count += 1
         if self._on_interrupt is not None:
-            self.display(InterruptReceived())  # before the effect, which may take a while
+            self.turn.display(InterruptReceived())  # before the effect, which may take a while
             self._on_interrupt()
 
     async def _interruptible(self, work: Awaitable[T]) -> T:
@@ -319,10 +241,10 @@ class TurnLoop:
         resolved = await self._interruptible(self.resolve())  # a source may take long
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
-            self.display(Notice(f"⚠ {problem}. Its tools are not available."))
+            self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
-        self._record.provider = resolved.provider_name
-        self._tokens.max_tokens = resolved.request.max_total_tokens
+        self.turn.record.provider = resolved.provider_name
+        self.turn.tokens.max_tokens = resolved.request.max_total_tokens
         return resolved
 
     async def _run_cycles(
@@ -334,24 +256,9 @@ class TurnLoop:
         calls: Sequence[Call] = (),
     ) -> Completion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
-        interrupts = Interrupts(self.prompter, clock=self.clock)
-        context = TurnContext(
-            record=self._record.add_question,
-            prompter=self.prompter,
-            cell=self.cell,
-            display=self.display,
-            state=TurnState(
-                secrets=self.secrets,
-                images=self._images,
-                recorded=self.recorded,
-                prepared=self.prepared,
-            ),
-            shared=self.context,
-            on_tool_error=self.on_tool_error,
-            on_progress=self._report_progress,
-        )
-        answers = AnswerStream(self._record, self._tokens, context, interrupts, self.sleep)
-        coordinator = Coordinator(context, interrupts)
+        interrupts = Interrupts(self.turn.prompter, clock=self.turn.clock)
+        answers = AnswerStream(self.turn, interrupts)
+        coordinator = Coordinator(self.turn, interrupts)
         changed = False
         while True:
             first, calls = calls, ()
@@ -360,8 +267,10 @@ class TurnLoop:
                     answers, coordinator, resolved, choice, schema, first
                 )
             except ProviderError as exc:
-                if await self._compact_after(exc, resolved):
-                    continue
+                if self.compaction_settings is not None:
+                    compactor = Compactor(self.turn, self.compaction_settings)
+                    if await self._interruptible(compactor.compact_after_error(exc, resolved)):
+                        continue
                 if changed and (chosen := self._setting_changed_by_tools(exc)):
                     exc.args = (
                         f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
@@ -382,11 +291,6 @@ class TurnLoop:
                 case _:
                     assert_never(result)
 
-    async def _compact_after(self, error: ProviderError, resolved: Resolved) -> bool:
-        if self._compaction is None:
-            return False
-        return await self._interruptible(self._compaction.compact_after_error(error, resolved))
-
     async def _run_cycle(
         self,
         answers: AnswerStream,
@@ -403,40 +307,37 @@ class TurnLoop:
             if answered is None:
                 return "interrupted"
             calls = answered
-            self._notify_uncalled(choice, calls)
-        if self._tokens.is_over:
+            missing = missing_call(choice, [call.request.name for call in calls])
+            if missing is not None:
+                text = f"⚠ The model did not call {missing}, although this turn requires it"
+                self.turn.display(Notice(text))
+        if self.turn.tokens.is_over:
             return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
-        end = await self._execute(
-            coordinator, calls, resolved, interrupted_after_end=answers.interrupted_after_end
-        )
+        self._on_interrupt = coordinator.interrupt
+        if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
+            coordinator.interrupt()
+        end = await self._execute(coordinator, calls, resolved)
         if end.stopped:
             return "stopped" if end.abandoned else "interrupted"
-        if self.strict and coordinator.unavailable_reason is not None:
-            raise user_required_error(coordinator.unavailable_reason)
-        if self._tokens.is_over:  # models answered tools' questions
+        if self.strict and (reason := self.turn.state.unavailable_reason) is not None:
+            raise user_required_error(reason)
+        if self.turn.tokens.is_over:  # models answered tools' questions
             return self._end_at_token_limit(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
-
-    def _notify_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
-        missing = missing_call(choice, [call.request.name for call in calls])
-        if missing is not None:
-            self.display(
-                Notice(f"⚠ The model did not call {missing}, although this turn requires it")
-            )
 
     def _end_at_token_limit(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
         """End a turn at its token limit. `ran` is True if `calls` have run."""
         for call in () if ran else calls:
-            self._record.add(
+            self.turn.record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
             )
         left = " The calls of the last answer did not run." if calls and not ran else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
-        took, most = self._tokens.total, self._tokens.max_tokens
+        took, most = self.turn.tokens.total, self.turn.tokens.max_tokens
         reason = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
-        self.display(Notice(f"⚠ {reason}"))
+        self.turn.display(Notice(f"⚠ {reason}"))
         if not calls:
             return "completed"
         self._why = reason
@@ -478,51 +379,32 @@ class TurnLoop:
 
         An error with a status is about the model's name, other errors are about the provider.
         """
-        touched = [p for p in self.stream.deltas[-1].claims if p.startswith((MODEL_ID, PROVIDERS))]
+        claims = self.turn.record.stream.deltas[-1].claims
+        touched = [path for path in claims if path.startswith((MODEL_ID, PROVIDERS))]
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    def _set_event_ids(self, calls: Sequence[Call]) -> None:
-        """Set the event ids of the calls of the last response."""
-        index = len(self.stream)
-        for call in reversed(calls):  # their requests are near the end of the record
-            index -= 1
-            while not isinstance(self.stream.entries[index], ToolCallRequest):
-                index -= 1
-            call.event_id = self.stream.event_id(index)
-
-    def _report_progress(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
-        """Store the progress of a call in the journal."""
-        if self.progress is not None:
-            entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
-            self.progress(call.event_id, CallProgress(stage, tuple(entries)))
-
     async def _execute(
-        self,
-        coordinator: Coordinator,
-        calls: Sequence[Call],
-        resolved: Resolved,
-        *,
-        interrupted_after_end: bool,
+        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved
     ) -> BatchEnd:
         """Run `calls`, and record their responses and configuration changes in one step."""
-        self._on_interrupt = coordinator.interrupt
-        if self.progress is not None and not calls[0].event_id:
-            self._set_event_ids(calls)
+        record = self.turn.record
+        if self.turn.progress is not None and not calls[0].event_id:
+            index = len(record.stream)
+            for call in reversed(calls):  # their requests are near the end of the record
+                index -= 1
+                while not isinstance(record.stream.entries[index], ToolCallRequest):
+                    index -= 1
+                call.event_id = record.stream.event_id(index)
         batch = BatchContext(
-            thread=self._record.thread,
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
-            interrupts=resolved.interrupts,
             basis=resolved.basis,
-            tokens=self._tokens,
-            results=resolved.results(self.thread) if resolved.results is not None else None,
+            results=None if resolved.results is None else resolved.results(record.thread),
         )
-        if interrupted_after_end:  # it came when the answer was just complete
-            coordinator.interrupt()
-        end = await coordinator.run(calls, batch, self._record)
+        end = await coordinator.run(calls, batch)
         if end.unsent_message:
-            self._record.add_user_message(end.unsent_message, self.display)
+            record.add_user_message(end.unsent_message, self.turn.display)
         return end
 
 

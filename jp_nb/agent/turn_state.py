@@ -1,34 +1,30 @@
-"""State of a turn: configuration, record with its context, answers, and ports for tool calls.
+"""State of a turn and its tool calls: configuration, record with its context, answers, and ports.
 
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/record.md`, `docs/providers.md`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from time import monotonic
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import Display, UserMessage
+from jp_nb.agent.display import ChangeEnds, Display, TokensSoFar, UserMessage
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
-from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelRequest,
-    Provider,
-    ToolChoice,
-)
+from jp_nb.agent.prompts import NOTHING_PREPARED, Channel, PreparedAnswers, Prompter
+from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice, Usage
 from jp_nb.agent.recording import RecordedResult, RecordedResults
-from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import OfferedTool, ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from jp_nb.images import Image
-from jp_nb.json_values import sorted_json
+from jp_nb.config.tree.app import Record
+from jp_nb.images import Image, find_image_problem
+from jp_nb.json_values import copy_json, sorted_json
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -36,11 +32,15 @@ from jp_nb.record.events import (
     InquiryEntry,
     InquiryQuestion,
     ToolCallRequest,
+    ToolCallResponse,
 )
-from jp_nb.record.journal import CallStage
-from jp_nb.record.marks import LastHost
+from jp_nb.record.journal import CallProgress
+from jp_nb.record.marks import LastHost, ModelUsage, with_usage
+from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
-from jp_nb.tools.base import CellThread, SharedContext
+from jp_nb.tools.base import CellThread, DeltaRejection, SharedContext, error_summary
+from jp_nb.tools.outcome import Failure
+from jp_nb.tools.parameters import coerce_arguments
 from jp_nb.tools.question import Question
 from jp_nb.tools.secrets import SecretAnswers
 
@@ -51,11 +51,9 @@ class Resolved(ChatModel):
 
     Attributes:
         inquiry: Lets a model answer questions of tools.
-        interrupts: Settings for interrupts of the kernel.
         basis: The configuration itself, which tools may propose to change.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
-        uses_cassette: True if requests are recorded or replayed.
         unavailable_reason: None if a user may be available.
     """
 
@@ -63,7 +61,6 @@ class Resolved(ChatModel):
     tool_choice: str
     attachments: tuple[Attachment, ...] = ()
     inquiry: InquiryBackend | None = None
-    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     continues_answers: bool = False
     results: RecordedResults | None = None
@@ -121,9 +118,10 @@ class TurnRecord:
     """The record of a conversation, and its context, which grows with it.
 
     Attributes:
+        thread: The context. Compaction replaces it with another object.
         provider: Name of the provider that new entries are from.
-        sent: The last request.
-        last_host: Host of the last request over a network.
+        sent: The last request of this kernel.
+        last_host: Host of the last request of the notebook over a network.
     """
 
     stream: ConversationStream
@@ -192,6 +190,53 @@ def _position_of_call(inquiry: str, positions: Mapping[str, int]) -> int:
     return positions.get(beginning, len(positions))
 
 
+@dataclass(slots=True)
+class UsageCounter:
+    """Tokens of a turn so far, including questions that a model answered.
+
+    `display` gets the new total after each request. `max_tokens` is the limit of the turn, or 0.
+    """
+
+    display: Display | None = None
+    max_tokens: int = 0
+    usage: Usage = field(default_factory=Usage)
+    _unstored: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Sum of input and output tokens."""
+        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+
+    @property
+    def is_over(self) -> bool:
+        """True if the turn took more tokens than `max_tokens`."""
+        return 0 < self.max_tokens < self.total
+
+    def count(self, usage: Usage) -> Usage:
+        """Count and return the tokens of one request. The caller records them."""
+        if usage != Usage():
+            self.usage += usage
+            if self.display is not None:
+                self.display(TokensSoFar(self.usage.input_tokens, self.usage.output_tokens))
+        return usage
+
+    def add(self, model: str, usage: Usage) -> None:
+        """Count the tokens of one request to `model`. `attach_usage` records them later."""
+        self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
+
+    def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return `entries` with all unrecorded usage attached to the last one."""
+        if not entries:
+            return []
+        return [*entries[:-1], self.attach_usage(entries[-1])]
+
+    def attach_usage(self, entry: Entry) -> Entry:
+        """Return `entry` with all unrecorded usage attached to it."""
+        used = [ModelUsage(model, tokens) for model, tokens in self._unstored.items()]
+        self._unstored.clear()
+        return with_usage(entry, *used)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
     """The answer to the same question of the same call, before the turn was interrupted.
@@ -211,24 +256,24 @@ class TurnState:
     """Answers and decisions for the rest of a turn. They are not stored.
 
     Attributes:
+        secrets: Secrets of the session, which are hidden in results.
+        recorded: Answers with precedence over all others, by the id of the inquiry.
+        prepared: Prepared answers and decisions. They outlive the turn.
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permissions by tool and arguments, each with its tool. "" stands for
             all arguments.
         attempts: Number of times a question was asked, by `<call>.<question>`.
-        secrets: Secrets of the session, which are hidden in results.
         images: Number of images in the turn, including results that wait for delivery.
-        recorded: Answers with precedence over all others, by the id of the inquiry.
-        prepared: Prepared answers and decisions. They outlive the turn.
         unavailable_reason: Set when a decision needed a user and none was available.
     """
 
+    secrets: SecretAnswers = field(default_factory=SecretAnswers)
+    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
+    prepared: PreparedAnswers = NOTHING_PREPARED
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
-    secrets: SecretAnswers = field(default_factory=SecretAnswers)
     images: int = 0
-    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
-    prepared: PreparedAnswers = NOTHING_PREPARED
     unavailable_reason: str | None = None
 
     def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
@@ -275,25 +320,31 @@ def is_reusable(question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """State and ports that the tool calls of a turn share.
+    """State and ports of a turn, which its requests and tool calls share.
 
     Attributes:
-        record: Appends an entry of an inquiry to the conversation.
         shared: The part of the tool context that is the same for all calls.
         on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
             tool.
-        on_progress: Stores the progress of a call in the journal, with the result of a finished
-            call. It is also called on the cell's thread, when a function starts there.
+        progress: Stores the progress of the call with an event id in the journal. Before a tool
+            starts, it flushes the journal to disk. It is also called on the cell's thread.
+        applies_changes: False outside of a turn, where no configuration change takes effect.
+        sleep: Waits before a retry.
+        clock: Returns seconds, for the time between two interrupts.
     """
 
-    record: Callable[[InquiryEntry], None]
+    record: TurnRecord
     prompter: Prompter
     cell: CellThread
     display: Display
-    state: TurnState
+    state: TurnState = field(default_factory=TurnState)
+    tokens: UsageCounter = field(default_factory=UsageCounter)
     shared: SharedContext = field(default_factory=SharedContext)
-    on_tool_error: Callable[[Call, BaseException], None] | None = None
-    on_progress: Callable[[Call, CallStage, Sequence[Entry]], None] | None = None
+    on_tool_error: Callable[[BaseException], None] | None = None
+    progress: Callable[[str, CallProgress], None] | None = None
+    applies_changes: bool = True
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +352,194 @@ class BatchContext:
     """Context of all calls of a batch.
 
     Attributes:
-        thread: Context of the conversation, for questions that a model answers.
-        inquiry: Asks a model; None if that is not possible.
+        inquiry: Asks a model questions of tools; None if that is not possible.
         catalog: Documentation of the available tools, by name.
-        interrupts: Settings for interrupts.
         basis: Configuration at the start of the batch.
-        tokens: Usage of the turn.
         results: Recorded results in the order of the calls. If set, no tool runs.
     """
 
-    thread: RequestContext
     inquiry: InquiryBackend | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
-    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
-    tokens: UsageCounter = field(default_factory=UsageCounter)
     results: Sequence[RecordedResult] | None = None
+
+
+MAX_LISTED_OMISSIONS: Final = 20
+"""Maximum number of omitted images that are listed. The others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedImages:
+    """Images within the limits of a turn.
+
+    Attributes:
+        images: Without duplicates, in order.
+        omitted: One line for each other image, which replaces the image for the model.
+    """
+
+    images: tuple[Image, ...] = ()
+    omitted: tuple[str, ...] = ()
+
+    def add_omissions_to(self, text: str) -> str:
+        """Return `text` followed by the lines about omitted images."""
+        lines = list(self.omitted[:MAX_LISTED_OMISSIONS])
+        more = len(self.omitted) - len(lines)
+        if more:
+            lines.append(f"[{more} more omitted]")
+        return "\n".join([text, *lines] if text else lines)
+
+
+NO_IMAGES: Final = LimitedImages()
+
+
+def limit_images(images: Iterable[Image], limits: Record, *, before: int) -> LimitedImages:
+    """Return the `images` within `limits`, if the turn has that many images `before` them."""
+    kept: dict[str, Image] = {}
+    omitted: list[str] = []
+    for image in images:
+        if image.digest in kept:
+            continue
+        why = _omission_reason(image, limits, before + len(kept))
+        if why is None:
+            kept[image.digest] = image
+        else:
+            omitted.append(image.left_out(why))
+    return LimitedImages(tuple(kept.values()), tuple(omitted))
+
+
+def _omission_reason(image: Image, limits: Record, before: int) -> str | None:
+    if len(image.content) > limits.image_max_bytes:
+        return f"record.image_max_bytes is {limits.image_max_bytes}"
+    if before >= limits.images_per_turn:
+        return f"record.images_per_turn is {limits.images_per_turn}"
+    return find_image_problem(image)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One tool call. `tool` is None if it is not available.
+
+    Attributes:
+        index: Position among the calls of the batch.
+        number: Position among the calls of the batch with the same id. Models repeat ids.
+        bad_arguments: Parse error of the model's arguments.
+        event_id: Event id of the request, for the journal.
+        arguments: Effective arguments.
+        edited: Set if the user changed the arguments.
+        answers: Answers to the tool's questions so far.
+        question_ends: Outcomes of these questions.
+        reply: Message of the user to the model, in place of answers.
+        automatic_answer_counts: Number of answers without the user, by question id.
+        rejections: Number of proposed configuration changes that were not applied.
+        rejection: Reason for the last of them, for the tool.
+        formatted: Arguments as a formatter wrote them.
+        is_displayed: True if the call is on display.
+        needs_redisplay: True if its display is out of date.
+        texts_in_prompt: True if a prompt displays the text arguments.
+        may_have_run: True if the call may have run before a restart or a crash.
+        delivering: True if the user is asked about the result.
+        structured: Data of the result for the record. It is recorded only with the text
+            `delivered`, because the user may edit the text.
+        delivered: Text of the result, before the user edits it.
+        shown_images: Images for the model. They are omitted if the user edits the text.
+        whole_chars: Length of the result before truncation, in characters.
+        was_interrupted: True if an interrupt ended the tool's function.
+        task: The task that runs the call. Another one is abandoned: it must not change the call.
+        response: Final: once it is set, nothing changes.
+        traceback: For the user only.
+        seconds: Duration of all runs, without the time for prompts.
+        changes: Decisions about configuration changes that the call proposed.
+    """
+
+    request: ToolCallRequest
+    tool: OfferedTool | None
+    bad_arguments: str | None = None
+    event_id: str = ""
+    index: int = 0
+    number: int = 1
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
+    edited: Channel | None = None
+    answers: dict[str, JsonValue] = field(default_factory=dict)
+    question_ends: dict[str, QuestionOutcome] = field(default_factory=dict)
+    reply: str | None = None
+    automatic_answer_counts: Counter[str] = field(default_factory=Counter)
+    rejections: int = 0
+    rejection: DeltaRejection | None = None
+    formatted: str | None = None
+    is_displayed: bool = False
+    needs_redisplay: bool = False
+    texts_in_prompt: bool = False
+    ran: bool = False
+    may_have_run: bool = False
+    delivering: bool = False
+    structured: JsonValue = None
+    delivered: str | None = None
+    shown_images: LimitedImages = NO_IMAGES
+    whole_chars: int | None = None
+    was_interrupted: bool = False
+    task: asyncio.Task[bool] | None = None
+    response: ToolCallResponse | None = None
+    traceback: str | None = None
+    exception: BaseException | None = None
+    seconds: float = 0.0
+    changes: list[ChangeEnds] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Unique id in the batch."""
+        return self.request.id if self.number == 1 else f"{self.request.id}#{self.number}"
+
+    @property
+    def title(self) -> str:
+        """Display name of the tool."""
+        return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
+
+    def reset(self) -> None:
+        """Reset the call for another run. `may_have_run` remembers the earlier one."""
+        self.may_have_run |= self.ran
+        fresh = Call(self.request, self.tool)
+        for each in fields(self):
+            if each.name not in _KEPT_ON_RESET:
+                setattr(self, each.name, getattr(fresh, each.name))
+
+
+_KEPT_ON_RESET: Final = {
+    *("request", "tool", "bad_arguments", "event_id", "index", "number"),
+    *("may_have_run", "task", "exception", "changes"),
+}
+
+
+class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error
+    """A tool call ends without the result of its tool.
+
+    Attributes:
+        content: The response.
+        stops_turn: True if the user stopped the turn.
+    """
+
+    def __init__(
+        self,
+        content: str,
+        *,
+        is_error: bool = False,
+        skipped: bool = False,
+        stops_turn: bool = False,
+    ) -> None:
+        super().__init__(content)
+        self.content = content
+        self.is_error = is_error
+        self.skipped = skipped
+        self.stops_turn = stops_turn
+
+
+def prepare_arguments(
+    tool: OfferedTool, arguments: Mapping[str, JsonValue]
+) -> dict[str, JsonValue] | Failure:
+    """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
+    schema = tool.definition.parameters
+    copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
+    try:
+        prepared = tool.executor.prepare(tool.name, coerce_arguments(copy, schema), schema)
+    except Exception as exc:  # a tool's own code
+        return Failure(error_summary(exc))
+    return prepared if isinstance(prepared, Failure) else dict(prepared)

@@ -15,15 +15,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import UNSET, ProposedChange
-from jp_nb.agent.provider import Attachment
-from jp_nb.agent.recording import NormalizedRequest, RequestPart
-from jp_nb.agent.tokens import (
+from jp_nb.agent.compaction import (
     estimate_attachment_tokens,
     estimate_text_tokens,
     estimate_tool_tokens,
-    format_definition,
 )
+from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.agent.provider import Attachment
+from jp_nb.agent.recording import NormalizedRequest, RequestPart
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.images import format_bytes
 from jp_nb.json_values import JsonObject, as_object
@@ -133,8 +132,8 @@ def _describe_attachment(attachment: Attachment) -> JsonValue:
 def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     yield from _members(
         "tool",
-        {tool.name: format_definition(tool) for tool in before.shown.tools},
-        {tool.name: format_definition(tool) for tool in after.shown.tools},
+        {tool.name: tool.to_json() for tool in before.shown.tools},
+        {tool.name: tool.to_json() for tool in after.shown.tools},
     )
     names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):

@@ -19,13 +19,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
-from jp_nb.agent.tokens import (
+from jp_nb.agent.compaction import (
     estimate_attachment_tokens,
     estimate_image_tokens,
     estimate_text_tokens,
     estimate_tool_tokens,
 )
+from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
 from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes

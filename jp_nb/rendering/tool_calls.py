@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.questions import no_user_error
-from jp_nb.agent.tool_call import MAX_LISTED_OMISSIONS, format_image_count
+from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import code_block, code_span, details_block, no_markup
 from jp_nb.rendering.report import Rendered, indent
@@ -141,7 +141,8 @@ def for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    count = [format_image_count(ends.images)] if ends.images else []
+    images = len(ends.images)
+    count = [f"{images} image{'' if images == 1 else 's'}"] if images else []
     omitted = [
         one_line(text, limit=MAX_REASON_CHARS)
         for text in ends.omitted_images[:MAX_LISTED_OMISSIONS]

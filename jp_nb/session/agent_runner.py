@@ -10,13 +10,13 @@ import contextvars
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from jp_nb.agent.display import InterruptReceived
-from jp_nb.agent.tool_call import Call
+from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, TurnState, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.record.stream import ConversationStream
@@ -207,9 +207,37 @@ class AgentRunner:
             "image_side": self._active.settings.projection.config().values.image_side,
         }
 
-    def on_tool_error(self, call: Call, error: BaseException) -> None:
-        """Keep `error`, which the tool of `call` raised, for a debugger; from any thread."""
-        self.cell.post(lambda: self._host.keep_error(error))
+    def turn_context(
+        self,
+        record: TurnRecord,
+        config: AppConfig,
+        recorded: Mapping[str, RecordedAnswer],
+        *,
+        is_bench: bool = False,
+    ) -> TurnContext:
+        """Return the context of a turn in the running cell, with `recorded` answers.
+
+        A bench (`is_bench`) keeps no journal, and applies no configuration change.
+
+        Raises:
+            ConfigError: The answers file cannot be read, or is not valid.
+        """
+        prepared = self.load_answers(config)  # before the output begins
+        display = self.begin_turn(config)
+        conversation = self._active.document.conversation
+        return TurnContext(
+            record=record,
+            prompter=self.front_end.prompter,
+            cell=self.cell,
+            display=display,
+            state=TurnState(self.secrets, recorded, prepared),
+            tokens=UsageCounter(None if is_bench else display),
+            shared=self.tool_context(conversation),
+            # A tool may raise it on any thread.
+            on_tool_error=lambda error: self.cell.post(lambda: self._host.keep_error(error)),
+            progress=None if is_bench else self._active.keep_progress,
+            applies_changes=not is_bench,
+        )
 
     @contextmanager
     def display(self, output: TurnOutput) -> Iterator[None]:

@@ -27,10 +27,9 @@ from pydantic import JsonValue
 from jp_nb.agent.bench import BenchRun, CallOutcome
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
-from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
-from jp_nb.agent.turn_state import BatchContext, RecordedAnswer, TurnRecord, TurnState
+from jp_nb.agent.turn_state import BatchContext, Call, RecordedAnswer, TurnRecord
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json
@@ -214,28 +213,15 @@ class ToolBench:
         config = active.settings.config
         scratch = self._copy_conversation()
         thread = build_context(scratch, active.settings.projection.providers())
-        output = runner.begin_turn(config)
         context = BatchContext(
-            thread=thread,
             inquiry=self._inquiry(tools.offered),
             catalog=tools.offered.documentation,
-            interrupts=config.interrupt,
             basis=active.settings.snapshot(),
         )
-        run = BenchRun(
-            batches=batches,
-            context=context,
-            record=TurnRecord(scratch, thread),
-            state=TurnState(
-                secrets=runner.secrets, recorded=recorded, prepared=runner.load_answers(config)
-            ),
-            prompter=runner.front_end.prompter,
-            cell=runner.cell,
-            display=output,
-            shared=runner.tool_context(active.document.conversation),
-            on_tool_error=runner.on_tool_error,
-        )
-        with runner.display(output):
+        turn = runner.turn_context(TurnRecord(scratch, thread), config, recorded, is_bench=True)
+        run = BenchRun(batches, context, turn)
+        assert runner.output is not None
+        with runner.display(runner.output):
             if runner.run(run.run(), run) is None:
                 run.stopped = True
         return run
@@ -304,8 +290,9 @@ def raise_for_end(run: BenchRun) -> None:
     """
     if run.stopped:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
-    if run.unavailable is not None and os.environ.get(environment.STRICT) == "1":
-        raise user_required_error(run.unavailable)
+    reason = run.turn.state.unavailable_reason
+    if reason is not None and os.environ.get(environment.STRICT) == "1":
+        raise user_required_error(reason)
 
 
 @dataclass(slots=True)

@@ -13,11 +13,11 @@ from jp_nb.agent.compaction import (
     CompactionPlan,
     CompactionPlanner,
     CompactionStep,
+    ContextTokens,
     make_compactions,
 )
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
-from jp_nb.agent.tokens import ContextTokens, UsageCounter
-from jp_nb.agent.turn_state import Resolved
+from jp_nb.agent.turn_state import Resolved, UsageCounter
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import CompactionRule, TurnBound
 from jp_nb.record.compaction import (

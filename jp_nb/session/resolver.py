@@ -153,7 +153,6 @@ class Resolver:
             request=config.assistant.request,
             attachments=attachments,
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
-            interrupts=config.interrupt,
             basis=basis,
             continues_answers=_continues_at_limit(model.provider, config),
             results=self._results(provider),

@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import Attachment, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved
+from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
@@ -467,27 +467,15 @@ class TurnRunner:
         compact_first: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
     ) -> TurnLoop:
-        stream = self._active.document.conversation
         self._active.write_journal()  # before the first call starts
-        answers = self.runner.load_answers(resolved.basis.config)  # may raise: before the output
+        record = TurnRecord(self._active.document.conversation, thread, last_host=self._last_host)
         return TurnLoop(
-            stream=stream,
-            thread=thread,
+            self.runner.turn_context(record, resolved.basis.config, recorded),
             resolve=self.resolver.for_turn(resolved),
-            prompter=self._front_end.prompter,
-            cell=self.runner.cell,
-            prepared=answers,
-            display=self.runner.begin_turn(resolved.basis.config),
             strict=strict or os.environ.get(environment.STRICT) == "1",
-            context=self.runner.tool_context(stream),
-            secrets=self.runner.secrets,
-            on_tool_error=self.runner.on_tool_error,
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
-            progress=self._active.keep_progress,
             config_changes=changes,
-            recorded=recorded,
-            last_host=self._last_host,
         )
 
     def _finish(
@@ -500,7 +488,8 @@ class TurnRunner:
         shown: str = "",
     ) -> Turn:
         """Run `job` of the turn with this `number`, and show it below the request `shown`."""
-        output, stream, thread = self.runner.output, turn.stream, turn.request_context
+        output, record = self.runner.output, turn.turn.record
+        stream, thread = record.stream, record.thread
         assert output is not None
         status, reason = "failed", ""
         with self.runner.cell.defer_interrupts():
@@ -511,10 +500,11 @@ class TurnRunner:
                     end = self.runner.run(job, turn)
                     status, reason = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
-                self.last_request, self._last_host = turn.sent or self.last_request, turn.host
-                if turn.is_unanswered or turn.request_context is not thread:
+                self.last_request = record.sent or self.last_request
+                self._last_host = record.last_host
+                if turn.is_unanswered or record.thread is not thread:
                     self._context = None
-                result = self._read_turn(number, turn, status)
+                result = self._read_turn(number, stream, status)
                 if result is not None:
                     self._on_end(result)
         if status == "stopped":
@@ -543,12 +533,12 @@ class TurnRunner:
         """Build the request context again for the next request."""
         self._context = None
 
-    def _read_turn(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
-        result = turn.stream.last_turn()
+    def _read_turn(self, number: int, stream: ConversationStream, status: str) -> Turn | None:
+        result = stream.last_turn()
         if result is None or result.number < number:
             return None
-        self._conversations.turn_statuses[turn.stream.id, number] = status
-        return read_turn(number, result.entries, status=status, images=turn.stream.images)
+        self._conversations.turn_statuses[stream.id, number] = status
+        return read_turn(number, result.entries, status=status, images=stream.images)
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.

@@ -58,7 +58,7 @@ async def test_restart_runs_an_interrupted_function_again() -> None:
     tool = PythonTool(lambda: "at last", name="t")
     person = FakePrompter(yes("restart"))
     bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=interrupt_config())
-    bench.loop.cell = cell
+    bench.use(cell=cell)
     assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "at last")]
     assert (cell.runs, cell.released) == (2, 1)
@@ -85,7 +85,7 @@ async def test_function_that_ends_during_cancellation_runs_again_on_restart() ->
     bench = Bench(
         [reply(call("t")), DONE], tools=[tool], config=interrupt_config(tool_call="restart")
     )
-    bench.loop.cell = Cell()
+    bench.use(cell=Cell())
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "at last")]
@@ -107,7 +107,7 @@ async def test_function_that_ends_late_does_not_delay_the_turn(choice: str) -> N
     tool = PythonTool(lambda: "never", name="t")
     config = interrupt_config(tool_call=choice)
     bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
-    bench.loop.cell = Cell()
+    bench.use(cell=Cell())
     async with asyncio.timeout(5):
         end = await bench.run()
     assert end.status == ("completed" if choice == "continue" else "interrupted")
@@ -144,7 +144,8 @@ def make_cell_bench(person: FakePrompter, *calls: Any, config: Partial | None = 
     bench = Bench(
         [reply(*calls), DONE], tools=tools, person=person, config=config or interrupt_config()
     )
-    bench.loop.cell = cell = CutCell()
+    cell = CutCell()
+    bench.use(cell=cell)
     return bench, slow, cell
 
 
@@ -216,7 +217,7 @@ async def test_function_interrupted_without_a_user_is_reported_as_stopped() -> N
 
     person = FakePrompter(away="no kernel")
     bench = Bench([reply(call("t"))], tools=[make_result_tool("x")], person=person)
-    bench.loop.cell = Cell()
+    bench.use(cell=Cell())
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.is_error) == (stopped_call_text(STOP, ran=True), False)
@@ -229,7 +230,8 @@ async def test_interrupted_function_gets_a_response_when_the_batch_continues(ask
     person = FakePrompter(*([yes("continue")] if asked else []))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
     bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")], person, config)
-    cell = bench.loop.cell = CuttingCell()
+    cell = CuttingCell()
+    bench.use(cell=cell)
     cell.bench = bench
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
@@ -250,7 +252,8 @@ async def test_restarted_function_is_not_taken_for_the_interrupted_one() -> None
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
     person = FakePrompter(yes("restart"), yes("continue"))
     bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")], person, config)
-    cell = bench.loop.cell = Cell()
+    cell = Cell()
+    bench.use(cell=cell)
     cell.bench = bench
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.runs == 2)
@@ -293,7 +296,7 @@ async def test_waiting_function_is_ended_by_its_own_interrupt() -> None:
     person = FakePrompter(yes("continue"), yes("restart"))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
     bench = Bench([calls, DONE], [PythonTool(function, name="t")], person, config)
-    bench.loop.cell = Cell()
+    bench.use(cell=Cell())
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
     went_on = f"{STOPPED} The user chose to continue."
@@ -332,7 +335,7 @@ async def test_function_is_queued_before_the_first_prompt_opens() -> None:
 
     calls = reply(call("asks", "c1", index=1), call("t", "c2", index=2))
     bench = Bench([calls, DONE], [PythonTool(asks), make_result_tool("fine")], person)
-    bench.loop.cell = Cell()
+    bench.use(cell=Cell())
     await bench.run()
     assert len(person.asked) == 1
     assert open_prompts == [0]

@@ -465,7 +465,7 @@ def interrupted_at_its_end(*ends: Any) -> Bench:
         if isinstance(event, ToolEnds):
             bench.loop.interrupt()
 
-    bench.loop.display = display
+    bench.use(display=display)
     return bench
 
 

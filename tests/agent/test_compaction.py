@@ -14,11 +14,9 @@ from jp_nb.agent.display import Notice, ShowText
 from jp_nb.agent.inquiry import ChatModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
 from jp_nb.agent.provider import Usage
-from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ProviderError
 from jp_nb.record.compaction import active_compactions
-from jp_nb.record.context import build_context
 from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import is_unanswered
@@ -63,16 +61,7 @@ def bench(
     compaction_settings = CompactionSettings(
         lambda: ("",), lambda resolved, rule: Summarizer(model)
     )
-    made.loop = TurnLoop(
-        stream=made.stream,
-        thread=build_context(made.stream),
-        resolve=made.loop.resolve,
-        prompter=made.person,
-        cell=made.cell,
-        display=made.show,
-        compaction_settings=compaction_settings,
-        sleep=made.loop.sleep,
-    )
+    made.loop.compaction_settings = compaction_settings
     return made, summarizer
 
 

@@ -235,8 +235,8 @@ class Batches:
             for b, size in enumerate(self.sizes)
         ]
         bench = Bench([*calls, reply(say("Done."))], tools=tools, person=self.person, config=config)
-        bench.loop.cell = self.cell
-        bench.loop.display = self._show
+        bench.use(cell=self.cell)
+        bench.use(display=self._show)
         return bench
 
     def _tool(self, batch: int, index: int) -> PythonTool:

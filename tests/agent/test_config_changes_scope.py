@@ -99,7 +99,7 @@ def command_bench(
         person=person or FakePrompter(),
         config=merge(OPUS, config),
     )
-    bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
+    bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
 
 

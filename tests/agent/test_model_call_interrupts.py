@@ -102,7 +102,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
 
     person = FakePrompter(choose, yes("abort"))
     bench = Bench([gated_reply(gate)], person=person, config=interrupt_config())
-    bench.loop.display = show
+    bench.use(display=show)
     end = await one_interrupt(bench, has_said(bench))
     assert end.status == "interrupted"
     assert menus(person) == [STREAMING, STREAMING]
@@ -233,7 +233,7 @@ async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
 
     broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
     bench = Bench([broken, DONE], person=FakePrompter(choose), config=interrupt_config())
-    bench.loop.sleep = wait
+    bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("completed", "So far\n\nDone.")
 
@@ -265,7 +265,7 @@ async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> N
 
     broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
     bench = Bench([broken], person=FakePrompter(yes("abort")), config=interrupt_config())
-    bench.loop.sleep = wait
+    bench.use(sleep=wait)
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("interrupted", "So far")
     assert DiscardText() not in bench.shown
@@ -327,7 +327,7 @@ async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
     texts = [r.message or r.reasoning for r in bench.of(ChatResponse)]
     assert texts == ["All of it", "Hm", "and mo"]
     assert bench.of(ToolCallRequest) == []
-    assert bench.loop.usage.output_tokens == 4
+    assert bench.loop.turn.tokens.usage.output_tokens == 4
     assert bench.provider.closed == 1
     assert bench.shown[-1] == EndOfText()
 
@@ -353,7 +353,8 @@ async def test_continue_and_reply_release_the_cell_while_the_model_answers(choic
     first: list[Any] = [*say("So far")[:1], wait, *reply(say("", index=9))]
     person = FakePrompter(choose, *([yes("Hm.")] if choice == "reply" else []))
     bench = Bench([first, DONE], person=person)
-    cell = bench.loop.cell = CuttingCell()
+    cell = CuttingCell()
+    bench.use(cell=cell)
     task = asyncio.create_task(bench.run())
     await until(lambda: bench.shown)
     bench.loop.interrupt()

@@ -247,7 +247,7 @@ async def run_command(
         person=FakePrompter(*ends),
         config=for_tool("cmd", **config),
     )
-    bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
+    bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     return bench.person.asked, response

@@ -142,13 +142,13 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
         "tool_call_response", "chat_response",
     ]  # fmt: skip
     kinds = [item.entry.type for item in build_context(bench.stream)]
-    assert [item.entry.type for item in bench.loop.thread] == kinds
+    assert [item.entry.type for item in bench.thread] == kinds
     transcript = Transcript()
     transcript.apply(bench.shown)
     shown = log_report(Document(bench.stream), [bench.turn])
     everything = [
         json.dumps(list(bench.stream.raw)),
-        *[repr(item.entry) for item in bench.loop.thread],
+        *[repr(item.entry) for item in bench.thread],
         transcript.plain_text(),
         transcript.markdown(),
         str(shown),
@@ -224,7 +224,7 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
             await bench.run()
         assert len(made) == copies
         assert [request.thread for request, _ in other.requests] == made
-        assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.loop.thread)}
+        assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.thread)}
         assert list_results(bench) == [('{"sure": true}', False)]
 
 

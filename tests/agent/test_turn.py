@@ -378,7 +378,7 @@ async def test_internal_error_leaves_a_well_formed_record() -> None:
             raise ZeroDivisionError("bug")
 
     bench = Bench([reply(call("t"))], tools=[make_result_tool("x")])
-    bench.loop.display = broken
+    bench.use(display=broken)
     with pytest.raises(ZeroDivisionError):
         await bench.run()
     assert is_well_formed(bench.stream)

@@ -53,7 +53,7 @@ def make_bench(
     folder: Path, config: Partial, *scripts: Any, person: FakePrompter | None = None
 ) -> Bench:
     bench = Bench([*scripts, DONE], person=person or FakePrompter(), config=config)
-    bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
+    bench.use(shared={"root": str(folder), "conversation_id": "jp-c1"})
     return bench
 
 

@@ -42,7 +42,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
-from jp_nb.agent.turn_state import Resolved
+from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
@@ -501,17 +501,17 @@ class Stress:
     async def _turn(self) -> None:
         self.person.away = "headless" if self.random.random() < 0.1 else None
         settings = self._settings()
-        loop = TurnLoop(
-            stream=self.stream,
-            thread=self.thread,
-            resolve=lambda: self._resolve(settings),
+        context = TurnContext(
+            record=TurnRecord(self.stream, self.thread),
             prompter=self.person,
             cell=self.cell,
             display=self.shown.append,
-            context=self._context,
+            tokens=UsageCounter(self.shown.append),
+            shared=self._context,
             sleep=lambda seconds: asyncio.sleep(0),
             clock=self.clock,
         )
+        loop = TurnLoop(context, resolve=lambda: self._resolve(settings))
         self.cell.release()
         self._turn_shown = len(self.shown)
         turn = asyncio.ensure_future(loop.run(ChatRequest(content="Go.")))
@@ -558,7 +558,6 @@ class Stress:
             parameters=ModelParameters(),
             request=RequestConfig(),
             inquiry=None if self.random.random() < 0.1 else self.other,
-            interrupts=app.interrupt,
         )
 
     async def _disturb(self, loop: TurnLoop, turn: asyncio.Future[Any]) -> None:

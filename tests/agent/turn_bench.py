@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from jp_nb.agent.display import DisplayEvent, TransientEvent, Waits
@@ -27,7 +27,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import Resolved
+from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial
@@ -201,18 +201,25 @@ class Bench:
         self.provider = EventProvider(*self.scripts)
         self.projection = Projection(self.stream, self._layers, is_local=True)
         self.cell = InlineCell()
-        self.loop = TurnLoop(
-            stream=self.stream,
-            thread=build_context(self.stream),
-            resolve=self._resolve,
+        context = TurnContext(
+            record=TurnRecord(self.stream, build_context(self.stream)),
             prompter=self.person,
             cell=self.cell,
             display=self.show,
-            strict=self.strict,
-            context={"root": "/home/ada/space", "conversation_id": "jp-c1"},
+            tokens=UsageCounter(self.show),
+            shared={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
             progress=lambda _, kept: self.progress.append(kept.stage),
         )
+        self.loop = TurnLoop(context, resolve=self._resolve, strict=self.strict)
+
+    def use(self, **ports: Any) -> None:
+        """Replace ports of the turn before it runs."""
+        self.loop.turn = replace(self.loop.turn, **ports)
+
+    @property
+    def thread(self) -> RequestContext:
+        return self.loop.turn.record.thread
 
     def show(self, event: DisplayEvent) -> None:
         (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)
@@ -257,7 +264,6 @@ class Bench:
             tool_choice=config.assistant.tool_choice,
             parameters=ModelParameters(),
             request=self.request,
-            interrupts=config.interrupt,
             inquiry=self.inquiry,
             basis=ConfigSnapshot(now.after, now.defaults, config),
             continues_answers=self.continues_answers,
