@@ -28,7 +28,6 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
-from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
     Partial,
     get_identity,
@@ -44,7 +43,15 @@ from jp_nb.config.proposal import (
     review_proposal,
     squash_changes,
 )
-from jp_nb.config.schema import Element, Keys, SchemaNode, format_path, node_at, parse_path
+from jp_nb.config.schema import (
+    Element,
+    Keys,
+    SchemaNode,
+    format_path,
+    mask_secrets,
+    node_at,
+    parse_path,
+)
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata

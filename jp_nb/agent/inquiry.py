@@ -28,8 +28,8 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
-from jp_nb.config.assistants import background_request
 from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.config.tree.models import background_request
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import (

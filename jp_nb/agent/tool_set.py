@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar, cast
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import ToolDefinition
-from jp_nb.config.access_rules import Grants
+from jp_nb.config.authority import Grants
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import (
     CANCELLATION,

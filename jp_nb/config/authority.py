@@ -1,4 +1,4 @@
-"""Table of settings that do not need the user's consent.
+"""Settings that other sources than the user may set, and access rules of tools.
 
 A source that sets a value without the user's consent could decide in the user's place. Each value
 that is not in the table therefore needs consent. Each entry of the table has the reason why its
@@ -16,14 +16,25 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Partial, is_wrapper
-from jp_nb.config.schema import ROOT, SchemaNode, format_path, node_at
-from jp_nb.config.tree.app import parse_attachment_url
+from jp_nb.config.partial import Partial, get_identity, get_path, is_wrapper, iter_changed_leaves
+from jp_nb.config.schema import (
+    ROOT,
+    Element,
+    Keys,
+    SchemaNode,
+    format_path,
+    lookup,
+    node_at,
+    parse_path,
+)
+from jp_nb.config.tree.app import covers, overlaps, parse_attachment_url
+from jp_nb.config.tree.tools import STAR, ConfigRule
+from jp_nb.errors import ConfigError
 
 IsInside = Callable[[str], bool]
 """Return True if the URL of an attachment is in the workspace."""
@@ -157,20 +168,17 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
 }
 """Allowances by path; `*` matches any key. The entry with the longest path applies."""
 
-_Pattern = tuple[str, ...]
-_TABLE: Final[Sequence[tuple[_Pattern, Allowance]]] = sorted(
+_TABLE: Final[Sequence[tuple[Keys, Allowance]]] = sorted(
     ((tuple(path.split(".")), allowance) for path, allowance in ALLOWANCES.items()),
     key=lambda row: -len(row[0]),
 )
 _NOT_ALLOWED: Final = Allowance("Not in the table.", tool=False)
-_ENABLING: Final[Sequence[_Pattern]] = (
+_ENABLING: Final[Sequence[Keys]] = (
     ("conversation", "tools", "*", "enable"),
     ("conversation", "toolsets"),
 )
 _RUN_MODES: Final = ("run", "format", "result")
-_UNATTENDED: Final = "unattended"
-_PLAIN_STYLES: Final = ("json", "function_call", "off")
-_BY_VALUE: Final[Sequence[_Pattern]] = (
+_BY_VALUE: Final[Sequence[Keys]] = (
     ("conversation", "attachments"),
     *(("conversation", "tools", "*", name) for name in _RUN_MODES),
     ("conversation", "tools", "*", "style", "parameters"),
@@ -178,17 +186,8 @@ _BY_VALUE: Final[Sequence[_Pattern]] = (
 """Settings for which it depends on the value whether a tool's change needs the user."""
 
 
-def _is_prefix(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    # True if one is a prefix of the other.
-    return all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
-
-
-def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    return len(pattern) <= len(keys) and _is_prefix(pattern, keys)
-
-
-def _find_row(keys: Sequence[str]) -> tuple[_Pattern, Allowance]:
-    return next((row for row in _TABLE if _covers(row[0], keys)), ((), _NOT_ALLOWED))
+def _find_row(keys: Sequence[str]) -> tuple[Keys, Allowance]:
+    return next((row for row in _TABLE if covers(row[0], keys)), ((), _NOT_ALLOWED))
 
 
 def _find_test(keys: Sequence[str], source: Literal["record", "folder"]) -> Accepts:
@@ -204,7 +203,7 @@ def has_authority(keys: Sequence[str]) -> bool:
     Such a value could run code, contact a host, name a key, extend access, cost money, hide events,
     pass for the user's own text, or change what the user is asked.
     """
-    below = (row for row in _TABLE if len(row[0]) > len(keys) and _is_prefix(row[0], keys))
+    below = (row for row in _TABLE if len(row[0]) > len(keys) and overlaps(row[0], keys))
     return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
@@ -223,13 +222,8 @@ def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
 
     The state of a tool may not be unset, because tools are on by default.
     """
-    is_state = any(_covers(pattern, keys) for pattern in _ENABLING)
+    is_state = any(covers(pattern, keys) for pattern in _ENABLING)
     return not is_state and _find_test(keys, "record") is not _none
-
-
-def _is_whole(keys: Sequence[str]) -> bool:
-    pattern, allowance = _find_row(keys)
-    return allowance.whole and len(pattern) == len(keys)
 
 
 def _split_allowed(
@@ -241,9 +235,10 @@ def _split_allowed(
         allowed: Partial = {}
         for key, value in part.items():
             keys, below = (*above, key), node.child(key) if node is not None else None
-            inner = value if isinstance(value, dict) and value else None
-            if inner is not None and not is_wrapper(value, below) and not _is_whole(keys):
-                if allowed_below := allowed_part(below, inner, keys):
+            pattern, allowance = _find_row(keys)
+            is_whole = allowance.whole and len(pattern) == len(keys)
+            if isinstance(value, dict) and value and not is_whole and not is_wrapper(value, below):
+                if allowed_below := allowed_part(below, value, keys):
                     allowed[key] = allowed_below
             elif _find_test(keys, source)(value):
                 allowed[key] = value
@@ -275,7 +270,7 @@ def always_needs_user(keys: Sequence[str]) -> bool | None:
     if _is_always_harmless(node_at(keys), keys):
         return False
     harmless = (pattern for pattern, each in _TABLE if each.tool)
-    return None if any(_is_prefix(other, keys) for other in (*harmless, *_BY_VALUE)) else True
+    return None if any(overlaps(other, keys) for other in (*harmless, *_BY_VALUE)) else True
 
 
 def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
@@ -292,19 +287,15 @@ def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> 
         return True
     match tuple(map(str, keys)):
         case ("conversation", "attachments", *_):
-            return all(map(is_inside, _list_urls(value)))
+            value = value.get("value") if isinstance(value, dict) else value
+            urls = value if isinstance(value, list) else [value]
+            return all(is_inside(str(url)) for url in urls if url is not None)
         case ("conversation", "tools", _, name) if name in _RUN_MODES:
-            return value is not None and value != _UNATTENDED
+            return value is not None and value != "unattended"
         case ("conversation", "tools", _, "style", "parameters"):
-            return value in _PLAIN_STYLES
+            return value in ("json", "function_call", "off")
         case _:
             return False
-
-
-def _list_urls(value: JsonValue) -> list[str]:
-    if isinstance(value, dict):
-        value = value.get("value")
-    return [url for url in (value if isinstance(value, list) else [value]) if url is not None]  # type: ignore[misc]  # texts
 
 
 def is_path_in_workspace(url: str) -> bool:
@@ -316,3 +307,211 @@ def is_path_in_workspace(url: str) -> bool:
     path = posixpath.normpath(parts.path.replace("\\", "/"))
     outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
     return parts.type.lower() == "file" and not outside and ":" not in path.partition("/")[0]
+
+
+# --- access rules of tools -------------------------------------------------------------------
+#
+#    rule    = path; `*` matches any key of a map
+#    winner  = the matching rule with the most keys; of several, the one declared last
+#
+# Only the winner applies. Without a matching rule, access is denied. A value that is read or set
+# as a whole, such as a replaced list, is also subject to the rules below it (D30).
+
+SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
+"""Settings that need `write = "insecure_allow"`: with them, a tool can extend its own access.
+
+Commands and sources of tools are not included, although they run code: the user always decides
+about them.
+"""
+
+
+def overlaps_sensitive(keys: Sequence[str]) -> bool:
+    """Return True if a sensitive setting is at, above, or below `keys`."""
+    return any(_overlap(keys, pattern) for pattern in SENSITIVE)
+
+
+def is_sensitive(keys: Sequence[str]) -> bool:
+    """Return True if `keys` are a sensitive setting, or below one."""
+    return any(covers(pattern, keys) for pattern in SENSITIVE)
+
+
+def _overlap(first: Sequence[str], second: Sequence[str]) -> bool:
+    pairs = zip(first, second, strict=False)
+    return all(one == other or STAR in (one, other) for one, other in pairs)
+
+
+def _matches(part: str, key: str) -> bool:
+    # An item of a list does not match a key of a map with the same text.
+    return part == STAR or (part == key and isinstance(part, Element) == isinstance(key, Element))
+
+
+def _normalize(keys: Sequence[str]) -> Keys:
+    # Items of lists become their names, all other elements plain keys.
+    normalized: list[str] = []
+    for key in keys:
+        if isinstance(key, Element):
+            node = node_at(normalized)
+            if node is not None and node.kind == "list":
+                name = get_identity(node, key.json)
+                key = key if name is None else Element(name)
+            else:
+                key = str(key)
+        normalized.append(key)
+    return tuple(normalized)
+
+
+class Grants:
+    """Access of one tool to the configuration. Keys are as `parse_path` returns them."""
+
+    def __init__(self, rules: Sequence[ConfigRule]) -> None:
+        self._rules = [(_normalize(parse_path(rule.path)), rule) for rule in rules]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grants) and self._rules == other._rules
+
+    def __hash__(self) -> int:
+        return hash(len(self._rules))
+
+    def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
+        """Return the rule that applies to `keys`, or None."""
+        keys = _normalize(keys)
+        covering = [
+            (path, rule)
+            for path, rule in self._rules
+            if len(path) <= len(keys) and all(map(_matches, path, keys))
+        ]
+        return max(reversed(covering), key=lambda row: len(row[0]), default=(None, None))[1]
+
+    def may_read(self, keys: Sequence[str]) -> bool:
+        """Return True if the tool may read the whole value at `keys`."""
+        return self._all_allow(keys, lambda rule, _: rule.read)
+
+    def may_write(self, keys: Sequence[str]) -> bool:
+        """Return True if the tool may set the whole value at `keys`."""
+
+        def writes(rule: ConfigRule, place: Keys) -> bool:
+            return bool(rule.write) and (
+                rule.write == "insecure_allow" or not overlaps_sensitive(place)
+            )
+
+        return self._all_allow(keys, writes)
+
+    def may_unset(self, keys: Sequence[str]) -> bool:
+        """Return True if the tool may unset the whole value at `keys`."""
+        return self._all_allow(keys, lambda rule, _: rule.delete)
+
+    def needs_approval(self, keys: Sequence[str]) -> bool:
+        """Return True if the user has to approve a change at `keys`."""
+        return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
+
+    def _all_allow(self, keys: Sequence[str], allows: Callable[[ConfigRule, Keys], bool]) -> bool:
+        # Also the rules below: those of every entry, if `keys` end with the key `*` of a map.
+        keys = _normalize(keys)
+        places = {keys}
+        for path, _ in self._rules:
+            if _overlap(keys, path):
+                pairs = zip(keys, path, strict=False)
+                shared = [other if key == STAR else key for key, other in pairs]
+                places.add((*shared, *keys[len(shared) :], *path[len(shared) :]))
+        winners = ((self.find_rule(place), place) for place in places)
+        return all(winner is not None and allows(winner, place) for winner, place in winners)
+
+    def select_readable(self, values: Partial) -> Partial:
+        """Return the part of the effective configuration `values` that the tool may read.
+
+        Source: `docs/turns.md`.
+        """
+        readable: Partial = {}
+        for keys, item in iter_changed_leaves(values):
+            if self.may_read(keys):
+                # `item` has no strategy, but free JSON may look like a value with a strategy.
+                is_item = isinstance(keys[-1], Element)
+                *above, last = map(str, keys[:-1] if is_item else keys)
+                table: dict[str, Any] = readable
+                for key in above:
+                    table = table.setdefault(key, {})
+                if is_item:
+                    table.setdefault(last, []).append(item)
+                else:
+                    table[last] = lookup(values, keys)
+        return readable
+
+
+def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
+    """Yield each tool in `partial` that has rules, with its rules. `partial` is in stored form."""
+    tools = get_path(partial, "conversation.tools")
+    for name in tools if isinstance(tools, dict) else ():
+        rules = get_path(partial, format_path(("conversation", "tools", name, "access", "config")))
+        if isinstance(rules, list) and rules:
+            yield name, [ConfigRule.model_validate(rule) for rule in rules]
+
+
+def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
+    """Yield path and message of each problem in the rules of `tool`."""
+    for number, rule in enumerate(rules):
+        at = format_path(("conversation", "tools", tool, "access", "config", str(number)))
+        try:
+            keys = parse_path(rule.path)
+        except ConfigError as exc:
+            yield f"{at}.path", f"tool '{tool}': access.config path {exc}"
+            continue
+        for place, key in enumerate(keys):
+            node = node_at(keys[:place])
+            if key == STAR and (node is None or node.kind != "map"):
+                yield (
+                    f"{at}.path",
+                    f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
+                    f"'{format_path(keys[:place])}', which is not a map",
+                )
+                break
+        if rule.write is True and overlaps_sensitive(keys):
+            yield (
+                f"{at}.write",
+                f"tool '{tool}' grants write = true to path '{rule.path}' which is a sensitive "
+                'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
+            )
+
+
+def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
+    """Yield warnings about valid rules of `tool` that are probably mistakes."""
+    for rule in rules:
+        if matches_nothing(rule):
+            yield (
+                f"tool '{tool}': access.config path '{rule.path}' does not exist in "
+                "the configuration, so the rule never matches"
+            )
+            continue
+        if rule.delete and overlaps_sensitive(parse_path(rule.path)):
+            yield (
+                f"tool '{tool}' grants delete = true to path '{rule.path}' which is a "
+                "sensitive path: the tool could unset a rule that denies access"
+            )
+        if rule.apply == "unattended" and is_user_asked(rule):
+            yield (
+                f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', "
+                "where the user always decides: the tool asks anyway"
+            )
+
+
+def is_user_asked(rule: ConfigRule) -> bool | None:
+    """Return True if the user approves each change that `rule` grants.
+
+    The user always decides about settings with authority, except new rules with `insecure_allow`.
+    Returns None if it depends on the change.
+    """
+    keys = parse_path(rule.path)
+    if rule.apply == "ask":
+        return True
+    if is_sensitive(keys) and rule.write == "insecure_allow":
+        return None if rule.delete else False
+    return always_needs_user(keys)
+
+
+def matches_nothing(rule: ConfigRule) -> bool:
+    """Return True if the configuration has no setting that `rule` can match."""
+    node: SchemaNode | None = ROOT
+    for key in parse_path(rule.path):
+        if node is None or (node.kind == "list" and not isinstance(key, Element)):
+            return True  # rules use names of items, not numbers
+        node = node.child(key)
+    return node is None

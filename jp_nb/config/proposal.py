@@ -18,11 +18,9 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.access_rules import Grants, is_sensitive
 from jp_nb.config.aliases import ALIASES, resolve_partial, resolve_references
 from jp_nb.config.assignments import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
-from jp_nb.config.authority import IsInside, is_path_in_workspace, needs_user
-from jp_nb.config.masking import mask_secrets
+from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -46,6 +44,7 @@ from jp_nb.config.schema import (
     format_path,
     is_index,
     lookup,
+    mask_secrets,
     node_at,
     parse_path,
 )

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
+from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.app import AppConfig, is_ignored
 from jp_nb.config.tree.base import APPEND, REPLACE, TABLE_OR_PLAIN, Merge, shorten_for_error
 from jp_nb.errors import ConfigError
@@ -349,3 +350,42 @@ def describe_keys(
     near = difflib.get_close_matches(key, known, n=1) if hint else []
     meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
     return f"{meant}expected one of: {', '.join(known)}"
+
+
+# --- secrets ---------------------------------------------------------------------------------
+
+_VALUE_KEYS = ("answer", "default")
+"""Keys whose value belongs to the key above, such as the answer of a question."""
+
+
+def is_secret_path(keys: Sequence[str]) -> bool:
+    """Return True if the last key of a path is usually the name of a secret (D49).
+
+    The keys above do not count: settings of a tool with the name `token` are shown.
+    """
+    keys = tuple(keys)
+    if keys and isinstance(keys[-1], Element):
+        above = node_at(keys[:-1])
+        if above is not None and above.kind == "list":  # the text of an item is not a name
+            keys = keys[:-1]
+    if len(keys) > 1 and keys[-1] in _VALUE_KEYS:
+        keys = keys[:-1]
+    return is_secret_name(keys[-1] if keys else "")
+
+
+def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
+    """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
+    if isinstance(value, dict):
+        return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
+    if value is None or isinstance(value, bool):
+        return value
+    if is_secret_path(keys):
+        return NOT_SHOWN
+    return [mask_secrets(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def format_masked(path: str, value: JsonValue) -> str:
+    """Return `value`, which is at `path`, as `unset` or as JSON without secrets."""
+    if value is None:
+        return "unset"
+    return json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)

@@ -9,9 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
-from jp_nb.config.schema import Keys, format_path, node_at, parse_path
+from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.turns import InterruptedTurn
 from jp_nb.rendering.prompts import one_name

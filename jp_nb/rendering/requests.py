@@ -26,7 +26,7 @@ from jp_nb.agent.compaction import (
     estimate_tool_tokens,
 )
 from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
-from jp_nb.config.masking import mask_secrets
+from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes
 from jp_nb.json_values import compact_json

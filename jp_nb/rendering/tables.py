@@ -14,8 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.layers import format_value
-from jp_nb.config.masking import mask_secrets
-from jp_nb.config.schema import parse_path
+from jp_nb.config.schema import mask_secrets, parse_path
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of

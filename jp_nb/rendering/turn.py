@@ -34,9 +34,17 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.prompts import ANSWERS
-from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import is_wrapper
-from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, format_path, parse_path
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    SchemaNode,
+    format_path,
+    is_secret_path,
+    mask_secrets,
+    parse_path,
+)
 from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json, read_json

@@ -29,15 +29,14 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.recording import RecordedResults
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.agent.turn_state import Resolved
-from jp_nb.config import assistants
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import get_path
+from jp_nb.config.partial import Partial, get_path, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig, CompactionRule, SummaryConfig
-from jp_nb.config.tree.assistant import Assistant, QuestionAssistant
-from jp_nb.config.tree.models import Llm, ModelId, ParametersConfig
+from jp_nb.config.tree.assistant import Assistant, AssistantOverrides, QuestionAssistant
+from jp_nb.config.tree.models import BACKGROUND_RETRIES, Llm, Model, ModelId, ParametersConfig
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from jp_nb.session.cassettes import OpenCassette
 
 ATTACHMENTS = "conversation.attachments"
+INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 ANSWERS: Final = "answers questions"
 CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
@@ -252,17 +252,17 @@ class Resolver:
         `own` is the model of the conversation.
         """
         llm = config.providers.llm
-        base = assistants.build_inquiry_assistant(config)
+        base = build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
-            own = self._load_model(base, llm, assistants.INQUIRY_MODEL_PATH, ANSWERS)
+            own = self._load_model(base, llm, INQUIRY_MODEL_PATH, ANSWERS)
         overrides: dict[tuple[str, str], ChatModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
                 if not isinstance(choice.target, QuestionAssistant):
                     continue
-                other, theirs = assistants.build_question_assistant(base, choice.target), own
+                other, theirs = build_question_assistant(base, choice.target), own
                 if other.model.id != base.model.id:
-                    path = assistants.target_path(tool.name, question)
+                    path = f"conversation.tools.{tool.name}.questions.{question}.target"
                     theirs = self._load_model(other, llm, path, ANSWERS)
                 overrides[tool.name, question] = self._inquiry_model(other, theirs)
         return LlmInquiryBackend(
@@ -304,7 +304,7 @@ class Resolver:
             ConfigError: The model is not available.
         """
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
-        assistant = assistants.build_summary_assistant(config, summary)
+        assistant = build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
         inquiry_model = self._inquiry_model(assistant, model)
@@ -498,3 +498,59 @@ def format_deprecation(model: ModelInfo) -> str:
     if model.state == "retired":
         state = f"has ended{f': {model.ends}' if date else ''}"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
+
+
+# --- assistants of background requests ---------------------------------------------------------
+#
+# The assistant of an inquiry is merged from `assistant`, `conversation.inquiry.assistant`, and the
+# table `conversation.tools.<tool>.questions.<id>.target`. A later text, model, or limit replaces
+# the earlier one. Parameters are merged by name. Sections and instructions are appended (D91).
+
+
+def build_inquiry_assistant(config: AppConfig) -> Assistant:
+    """Return the assistant for questions that have no settings of their own.
+
+    A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
+    """
+    own = config.assistant
+    base = own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
+    changes = _dump_overrides(config.conversation.inquiry.assistant)
+    request = changes.get("request")
+    if isinstance(request, dict) and request.get("max_response_bytes") == 0:
+        del request["max_response_bytes"]
+    return _merge_overrides(base, changes)
+
+
+def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
+    """Return the assistant that answers one question: `base` with the settings of `target`.
+
+    A `max_response_bytes` of 0 in `target` removes the limit.
+    """
+    return _merge_overrides(base, _dump_overrides(target))
+
+
+def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
+    """Return the assistant that summarizes turns.
+
+    It is the assistant of the conversation with the model of `summary`. Another model does not
+    inherit the parameters of the conversation's model.
+    """
+    own = config.assistant
+    base = own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
+    changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    if summary.model.id is None:
+        return _merge_overrides(base, {"model": changes} if changes else {})
+    return base.model_copy(update={"model": Model.model_validate(changes)})
+
+
+def _dump_overrides(overrides: AssistantOverrides) -> Partial:
+    changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    changes.pop("tool_choice", None)  # a model that answers a question calls no tool
+    return changes
+
+
+def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
+    if not changes:
+        return assistant
+    below = {"assistant": assistant.model_dump(mode="json")}
+    return Assistant.model_validate(merge(below, {"assistant": changes})["assistant"])

@@ -19,15 +19,20 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.access_rules import find_rule_warnings, iter_rules
 from jp_nb.config.aliases import (
     get_aliases,
     parse_model_reference,
     resolve_model,
     resolve_partial,
 )
-from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
-from jp_nb.config.authority import strip_untrusted_record
+from jp_nb.config.assignments import (
+    FILE_ONLY,
+    is_assignment,
+    parse_assignment,
+    require_tools,
+    toggle_tools,
+)
+from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted_record
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
     ENVIRONMENT,
@@ -37,7 +42,6 @@ from jp_nb.config.layers import (
     Layer,
     merge_layers,
 )
-from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -50,8 +54,15 @@ from jp_nb.config.partial import (
     strip_strategies,
 )
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.schema import Element, find_node, format_path, parse_path, require_node
-from jp_nb.config.toggles import require_tools, toggle_tools
+from jp_nb.config.schema import (
+    Element,
+    find_node,
+    format_path,
+    is_secret_path,
+    mask_secrets,
+    parse_path,
+    require_node,
+)
 from jp_nb.config.tree.app import AppConfig, parse_attachment_argument
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError

@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb.agent.display import Notice
 from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.config.access_rules import Grants
+from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
 from jp_nb.config.tree.tools import ConfigRule

@@ -10,7 +10,7 @@ from jp_nb.agent.config_changes import has_no_effect, list_changes
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, SimplePrompt
 from jp_nb.config import partial, proposal, validation
-from jp_nb.config.access_rules import Grants
+from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Change, merge
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
 from jp_nb.config.tree.tools import ConfigRule

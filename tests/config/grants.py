@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jp_nb.config.access_rules import Grants
+from jp_nb.config.authority import Grants
 from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.tools import ConfigRule
 

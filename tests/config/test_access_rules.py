@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config import access_rules
-from jp_nb.config.access_rules import (
+from jp_nb.config import authority
+from jp_nb.config.aliases import resolve_partial
+from jp_nb.config.authority import (
     SENSITIVE,
     Grants,
     find_rule_problems,
     overlaps_sensitive,
 )
-from jp_nb.config.aliases import resolve_partial
 from jp_nb.config.partial import Partial, build_partial, get_path, iter_changed_leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
@@ -326,7 +326,7 @@ def test_sensitive_paths_cannot_be_configured() -> None:
 
 def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     more = (*SENSITIVE, ("user", "name"))
-    monkeypatch.setattr(access_rules, "SENSITIVE", more)
+    monkeypatch.setattr(authority, "SENSITIVE", more)
     (found,) = find_rule_problems("X", [ConfigRule("user", write=True)])
     assert found == (f"{RULES}.0.write".replace(".x.", ".X."), format_sensitive_problem("user"))
     assert format_rights(grants(ConfigRule("user", write=True)), "user.name") == ""

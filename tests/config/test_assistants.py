@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.assistants import build_inquiry_assistant, build_question_assistant, target_path
 from jp_nb.config.partial import merge
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.assistant import Assistant, QuestionAssistant
 from jp_nb.config.tree.models import ModelId
 from jp_nb.config.validation import validate
+from jp_nb.session.resolver import build_inquiry_assistant, build_question_assistant
 
 OWN: dict[str, Any] = {
     "name": "Tess",
@@ -162,7 +162,3 @@ def test_configuration_is_not_changed() -> None:
     before = given.model_dump(mode="json")
     build_question_assistant(build_inquiry_assistant(given), question({"system_prompt": "y"}))
     assert given.model_dump(mode="json") == before
-
-
-def test_path_of_a_question() -> None:
-    assert target_path("rename", "sure") == "conversation.tools.rename.questions.sure.target"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.config.masking import is_secret_path, mask_secrets
-from jp_nb.config.schema import Element, parse_path
+from jp_nb.config.schema import Element, is_secret_path, mask_secrets, parse_path
 from jp_nb.config.secrets import NOT_SHOWN
 from tests.support.setting_paths import list_field_paths
 

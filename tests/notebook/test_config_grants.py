@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.access_rules import Grants
+from jp_nb.config.authority import Grants
 from jp_nb.config.schema import parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import run_subcommand
@@ -139,7 +139,7 @@ def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
         "from jp_nb.notebook.host import NotebookHost\n"
         "from jp_nb.session.session import Session\n"
         "Session(NotebookHost(N(user_ns={}))).close()\n"
-        "assert 'jp_nb.config.access_rules' not in sys.modules\n"
+        "assert 'jp_nb.config.authority' not in sys.modules\n"
         "assert 'jp_nb.config.tree.tools' not in sys.modules"
     )
     home = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}

@@ -12,10 +12,10 @@ import pytest
 from jp_nb.agent import inquiry as inquiry_module
 from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.turn_state import Resolved
-from jp_nb.config import assistants
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
+from jp_nb.session import resolver as resolver_module
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.resolver import Resolver
 from jp_nb.storage.config_files import ConfigFiles
@@ -156,7 +156,7 @@ def test_configuration_without_overrides_merges_nothing(
     def never(*_: object) -> Any:
         raise AssertionError("merged")
 
-    monkeypatch.setattr(assistants, "merge", never)
+    monkeypatch.setattr(resolver_module, "merge", never)
     monkeypatch.setattr(inquiry_module, "with_open_question", never)
     assert inquiry_backend(resolve(resolver)).default.model == "main"
     with pytest.raises(AssertionError):

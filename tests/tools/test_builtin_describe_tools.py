@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
+from jp_nb.config.assignments import toggle_tools
 from jp_nb.config.partial import Partial
-from jp_nb.config.toggles import toggle_tools
 from jp_nb.errors import ConfigError
 from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.base import Tool, ToolContext

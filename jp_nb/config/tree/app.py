@@ -440,13 +440,19 @@ IGNORED_SETTINGS: Final = frozenset(
 IGNORED_PATTERNS: Final = tuple(tuple(path.split(".")) for path in sorted(IGNORED_SETTINGS))
 
 
+def overlaps(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    """Return True if `pattern` is at, above, or below `keys`; `*` in it matches any key."""
+    return all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
+
+
+def covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    """Return True if `pattern` is at or above `keys`."""
+    return len(pattern) <= len(keys) and overlaps(pattern, keys)
+
+
 def is_ignored(keys: Sequence[str]) -> bool:
     """Return True if `keys` are a setting that only JP has, or below one."""
-    return any(
-        len(keys) >= len(pattern)
-        and all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
-        for pattern in IGNORED_PATTERNS
-    )
+    return any(covers(pattern, keys) for pattern in IGNORED_PATTERNS)
 
 
 _URL = re.compile(r"(?P<type>[A-Za-z][A-Za-z0-9+._-]+):(//)?(?P<rest>\S.*)", re.S)

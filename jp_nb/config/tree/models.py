@@ -428,6 +428,15 @@ class Request(ConfigTable):
     max_total_tokens: Count = 0
 
 
+BACKGROUND_RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
+"""Default retries of background requests: inquiries and summaries."""
+
+
+def background_request() -> Request:
+    """Return the retries and limits of background requests."""
+    return Request(**BACKGROUND_RETRIES)
+
+
 class RequestOverrides(ConfigTable):
     """Overrides of `assistant.request` for a separate task. Unset settings are inherited.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from jp_nb.config.masking import format_masked
+from jp_nb.config.schema import format_masked
 from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.interop.directories import folder_at, load_directory, save_directory

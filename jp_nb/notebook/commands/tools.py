@@ -13,9 +13,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import format_value
-from jp_nb.config.masking import format_masked, mask_secrets
 from jp_nb.config.partial import get_path
-from jp_nb.config.schema import format_path, parse_path
+from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_path
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellation, split_words
