@@ -9,6 +9,9 @@ Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -16,18 +19,25 @@ from typing import Any, Final
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
+from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.notebook.display.capture import ToolOutput
 from jp_nb.notebook.display.console import PrintedTurn, Printer
 from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
-from jp_nb.notebook.page.cells import read_cells
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
-from jp_nb.notebook.page.locate import is_headless
+from jp_nb.notebook.page.protocol import MALFORMED_CELLS
+from jp_nb.notebook.page.stores import is_headless
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
-from jp_nb.tools.notebook_access import CodeRun, NotebookCell, NotebookCells
+from jp_nb.tools.notebook_access import (
+    CellOutput,
+    CellState,
+    CodeRun,
+    NotebookCell,
+    NotebookCells,
+)
 
 
 class NotebookFrontEnd:
@@ -159,3 +169,79 @@ class KernelNotebook:
         from jp_nb.notebook.code_runs import run_code  # few turns run code
 
         return run_code(self._shell, code, self._record_error)
+
+
+_TYPES: Final = ("code", "markdown", "raw")
+_KINDS: Final = ("stream", "display", "result", "error")
+
+
+def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
+    """Parse a page's answer.
+
+    Args:
+        text: A JSON list of cells.
+        running: Ids of the cells that run now. The page cannot tell them from queued cells.
+
+    Raises:
+        StorageError: If `text` is not a list of cells.
+    """
+    try:
+        cells = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise StorageError(MALFORMED_CELLS) from exc
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise StorageError(MALFORMED_CELLS)
+    return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells))
+
+
+def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
+    kind, count = cell.get("type"), cell.get("execution_count")
+    outputs = tuple(map(_read_output, _objects(cell.get("outputs"))))
+    cell_id = _text(cell.get("id"))
+    count = count if isinstance(count, int) and not isinstance(count, bool) else None
+    omitted = cell.get("left_out")
+    state: CellState
+    if cell_id in running:
+        state = "running"
+    elif cell.get("busy") is True:
+        state = "queued"
+    elif any(output.kind == "error" for output in outputs):
+        state = "failed"
+    else:
+        state = "done" if count is not None else "not run"
+    return NotebookCell(
+        number,
+        _text(cell.get("source")),
+        kind=kind if kind in _TYPES else "raw",
+        cell_id=cell_id,
+        execution_count=count,
+        state=state,
+        outputs=outputs,
+        edited=cell.get("edited") is True and count is not None,
+        left_out=omitted if isinstance(omitted, int) else 0,
+    )
+
+
+def _read_output(output: Mapping[str, Any]) -> CellOutput:
+    kind = output.get("kind")
+    images = filter(None, map(_read_image, _objects(output.get("images"))))
+    text = _text(output.get("text"))
+    return CellOutput(kind if kind in _KINDS else "display", text, tuple(images))
+
+
+def _read_image(image: Mapping[str, Any]) -> Image | None:
+    kind, data = image.get("type"), image.get("data")
+    if kind not in MEDIA_TYPES or not isinstance(data, str):
+        return None
+    try:
+        return Image(kind, base64.b64decode(data))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

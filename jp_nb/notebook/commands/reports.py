@@ -24,7 +24,7 @@ from jp_nb.notebook.commands import (
     suggest_name,
 )
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.locate import find_surroundings, is_headless
+from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables, turn

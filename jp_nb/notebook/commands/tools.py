@@ -18,7 +18,7 @@ from jp_nb.config.schema import format_masked, format_path, mask_secrets, parse_
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellation, split_words
-from jp_nb.notebook.page.locate import is_headless
+from jp_nb.notebook.page.stores import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import last_turn_to_repeat

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, make_storable
 from jp_nb.notebook.page.protocol import (
+    MAX_BATCH_BYTES,
     Numbering,
-    fits_in_message,
     split_text,
     take_batch,
     to_ascii_json,
@@ -35,9 +35,7 @@ MIN_BATCH_INTERVAL_S = 0.1
 class _Snapshot:
     """The document at one moment, taken in the thread that changes it.
 
-    Attributes:
-        entries: The document's own list, which grows. Its first `length` entries belong to the
-            snapshot.
+    `entries` is the document's own list, which grows. Its first `length` entries belong to it.
     """
 
     def __init__(self, document: Document) -> None:
@@ -62,8 +60,7 @@ class _Snapshot:
     @property
     def head(self) -> JsonObject:
         """A copy of the head, which shares nothing with the document."""
-        head: JsonObject = json.loads(self.head_text)
-        return head
+        return cast(JsonObject, json.loads(self.head_text))
 
     def to_document(self) -> JsonObject:
         """Return the `jp` object."""
@@ -80,11 +77,7 @@ def _head_text(document: JsonObject) -> str:
 
 @dataclass(slots=True)
 class _PageCopy:
-    """The part of the record that the page is known to hold.
-
-    Attributes:
-        others: Inactive conversations of the snapshot that the page holds, unchanged.
-    """
+    """The part of the record that the page is known to hold, unchanged."""
 
     stream: str
     length: int
@@ -112,7 +105,6 @@ class _PageCopy:
         return sent, kept
 
     def _was_active(self, other: JsonValue) -> bool:
-        """Return True if `other` equals the conversation that is active in the page."""
         same = conversation_id(other) == self.stream and len(events_of(other)) == self.length
         return same and isinstance(other, dict) and _head_text(other) == self.head_text
 
@@ -127,11 +119,8 @@ def _find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValu
 class _Transfer:
     """Messages for the page, sent one after the other, and its state after the last one.
 
-    Attributes:
-        replaces: True if the page replaces its document; False if it appends.
-        is_sent: True if the first message was sent, and is not acknowledged yet.
-        due_at: Monotonic time at which that message is repeated.
-        tries: Number of its repetitions.
+    `replaces` is True if the page replaces its document. The first message `is_sent` until it is
+    acknowledged. It was repeated `tries` times, and is repeated at the monotonic time `due_at`.
     """
 
     messages: deque[JsonObject]
@@ -149,11 +138,9 @@ class _Transfer:
 class PageDelivery:
     """Updates the page to the newest snapshot. Not thread-safe: `LiveStore` holds its lock.
 
-    Args:
-        resend: Seconds until a message that was not acknowledged is sent again.
+    A message that is not acknowledged is sent again after `resend` seconds.
 
     Attributes:
-        supports_exchange: True if the page understands `exchange`.
         replaces: True if the page may still hold a document that will be replaced.
         writer: The page that must write, if several pages share the document; else "", and each
             page writes.
@@ -230,7 +217,7 @@ class PageDelivery:
         return True
 
     def skip_interval(self) -> None:
-        """Send all pending entries without waiting: a caller waits for the page."""
+        """Send all pending entries at once."""
         self._skips_interval = not self.is_settled
 
     # --- messages ----------------------------------------------------------------------------
@@ -341,7 +328,7 @@ class PageDelivery:
             return self._switch(document)
         sent, kept = page.split(target.others)
         shorter = {**document, "others": sent}
-        if not kept or not fits_in_message(shorter):
+        if not kept or len(to_ascii_json(shorter)) > MAX_BATCH_BYTES:
             return self._switch(document)
         fields: JsonObject = {"doc": make_storable(shorter), "kept": kept}
         message = self._numbering.message("exchange", **self._to, **fields)

@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -26,8 +27,15 @@ from jp_nb.json_values import JsonObject
 from jp_nb.notebook.cells import Collaborators, RunningCell, RunningCells, message_id
 from jp_nb.notebook.page import protocol
 from jp_nb.notebook.page.delivery import PageDelivery
-from jp_nb.notebook.page.protocol import PROTOCOL, TARGET, CellContext, Hello, Numbering, Pages
-from jp_nb.notebook.page.stores import IN_NOTEBOOK, in_memory, not_saved
+from jp_nb.notebook.page.protocol import (
+    PROTOCOL,
+    TARGET,
+    CellContext,
+    Hello,
+    Numbering,
+    PageCells,
+    Pages,
+)
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     Document,
@@ -41,18 +49,24 @@ from jp_nb.record.document import (
 )
 from jp_nb.record.merge import find_uncovered
 
-if TYPE_CHECKING:
-    from jp_nb.notebook.page.cells import PageCells
-
+IN_NOTEBOOK = "kept in this notebook"
 NOT_SAVED = "the page could not save the notebook"
+
+
+def in_memory(reason: str) -> str:
+    """Return the `location` of a record that no notebook keeps."""
+    return f"kept in memory only: {reason}"
+
+
+def not_saved(reason: str) -> StorageError:
+    """Return the error for a record that could not be saved."""
+    return StorageError(f"The record is not saved: {reason}")
 
 
 class PageSaving:
     """Requests to save the file, and the state of the file.
 
-    Args:
-        state: Lock of numbering and answers. It is notified of each answer.
-        send: Sends a message to the pages.
+    `state` is the lock of numbering and answers. It is notified of each answer.
 
     Attributes:
         in_file: The id of a conversation, and its number of entries in the file.
@@ -79,7 +93,10 @@ class PageSaving:
         now = time.monotonic()
         asked: list[int] = []
         for to, until in ((page, now + (ends - now) / 2), ("", ends)):
-            asked.append(self._ask(to))
+            with self._state:
+                message = self._numbering.message("save", to=to)
+                asked.append(self._numbering.last)
+            self._send(message)
             with self._state:
                 self._state.wait_for(lambda: self._first_answered(asked), until - time.monotonic())
                 if seq := self._first_answered(asked):
@@ -88,18 +105,15 @@ class PageSaving:
                     return
         raise not_saved("the page did not answer in time")
 
-    def handle_answer(self, data: Mapping[str, Any]) -> None:
-        """Handle `saved` or `save_failed` of a page. The caller holds the lock."""
+    def handle_answer(self, data: Mapping[str, Any], followed: Hello | None) -> None:
+        """Handle `saved` or `save_failed` of a page. The caller holds the lock.
+
+        `followed` is None if no page has the kernel's current document.
+        """
         seq = data.get("seq")
         if isinstance(seq, int) and seq <= self._numbering.last:
             failed = data.get("type") == "save_failed"
             self._answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
-
-    def update_file_state(self, data: Mapping[str, Any], followed: Hello | None) -> None:
-        """Set `in_file` if the followed page reports in `data` that it saved the file.
-
-        `followed` is None if no page has the kernel's current document.
-        """
         match data:
             case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
                 if followed is not None and page == followed.page:
@@ -110,14 +124,6 @@ class PageSaving:
         stream, count = self.in_file
         if conversation_id(document) == stream:
             self.in_file = stream, min(count, len(events_of(document)))
-
-    def _ask(self, to: str) -> int:
-        """Ask the page `to`, or all pages if it is "", to save; return the message's number."""
-        with self._state:
-            message = self._numbering.message("save", to=to)
-            seq = self._numbering.last
-        self._send(message)
-        return seq
 
     def _first_answered(self, asked: Sequence[int]) -> int | None:
         return next((seq for seq in asked if seq in self._answers), None)
@@ -200,7 +206,7 @@ class LiveStore:
             no_page if no_page != NO_PAGE else protocol.unsupported_reason(kernel) or NO_PAGE
         )
         self._urgent: deque[JsonObject] = deque()
-        self._page_cells: PageCells | None = None
+        self._page_cells = PageCells()
         self._saving = PageSaving(self._state, self._numbering, self._send)
         self._notices: list[str] = []
 
@@ -346,7 +352,7 @@ class LiveStore:
         if hello is not None or not shared:
             return hello
         with self._state:
-            self._pages.mark_writer_silent()
+            self._pages.silent = True
         return self._pull(ends - time.monotonic())
 
     def _pull(self, timeout: float) -> Hello | None:
@@ -384,10 +390,6 @@ class LiveStore:
                     "reload the page"
                 )
             message = self._numbering.message("cells", to=hello.page, whole=whole)
-            if self._page_cells is None:
-                from jp_nb.notebook.page.cells import PageCells  # few turns read cells
-
-                self._page_cells = PageCells()
             answer = self._page_cells.expect(self._numbering.last, hello.page)
         self._send(message)
         return answer
@@ -437,8 +439,9 @@ class LiveStore:
                     continue
             if message:
                 self._send(message)
-            else:
-                self._send_outputs(newcomer)
+            elif (cells := RunningCells.of(self._kernel)) is not None:
+                # The page opened after the cells started.
+                cells.for_each_cell(partial(self._send_outputs, newcomer))
 
     def _next_message(self, now: float) -> JsonObject | None:
         if candidate := self._pages.take_candidate(now):
@@ -449,16 +452,11 @@ class LiveStore:
             return None
         message = self._delivery.next_message(now)
         if self._delivery.silent:
-            self._pages.mark_writer_silent()
+            self._pages.silent = True
             self._state.notify_all()
         return message
 
-    def _send_outputs(self, page: str) -> None:
-        """Send the outputs of running cells to `page`, which opened after the cells started."""
-        if (cells := RunningCells.of(self._kernel)) is not None:
-            cells.for_each_cell(lambda cell: self._send(self._show_message(page, cell)))
-
-    def _show_message(self, page: str, cell: RunningCell) -> JsonObject:
+    def _send_outputs(self, page: str, cell: RunningCell) -> None:
         outputs: list[JsonValue] = [
             {"display_id": display_id, "data": data, "metadata": metadata}
             for display_id, (data, metadata) in cell.outputs.items()
@@ -468,7 +466,8 @@ class LiveStore:
         with self._state:
             if self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
-            return self._numbering.message("show", to=page, outputs=outputs, **fields)
+            message = self._numbering.message("show", to=page, outputs=outputs, **fields)
+        self._send(message)
 
     def _send(self, message: JsonObject) -> None:
         self._cell.run(self._comm.send, message)
@@ -492,12 +491,11 @@ class LiveStore:
                     self._delivery.handle_nack(data)
                 case "bye":
                     self._handle_bye(str(data.get("page", "")))
-                case "cells" if self._page_cells is not None:
+                case "cells":
                     self._page_cells.add_piece(data)
                 case "saved" | "save_failed":
-                    self._saving.handle_answer(data)
                     followed = None if self._delivery.replaces else self._pages.hello
-                    self._saving.update_file_state(data, followed)
+                    self._saving.handle_answer(data, followed)
             self._state.notify_all()
 
     def _handle_bye(self, page: str) -> None:
@@ -535,19 +533,13 @@ class LiveStore:
         stored = hello.document if isinstance(hello.document, dict) else {}
         stream, ours = conversation_id(stored), self._delivery.stream
         if stream != ours:
-            self._adopt(stored, document)
+            if missing := find_uncovered(document.to_json(), all_conversations(stored)):
+                document.others += missing
+                self._delivery.keep(document)
+                self._notices.append(
+                    "The notebook contains a conversation that this kernel did not have. "
+                    "It is kept: `%jp log` lists it."
+                )
             self._delivery.page_holds_other(stream, stored)
         elif not self._delivery.page_holds(stored):
             self._refusal = PageRefusal(DIVERGED, ours, as_other(stored))
-
-    def _adopt(self, stored: JsonObject, document: Document) -> None:
-        """Add conversations that only the page has to the document's other conversations."""
-        missing = find_uncovered(document.to_json(), all_conversations(stored))
-        if not missing:
-            return
-        document.others += missing
-        self._delivery.keep(document)
-        self._notices.append(
-            "The notebook contains a conversation that this kernel did not have. "
-            "It is kept: `%jp log` lists it."
-        )

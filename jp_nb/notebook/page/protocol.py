@@ -18,9 +18,10 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -37,12 +38,7 @@ MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 
 
 class Numbering:
-    """Builder of the kernel's messages.
-
-    Attributes:
-        last: `seq` of the last message.
-        path: The server's path of the notebook.
-    """
+    """Builder of the kernel's messages; `last` is the `seq` of the last one."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -58,15 +54,12 @@ class Numbering:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """State of a page: its message `hello`.
+    """State of a page: its message `hello`. Several pages may show the same notebook.
 
     Attributes:
-        page: Id of the page. Several pages may show the same notebook.
         path: The server's path of the notebook.
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
         document: The `jp` object, not validated.
-        supports_cells: True if the page answers `cells`.
-        supports_exchange: True if the page understands `exchange`.
         session: Jupyter session in the header of all messages of the page.
         user: Name of the page's user if the document is shared, cleaned by `read_name`.
     """
@@ -86,6 +79,8 @@ class Hello:
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Hello:
         """Parse `data`. A document that follows in pieces is added later."""
+        supported = data.get("tells")
+        supported = supported if isinstance(supported, list) else []
         return cls(
             page=str(data.get("page", "")),
             path=str(data.get("path", "")),
@@ -93,16 +88,12 @@ class Hello:
             collaborative=bool(data.get("collaborative")),
             has_document="doc" in data,
             document=data.get("doc"),
-            supports_cells="cells" in _list(data.get("tells")),
-            supports_exchange="exchange" in _list(data.get("tells")),
+            supports_cells="cells" in supported,
+            supports_exchange="exchange" in supported,
             session=str(data.get("session", "")),
             user=read_name(data.get("user")),
             protocol=data.get("v"),
         )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 @dataclass(slots=True)
@@ -147,11 +138,6 @@ def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
     return of_record and isinstance(data, dict) and data.get("type") == "append"
 
 
-def fits_in_message(value: JsonValue) -> bool:
-    """Return True if one message can carry `value`."""
-    return len(to_ascii_json(value)) <= MAX_BATCH_BYTES
-
-
 def split_text(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
     """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
     return [text[i : i + size] for i in range(0, len(text), size)] or [""]
@@ -179,7 +165,7 @@ Receive = Callable[[Any], None]
 
 
 class _CommRouter:
-    """Handler of `comm_msg` on the control channel: calls the receiver of the message's comm."""
+    """Handler of `comm_msg` on the control channel."""
 
     def __init__(self, previous: Any) -> None:
         self.receivers: dict[str, Receive] = {}
@@ -267,6 +253,7 @@ class Pages:
         hello: The last `hello` of the followed page; None before the first.
         hello_count: Number of `hello` messages of followed pages.
         newcomers: Ids of pages that may lack outputs of running cells.
+        silent: True if the followed page does not answer.
     """
 
     def __init__(self, *, patience: float) -> None:
@@ -277,33 +264,30 @@ class Pages:
         self._pages: set[str] = set()
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
         self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
-        self._silent = False  # the followed page does not answer
+        self.silent = False
         self._sessions: dict[str, str] = {}  # session by page, if pages share a document
         self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)  # sessions
         self._output_writers: dict[str, str] = {}  # page that writes outputs, by departed session
 
     def read(self, data: Mapping[str, Any]) -> Hello | None:
         """Parse a `hello` or `chunk`; return None until the last piece has arrived."""
+        page = str(data.get("page", ""))
         if data.get("type") == "chunk":
-            return self._complete(data)
+            if page not in self._pieces:
+                return None
+            hello, pieces = self._pieces[page]
+            if not pieces.add(data.get("i"), data.get("text")):
+                return None
+            del self._pieces[page]
+            return replace(hello, has_document=True, document=pieces.document())
         hello, count = Hello.read(data), data.get("chunks")
         if not (isinstance(count, int) and count > 0):
             return hello
-        self._pieces.pop(hello.page, None)
-        self._pieces[hello.page] = (hello, Pieces(count))
+        self._pieces.pop(page, None)
+        self._pieces[page] = (hello, Pieces(count))
         while len(self._pieces) > MAX_PAGES:
             del self._pieces[next(iter(self._pieces))]
         return None
-
-    def _complete(self, data: Mapping[str, Any]) -> Hello | None:
-        page = str(data.get("page", ""))
-        if page not in self._pieces:
-            return None
-        hello, pieces = self._pieces[page]
-        if not pieces.add(data.get("i"), data.get("text")):
-            return None
-        del self._pieces[page]
-        return replace(hello, has_document=True, document=pieces.document())
 
     def should_follow(self, hello: Hello) -> bool:
         """Return True if the page shows the followed notebook; two notebooks may share a kernel.
@@ -319,7 +303,7 @@ class Pages:
         If the followed page is silent, the next page that answers is followed.
         """
         first = self.hello
-        if first is None or first.page == hello.page or self._silent:
+        if first is None or first.page == hello.page or self.silent:
             return False
         if first.read_only and not hello.read_only:
             return False
@@ -349,24 +333,17 @@ class Pages:
             k: v for k, v in self._output_writers.items() if k in self._departed
         }
         if self.hello is not None and page == self.hello.page:
-            self._silent = True
+            self.silent = True
         self.newcomers.extend(list(self._sessions)[:1])
         return bool(self._sessions)
 
     def writes_outputs(self, page: str, session: str) -> bool:
-        """Return True if `page` must write the outputs of cells that `session` runs.
-
-        The page with that session writes them itself, until it is gone.
-        """
+        """Return True if `page` must write the outputs of cells that `session` ran."""
         if session not in self._departed:
             return False
         if self._output_writers.get(session) not in self._sessions:
             self._output_writers[session] = page
         return self._output_writers[session] == page
-
-    def mark_writer_silent(self) -> None:
-        """Note that the followed page does not answer."""
-        self._silent = True
 
     def note_candidate(self, hello: Hello, stream: str | None, now: float) -> bool:
         """Note a page with another path that may be followed; return True if it is a candidate.
@@ -394,16 +371,70 @@ class Pages:
             return False
         self._candidate = None
         if self.hello is not None and page == self.hello.page:
-            self._silent = False
+            self.silent = False
         return True
 
     def follow(self, hello: Hello) -> None:
         """Follow the page that says `hello`."""
-        before = self.hello.page if self.hello is not None and self._silent else hello.page
+        before = self.hello.page if self.hello is not None and self.silent else hello.page
         self.hello = hello
         self.hello_count += 1
         self._candidate = None
-        self._silent = False
+        self.silent = False
         self.join(hello)
         if before != hello.page:
             self.leave(before)  # it sent no `bye`
+
+
+MAX_PIECES: Final = 32
+MAX_PIECE_CHARS: Final = 2 * 1024 * 1024
+MAX_OPEN_REQUESTS: Final = 8
+"""If a page leaves more requests unanswered, the oldest are dropped."""
+MALFORMED_CELLS: Final = "the open page reported its cells in an unknown format"
+
+
+class PageCells:
+    """Collects the answers of pages to `cells` requests.
+
+    It is not thread-safe: `LiveStore` holds its lock during each call.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[int, tuple[str, Future[str]]] = {}
+        self._pieces: dict[int, Pieces] = {}
+
+    def expect(self, seq: int, page: str) -> Future[str]:
+        """Return a future for the answer of `page` to the request `seq`, a JSON text."""
+        answer: Future[str] = Future()
+        self._requests[seq] = (page, answer)
+        while len(self._requests) > MAX_OPEN_REQUESTS:
+            self._discard(next(iter(self._requests)))
+        return answer
+
+    def add_piece(self, data: Mapping[str, Any]) -> None:
+        """Add one piece of an answer. Ignore repeated pieces, and answers without a request."""
+        seq, of, text = data.get("seq"), data.get("of"), data.get("text")
+        page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
+        if answer is None or data.get("page") != page or not isinstance(seq, int):
+            return
+        is_valid = isinstance(of, int) and 0 < of <= MAX_PIECES and isinstance(text, str)
+        if not is_valid or len(str(text)) > MAX_PIECE_CHARS:
+            self._resolve(seq, StorageError(MALFORMED_CELLS))
+            return
+        pieces = self._pieces.setdefault(seq, Pieces(cast(int, of)))
+        if pieces.add(data.get("i"), text):
+            self._resolve(seq, pieces.text())
+
+    def _resolve(self, seq: int, answer: str | StorageError) -> None:
+        future = self._requests[seq][1]
+        self._discard(seq)
+        if not future.set_running_or_notify_cancel():
+            return  # canceled: the tool stopped waiting
+        if isinstance(answer, str):
+            future.set_result(answer)
+        else:
+            future.set_exception(answer)
+
+    def _discard(self, seq: int) -> None:
+        self._requests.pop(seq, None)
+        self._pieces.pop(seq, None)

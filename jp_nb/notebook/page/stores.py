@@ -1,40 +1,46 @@
-"""Storage backends without an open page: memory, and a widget state in headless runs.
+"""Find the notebook at `%load_ext`, and the storage backend for its record.
 
+The backends without an open page are memory, and a widget state in headless runs.
 `jp_nb/record/merge.py` describes the shape of that widget state (a *carrier*), and reads it.
 
-Source: `docs/record.md`.
+Source: `docs/protocol.md`, `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/guide.md`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
-from jp_nb.notebook.page.protocol import CellContext
+from jp_nb.notebook.page.live_store import IN_NOTEBOOK, NO_PAGE, LiveStore, in_memory, not_saved
+from jp_nb.notebook.page.protocol import CellContext, Hello
+from jp_nb.record import merge
 from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
-from jp_nb.record.document import Document
-from jp_nb.record.merge import MODEL, MODULE
+from jp_nb.record.document import (
+    Document,
+    NewerVersionError,
+    conversation_id,
+    entry_counts,
+    is_headless_conversation,
+    split_damaged,
+)
+from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.session.host import OpenedConversation, RecordStore
+from jp_nb.storage import environment
 
-IN_NOTEBOOK = "kept in this notebook"
+# --- backends without a page --------------------------------------------------------------------
+
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
-
-
-def in_memory(reason: str) -> str:
-    """Return the `location` of a record that no notebook keeps."""
-    return f"kept in memory only: {reason}"
-
-
-def not_saved(reason: str) -> StorageError:
-    """Return the error for a record that could not be saved."""
-    return StorageError(f"The record is not saved: {reason}")
 
 
 class _PagelessStore:
@@ -190,9 +196,9 @@ class CarrierStore(_PagelessStore):
             self._send(update)
             return
         state: JsonObject = {
-            "_model_module": MODULE,
+            "_model_module": merge.MODULE,
             "_model_module_version": "1",
-            "_model_name": MODEL,
+            "_model_name": merge.MODEL,
             "seen": dict(self._seen),
             "jp": self._without_events(),
         }
@@ -227,3 +233,335 @@ class CarrierStore(_PagelessStore):
     def close(self) -> None:
         """Stop following the cells. The runner keeps the widget state."""
         self._cell.close()
+
+
+# --- the notebook and its front end ---------------------------------------------------------------
+
+VS_CODE_FILE: Final = "__vsc_ipynb_file__"
+"""Variable in which VS Code passes the notebook's path to the kernel.
+
+Source: https://github.com/microsoft/vscode-jupyter/pull/8531
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The kind of front end that a kernel runs in.
+
+    Attributes:
+        name: Name of the front end in messages.
+        unsaved_reason: Reason why no notebook keeps the record, unless a page answers.
+        may_have_page: True if a page with the jp-nb extension may answer.
+    """
+
+    name: str
+    unsaved_reason: str
+    may_have_page: bool = False
+
+
+TERMINAL: Final = Surroundings("IPython in a terminal", "IPython in a terminal has no notebook")
+COLAB: Final = Surroundings(
+    "Google Colab",
+    "Google Colab does not store conversations in notebooks, and it deletes this machine after "
+    "the session (`%jp export DIR` saves a copy)",
+)
+VS_CODE: Final = Surroundings("VS Code", "VS Code does not store conversations in notebooks")
+PAGE: Final = Surroundings("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
+CONSOLE: Final = Surroundings("a console or program", "a console or program has no notebook")
+
+
+def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
+    """Return the kind of front end of `kernel`, which is None in a terminal.
+
+    Call it on the cell's thread.
+    """
+    if kernel is None:
+        return TERMINAL
+    if "google.colab" in type(kernel).__module__:
+        return COLAB
+    if environment.PAGE in os.environ:
+        return PAGE
+    if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
+        return VS_CODE if _has_cell_id(kernel) else CONSOLE
+    return PAGE if _has_cell_id(kernel) else CONSOLE
+
+
+def notebook_path(user_ns: Mapping[str, Any]) -> Path | None:
+    """Return the path of the notebook from VS Code or the Jupyter server, if it is a file."""
+    value = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE)
+    path = Path(value) if isinstance(value, str) else None
+    return path if path and path.is_absolute() and path.is_file() else None
+
+
+def _has_cell_id(kernel: Any) -> bool:
+    # Notebooks put the id of the running cell into the metadata of its request; consoles do not.
+    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
+    metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
+    return isinstance(metadata, Mapping) and "cellId" in metadata
+
+
+BaseConfig = Mapping[str, JsonValue]
+
+
+class NoStorage:
+    """Storage of IPython in a terminal, which has no notebook."""
+
+    path = None
+    headless = False
+
+    def open(
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
+        """Start a conversation in memory."""
+        document = Document.new(clock=clock, made="live", base_config=base_config)
+        return OpenedConversation(
+            document, MemoryStore(TERMINAL.unsaved_reason), without_notebook=True
+        )
+
+
+class PageStorage:
+    """A notebook in an open page; `hello` is None if no page answered, as in a console."""
+
+    headless = False
+
+    def __init__(self, path: Path | None, store: LiveStore, hello: Hello | None) -> None:
+        self._path = path
+        self._server_path = hello.path if hello is not None else ""
+        self.store = store
+        self.hello = hello
+
+    @property
+    def path(self) -> Path | None:
+        """The notebook's file, if it is known. After a rename, it is the new file."""
+        server_path = self.store.path
+        if self._path is not None and server_path not in ("", self._server_path):
+            self._path = renamed_path(self._path, self._server_path, server_path) or self._path
+            self._server_path = server_path
+        return self._path
+
+    def open(
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
+        """Continue the page's conversation, or start one."""
+        loaded, notices = None, []
+        if self.hello is not None and self.hello.has_document:
+            try:
+                loaded = Document.load(self.hello.document, clock=clock)
+            except StorageError as exc:
+                notices.append(str(exc))
+        if loaded is not None and not len(loaded.conversation):
+            # A conversation without entries does not keep its base configuration.
+            loaded.conversation = ConversationStream.new(
+                clock=clock, made="live", base_config=base_config, taken_ids=loaded.ids()
+            )
+        document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
+        self.store.attach(document)
+        # The location may already contain the reason.
+        notices = [text for text in notices if text not in self.store.location]
+        restored = loaded is not None and len(loaded.conversation) > 0
+        return OpenedConversation(
+            document, self.store, restored, notices, without_notebook=self.hello is None
+        )
+
+
+class HeadlessStorage:
+    """A notebook that a runner executes; `path` is None if the runner does not say which."""
+
+    headless = True
+
+    def __init__(self, path: Path | None, shell: Any = None) -> None:
+        self.path = path
+        self.shell = shell
+
+    def open(
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
+        """Start a conversation, or continue the notebook's if `continues` or JP_NB_CONTINUE=1."""
+        continues = continues or os.environ.get(environment.CONTINUE) == "1"
+        stored, damaged, notices = _read_record(self.path)
+        loaded: Document | None = None
+        store: RecordStore | None = None
+        try:
+            loaded = Document.load(stored, clock=clock) if stored is not None else None
+        except NewerVersionError as exc:
+            store = MemoryStore(str(exc))
+        except StorageError as exc:
+            notices.append(
+                f"The record is damaged ({exc}). It is kept, and a new conversation starts."
+            )
+            damaged += split_damaged(stored)
+        if continues and self.path is None:
+            notices.append("No conversation is continued: the runner does not name the notebook.")
+        if loaded is not None and continues and len(loaded.conversation):
+            document = loaded
+            document.others += damaged
+        else:
+            document = begin_headless(loaded, clock=clock, base_config=base_config)
+            if store is None:
+                document.others += damaged
+        store = store or CarrierStore(
+            document,
+            seen=entry_counts(stored),
+            named=self.path is not None,
+            shell=self.shell,
+            clock=clock,
+        )
+        restored = document is loaded and len(document.conversation) > 0
+        return OpenedConversation(document, store, restored, notices)
+
+
+def renamed_path(path: Path, old: str, new: str) -> Path | None:
+    """Return the path of a notebook after a rename, or None if this kernel cannot see that file.
+
+    The arguments `old` and `new` are the server's paths of the notebook.
+    """
+    before, after = PurePosixPath(old).parts, PurePosixPath(new).parts
+    if path.parts[-len(before) :] != before:
+        return None
+    found = Path(*path.parts[: -len(before)], *after)
+    return found if found.is_file() else None
+
+
+def begin_headless(
+    loaded: Document | None, *, clock: Clock = utc_now, base_config: BaseConfig | None = None
+) -> Document:
+    """Return a document with a new headless conversation.
+
+    It replaces earlier headless conversations of `loaded`. All others are kept (D18).
+    """
+    made: Made = "headless"
+    if loaded is None:
+        return Document.new(clock=clock, made=made, base_config=base_config)
+    used_ids = loaded.ids()
+    if loaded.conversation.head.get("made") != made:
+        loaded.archive_active()
+    others = [other for other in loaded.others if not is_headless_conversation(other)]
+    if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
+        used_ids = set(map(conversation_id, others))
+    extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
+    stream = ConversationStream.new(
+        clock=clock, made=made, base_config=base_config, taken_ids=used_ids
+    )
+    return Document(stream, others, extra)
+
+
+def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[str]]:
+    """Return the `jp` object of the notebook at `path`, its damaged carriers, and notices."""
+    if path is None:
+        return None, [], []
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        return None, [], [f"{path.name} cannot be read: {exc}"]
+    found = notebook.get("metadata") if isinstance(notebook, dict) else None
+    metadata: JsonObject = found if isinstance(found, dict) else {}
+    damaged = merge.unreadable_carrier(metadata)
+    notice = "The notebook has a damaged copy of the record, which is kept unchanged."
+    return merge.read_carrier(metadata), damaged, [notice] if damaged else []
+
+
+PAGE_TIMEOUT_S = 3.0
+CONSOLE_TIMEOUT_S = 0.5
+PAPERMILL_PATH = "PAPERMILL_INPUT_PATH"
+"""Parameter that `papermill --inject-paths` sets in the notebook."""
+
+
+def find_storage(
+    shell: Any, *, timeout: float | None = None
+) -> PageStorage | HeadlessStorage | NoStorage:
+    """Find the notebook of the shell's kernel, and its storage. Call it in the cell's thread.
+
+    This blocks for up to `timeout` seconds if no page answers.
+    """
+    kernel, user_ns = getattr(shell, "kernel", None), getattr(shell, "user_ns", {})
+    if kernel is None:
+        return NoStorage()
+    if is_headless(kernel):
+        return HeadlessStorage(find_executed_path(user_ns), shell)
+    surroundings = find_surroundings(kernel, user_ns)
+    if timeout is None:
+        timeout = PAGE_TIMEOUT_S if surroundings.may_have_page else CONSOLE_TIMEOUT_S
+    store = LiveStore(kernel, no_page=surroundings.unsaved_reason)
+    hello = store.connect(timeout)
+    path = notebook_path(user_ns) if hello is None else _path_in_page(hello)
+    return PageStorage(path, store, hello)
+
+
+def is_headless(kernel: Any) -> bool:
+    """Return True if the running cell cannot prompt a user: its `allow_stdin` is false."""
+    return not getattr(kernel, "_allow_stdin", False)
+
+
+def _path_in_page(hello: Hello) -> Path | None:
+    # Servers start a kernel in the folder of its notebook, and most set JPY_SESSION_NAME.
+    if not hello.path:
+        return None
+    name = hello.path.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    session = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    for candidate in (session, Path.cwd() / name):
+        if candidate.name == name and candidate.is_absolute() and candidate.is_file():
+            return candidate
+    return None
+
+
+def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
+    """Return the notebook that a headless runner executes, if it can be found.
+
+    Sources are an environment variable, papermill's parameter, and the command line of the runner.
+    """
+    injected = (user_ns or {}).get(PAPERMILL_PATH)
+    explicit = os.environ.get(environment.PATH) or (injected if isinstance(injected, str) else "")
+    arguments, folder = _parent_process()
+    if explicit:
+        found = folder / explicit
+        return found.resolve() if found.is_file() else None
+    return notebook_in_arguments(arguments, folder)
+
+
+def _parent_process() -> tuple[Sequence[str], Path]:
+    """Return the arguments and working directory of the process that started this kernel."""
+    try:
+        import psutil  # a dependency of ipykernel
+
+        parent = psutil.Process(os.getppid())
+        return parent.cmdline(), Path(parent.cwd())
+    except Exception:  # missing, or one of many errors of the operating system
+        return [], Path.cwd()
+
+
+def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None:
+    """Return the notebook in a runner's command line; None if there are none or several.
+
+    papermill's first notebook is its input. `jupyter execute` accepts a name without the suffix.
+    """
+    names = _drop_options(arguments)
+    programs = {Path(name).name for name in arguments[:3]}
+    found = [folder / name for name in names if name.endswith(".ipynb")]
+    if not found and "execute" in " ".join(programs):
+        found = [(folder / name).with_suffix(".ipynb") for name in names[1:]]
+    found = list(dict.fromkeys(path.resolve() for path in found if path.is_file()))
+    if len(found) == 1 or (found and "papermill" in " ".join(programs)):
+        return found[0]
+    return None
+
+
+def _drop_options(arguments: Sequence[str]) -> list[str]:
+    """Return `arguments` without options and without the values of output options."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    return [
+        argument
+        for previous, argument in pairs
+        if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
+    ]

@@ -260,10 +260,10 @@ def test_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
     pages.follow(hello("first"))
     assert pages.is_reader(hello("second"))
     pages.join(hello("second"))
-    pages.mark_writer_silent()
+    pages.silent = True
     assert pages.note_message("first")
     assert pages.is_reader(hello("second"))
-    pages.mark_writer_silent()
+    pages.silent = True
     assert pages.note_message("second")
     assert not pages.is_reader(hello("second"))
     assert list(pages.newcomers) == ["first", "second"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.notebook.page.stores import IN_NOTEBOOK
+from jp_nb.notebook.page.live_store import IN_NOTEBOOK
 from jp_nb.record.events import ToolCallRequest
 from tests.notebook.page.page_in_process import Pages, pages
 from tests.support.scripted_page import View

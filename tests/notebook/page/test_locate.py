@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.locate import (
+from jp_nb.notebook.page.stores import (
     HeadlessStorage,
     begin_headless,
     find_executed_path,
@@ -149,7 +149,7 @@ def test_conversations_begun_at_the_same_moment_have_different_ids() -> None:
 
 def test_modules_import_nothing_heavy() -> None:
     code = (
-        "import sys, jp_nb.notebook.page.locate, jp_nb.headless.pytest_plugin;"
+        "import sys, jp_nb.notebook.page.stores, jp_nb.headless.pytest_plugin;"
         "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"
         " if m in sys.modules])"
     )

@@ -12,8 +12,8 @@ import pytest
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.notebook.page import locate
-from jp_nb.notebook.page.locate import (
+from jp_nb.notebook.page import stores
+from jp_nb.notebook.page.stores import (
     COLAB,
     CONSOLE,
     PAGE,
@@ -54,7 +54,7 @@ class ColabKernel(Kernel):
 def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JPY_SESSION_NAME", "VSCODE_PID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(locate, "CONSOLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(stores, "CONSOLE_TIMEOUT_S", 0.0)
 
 
 def test_place_is_named_by_kernel_variables_and_environment(
@@ -138,7 +138,7 @@ def test_record_of_a_program_is_kept_by_the_program(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(locate, "_parent_process", lambda: ([], folder))
+    monkeypatch.setattr(stores, "_parent_process", lambda: ([], folder))
     session = load(Kernel(allow_stdin=False))
     where = "kept in the notebook that the runner writes, if it writes one"
     assert session.format_status().endswith(where)

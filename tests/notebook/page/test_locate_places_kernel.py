@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.locate import VS_CODE_FILE
+from jp_nb.notebook.page.stores import VS_CODE_FILE
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 from tests.support.scripted_page import View, kernel
 

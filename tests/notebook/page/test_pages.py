@@ -43,7 +43,7 @@ def test_writer_that_leaves_or_is_silent_is_replaced_by_the_next_page() -> None:
     pages.leave("a")
     assert not pages.is_reader(hello("b"))
     pages.follow(hello("b"))
-    pages.mark_writer_silent()
+    pages.silent = True
     pages.follow(hello("c"))
     assert pages.writes_outputs("c", "session of b")
 
