@@ -20,8 +20,8 @@ from jp_nb.errors import UsageError
 from jp_nb.images import Image
 from jp_nb.storage.attachments import AttachmentError
 from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.data_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 from jp_nb.values.describe import describe
-from jp_nb.values.expressions import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 
 VALUE: Final = "value"
 LATER: Final = "(Attached during the turn. The description follows in the next turn.)"

@@ -27,10 +27,18 @@ from jp_nb.tools.notebook_access import (
 from jp_nb.tools.outcome import Success
 from jp_nb.tools.secrets import NotebookSecrets
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, private
-from jp_nb.values.containers import Part, part_of, pieces_of
-from jp_nb.values.data_path import NotShown, follow_data, readable_items
+from jp_nb.values.data_path import (
+    NotAValuePath,
+    NotShown,
+    Part,
+    ValuePathError,
+    follow_data,
+    part_of,
+    pieces_of,
+    read_value_path,
+    readable_items,
+)
 from jp_nb.values.describe import describe
-from jp_nb.values.expressions import NotAValuePath, ValuePathError, read_value_path
 
 CellPart = Literal["all", "source", "outputs"]
 CELLS_AT_ONCE: Final = 50

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jp_nb.images import Image
 from jp_nb.text import plain
@@ -88,10 +88,8 @@ class ValueBudget:
     """Limits of a description.
 
     Attributes:
-        chars: Maximum number of characters of the text.
         side: Maximum number of pixels of the longest side of an image.
         images: Maximum number of images. With 0, no image is drawn.
-        privacy: Rules for hidden parts of the value.
     """
 
     chars: int = DEFAULT_CHARS
@@ -191,9 +189,6 @@ class DescriptionLimits:
     """Limits for the description of one value or part.
 
     Attributes:
-        chars: Maximum number of characters.
-        side: Maximum number of pixels of the longest side of an image.
-        images: Maximum number of images.
         name: Expression for the value; "" without one.
         inner: Function that describes a part of the value.
         brief: True for a description in one line.
@@ -222,3 +217,18 @@ class DescriptionLimits:
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]
+
+
+class Kind(NamedTuple):
+    """Describer for the values of a class.
+
+    Attributes:
+        is_rich: True if such values in a container are described separately.
+    """
+
+    describe: Describer
+    is_rich: bool = False
+
+
+Kinds = tuple[tuple[str, str, Kind], ...]
+"""Kinds of values, each with the module and the name of its class."""

@@ -1,4 +1,4 @@
-"""Describe dicts, lists, sets, dataclasses and nested values, and select items of values.
+"""Describe dicts, lists, sets, dataclasses, and nested values.
 
 Descriptions import nothing, compute no lazy values, and consume no iterators.
 
@@ -7,12 +7,12 @@ Source: `docs/values.md`, `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from jp_nb.images import Image
 from jp_nb.values.base import (
@@ -35,7 +35,6 @@ from jp_nb.values.custom import (
     type_name,
     types_of,
 )
-from jp_nb.values.expressions import ValuePathError
 
 MAX_SORTED: Final = 20_000
 """Maximum size of a set of texts or integers that is sorted. A larger set shows only its length."""
@@ -481,100 +480,3 @@ def _format_access(key: object, index: int) -> str:
         plain = type(key.key) in (str, int, float, bool, type(None))
         return f"[{truncate_end(repr(key.key), 80)}]" if plain else f"[{type_name(type(key.key))}]"
     return f"[{index}]"
-
-
-Part = Literal["head", "tail", "sample"]
-MAX_INDEXED: Final = 100_000
-"""Limit for a set or a mapping from which items are selected."""
-
-
-def part_of(value: Any, part: Part, count: int) -> Any:
-    """Return `count` items or rows of `value`, of the same type if possible.
-
-    A `sample` is evenly spaced, so the same value has the same sample.
-
-    Raises:
-        ValuePathError: The items have no order or length, or cannot be read.
-    """
-    kind = type(value).__name__
-    if not hasattr(type(value), "__len__"):
-        raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
-    try:
-        if (
-            isinstance(value, Mapping | Set)
-            or _has_rows(value)
-            or hasattr(type(value), "__getitem__")
-        ):
-            return _take_items(value, _select_indices(part, count, len(value)))
-    except Exception as exc:  # the value's code may raise anything
-        raise ValuePathError(
-            f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
-        ) from exc
-    raise ValuePathError(f"this {kind} has no {part}: its items have no order")
-
-
-def pieces_of(value: Any, size: int) -> list[Any]:
-    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
-
-    Raises:
-        ValuePathError: The rows cannot be read.
-    """
-    if not _has_rows(value) and not (
-        hasattr(type(value), "columns") and hasattr(type(value), "shape")
-    ):
-        return [value]
-    try:
-        starts = range(0, max(len(value), 1), size)
-        rows = value.iloc if _has_rows(value) else value
-        return [rows[start : start + size] for start in starts]
-    except Exception as exc:  # the value's code may raise anything
-        raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
-
-
-def _select_indices(part: Part, count: int, length: int) -> range | list[int]:
-    count = min(count, length)
-    match part:
-        case "head":
-            return range(count)
-        case "tail":
-            return range(length - count, length)
-        case "sample":
-            return [i * length // count for i in range(count)]
-
-
-def _has_rows(value: Any) -> bool:
-    # True for frames and series of pandas.
-    return hasattr(type(value), "iloc")
-
-
-def _take_items(value: Any, indices: range | list[int]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: value[key] for key in _select(_list_items(value), indices)}
-    if isinstance(value, Set):
-        ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
-        return _select(ordered, indices)
-    if isinstance(value, tuple):
-        return tuple(_select(value, indices))
-    if isinstance(value, list):
-        return _select(value, indices)
-    rows = value.iloc if _has_rows(value) else value
-    if isinstance(indices, range):
-        try:
-            return rows[indices.start : indices.stop]
-        except (TypeError, KeyError):  # a deque does not support slices
-            return _select(value, indices)
-    if isinstance(value, (str, bytes, bytearray)):
-        raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
-    if hasattr(type(value), "shape"):  # an array, a frame
-        return rows[indices]
-    return _select(value, indices)
-
-
-def _select(items: Any, indices: range | list[int]) -> list[Any]:
-    return [items[i] for i in indices]
-
-
-def _list_items(items: Any) -> list[Any]:
-    if len(items) > MAX_INDEXED:
-        raise ValueError(f"it has more than {MAX_INDEXED:,} items: give a key")
-    return list(islice(items, MAX_INDEXED))

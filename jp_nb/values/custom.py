@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from reprlib import recursive_repr
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
@@ -52,33 +52,25 @@ def types_of(value: object) -> tuple[type, ...]:
     return tuple(_MRO.__get__(type(value)))
 
 
-class ClassEntry(Protocol):
-    """Entry of a `ClassTable`: the name of a class, and of the module that has it."""
-
-    @property
-    def module(self) -> str: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-
-Entry = TypeVar("Entry", bound=ClassEntry)
+Entry = TypeVar("Entry")
 
 
 class ClassTable(Generic[Entry]):
-    """Table of classes by name. A lookup imports no module."""
+    """Entries for classes, given as module, name, and entry. A lookup imports no module."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_name: dict[str, list[Entry]] = {}
-        for entry in entries:
-            self._by_name.setdefault(entry.name, []).append(entry)
+    def __init__(self, rows: Iterable[tuple[str, str, Entry]]) -> None:
+        self._by_name: dict[str, list[tuple[str, Entry]]] = {}
+        for module, name, entry in rows:
+            self._by_name.setdefault(name, []).append((module, entry))
 
     def find(self, value: object) -> Entry | None:
         """Return the entry of the first class in the MRO of `value` that has one, or None."""
         for cls in types_of(value):
-            name: str = type.__dict__["__name__"].__get__(cls)
-            for entry in self._by_name.get(_NAMES_IN_TYPES.get(name, name), ()):
-                module = sys.modules.get(entry.module)
-                if module is not None and vars(module).get(entry.name) is cls:
+            own: str = type.__dict__["__name__"].__get__(cls)
+            name = _NAMES_IN_TYPES.get(own, own)
+            for module, entry in self._by_name.get(name, ()):
+                loaded = sys.modules.get(module)
+                if loaded is not None and vars(loaded).get(name) is cls:
                     return entry
         return None
 

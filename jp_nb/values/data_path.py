@@ -1,6 +1,8 @@
-"""Follow a path of attributes, keys, and indices through data, without its secrets.
+"""Paths such as `df.columns[0]` to parts of values: parse, follow, and select items.
 
-Data are containers, frames, arrays, records, and the stored attributes of the user's classes.
+Properties and `__getitem__` of the value's class run, so this happens in the cell's thread. A path
+of the user may pass through any value, a path of the model only through data without secrets. Data
+are containers, frames, arrays, records, and the stored attributes of the user's classes.
 Modules, functions, generators, and objects of libraries, IPython, and the kernel are not data: a
 path can end at one of them, but not pass through it. Secret parts of a value are replaced before
 each step, so that slices and transposed frames do not contain them.
@@ -10,17 +12,142 @@ Source: `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
+import ast
+import difflib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
 from types import FunctionType, MemberDescriptorType, SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from jp_nb.values.arrays import hidden_fields
 from jp_nb.values.base import bytes_without_hidden, hidden_part, hidden_value, without_hidden
 from jp_nb.values.containers import record_fields
 from jp_nb.values.custom import FAILURES, ClassTable, type_name, types_of
-from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code
-from jp_nb.values.frames import label_names
+from jp_nb.values.frames import hidden_fields, label_names
+from jp_nb.values.objects import is_own_code
+
+MAX_EXPRESSION = 1000
+"""Maximum number of characters of an expression."""
+
+
+class ValuePathError(LookupError):
+    """There is no value at a path. The message has the reason."""
+
+
+class NotAValuePath(ValuePathError):  # noqa: N818
+    """An expression is not a name with attributes and subscripts."""
+
+
+class NoSuchName(ValuePathError):  # noqa: N818
+    """The notebook has no variable of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One step of a path.
+
+    Attributes:
+        key: Name of the attribute, or the subscript: a constant, a slice, or a tuple of these.
+    """
+
+    kind: Literal["attribute", "item"]
+    key: Any
+
+    def take(self, value: Any) -> Any:
+        """Return this part of `value`.
+
+        Raises:
+            ValuePathError: The value has no such part, or its code failed.
+        """
+        try:
+            return getattr(value, self.key) if self.kind == "attribute" else value[self.key]
+        except Exception as exc:  # the value's code may raise anything
+            raise ValuePathError(
+                f"cannot read {self.key!r} of it: {type(exc).__name__}: {exc}"
+            ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePath:
+    """The name of a variable, and the steps to a part of its value."""
+
+    name: str
+    steps: tuple[PathStep, ...] = ()
+
+    def follow(self, namespace: Mapping[str, Any]) -> Any:
+        """Return the value at the path. Call it in the thread that uses the value.
+
+        Raises:
+            ValuePathError: There is no value at the path.
+        """
+        value = self.begin(namespace)
+        for step in self.steps:
+            value = step.take(value)
+        return value
+
+    def begin(self, namespace: Mapping[str, Any]) -> Any:
+        """Return the value of the variable.
+
+        Raises:
+            NoSuchName: There is no such variable. The message suggests a similar name.
+        """
+        if self.name in namespace:
+            return namespace[self.name]
+        near = difflib.get_close_matches(self.name, [str(name) for name in namespace], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise NoSuchName(f"no variable {self.name!r} in this notebook{hint}")
+
+
+def read_value_path(expression: str) -> ValuePath:
+    """Parse a path such as `name`, `name.attr`, `name["key"]`, or `name[1:5]`.
+
+    Raises:
+        NotAValuePath: The expression is not a path.
+    """
+    if len(expression) > MAX_EXPRESSION:
+        raise NotAValuePath(f"{expression[:80]}…")
+    try:
+        node = ast.parse(expression.strip(), mode="eval").body
+        steps: list[PathStep] = []
+        while not isinstance(node, ast.Name):
+            step, node = _split_last_step(node)
+            steps.append(step)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise NotAValuePath(expression) from None
+    return ValuePath(node.id, tuple(reversed(steps)))
+
+
+def _split_last_step(node: ast.expr) -> tuple[PathStep, ast.expr]:
+    match node:
+        case ast.Attribute(value=inner, attr=name):
+            return PathStep("attribute", name), inner
+        case ast.Subscript(value=inner, slice=key):
+            return PathStep("item", _read_key(key)), inner
+    raise ValueError("neither an attribute nor a subscript")
+
+
+def _read_key(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            return slice(_read_bound(lower), _read_bound(upper), _read_bound(step))
+        case ast.Tuple(elts=parts):
+            return tuple(map(_read_key, parts))
+    raise ValueError("not a constant")
+
+
+def _read_bound(node: ast.expr | None) -> int | None:
+    bound = None if node is None else _read_key(node)
+    if bound is None or isinstance(bound, int):
+        return bound
+    raise ValueError("slices need whole numbers")
+
+
+# --- following a path ---------------------------------------------------------------------
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."
 PRIVATE_REFUSAL: Final = "Names that begin with _ are private and not shown."
@@ -89,67 +216,54 @@ def _not_data(value: object) -> NotData:
 
 
 class _DataKind(NamedTuple):
-    """A class of a library whose instances are data.
+    """Class of a library whose instances are data: a path may read these attributes, and items."""
 
-    Attributes:
-        module: Name of the module that has the class. It may not be installed.
-        name: Name of the class in that module.
-        attributes: The attributes that a path may read.
-        has_items: True if a path may read items.
-    """
-
-    module: str
-    name: str
     attributes: frozenset[str] = frozenset()
     has_items: bool = True
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _data(attributes: str = "", *, has_items: bool = True) -> _DataKind:
+    return _DataKind(frozenset(attributes.split()), has_items)
 
 
-_ARRAY: Final = _names("shape dtype size ndim")
-_PANDAS: Final = _ARRAY | _names("index values T iloc loc at iat empty")
+_ARRAY: Final = "shape dtype size ndim "
+_PANDAS: Final = f"{_ARRAY} index values T iloc loc at iat empty "
+_DATE: Final = "year month day hour minute second microsecond"
 _KINDS: Final = ClassTable(
     (
-        _DataKind("builtins", "str"),
-        _DataKind("builtins", "bytes"),
-        _DataKind("builtins", "bytearray"),
-        _DataKind("builtins", "list"),
-        _DataKind("builtins", "tuple"),
-        _DataKind("builtins", "dict"),
-        _DataKind("builtins", "set", has_items=False),
-        _DataKind("builtins", "frozenset", has_items=False),
-        _DataKind("builtins", "range", _names("start stop step")),
-        _DataKind("builtins", "memoryview", _names("shape format nbytes")),
-        _DataKind("builtins", "complex", _names("real imag"), has_items=False),
-        _DataKind("builtins", "BaseException", _names("args"), has_items=False),
-        _DataKind("types", "MappingProxyType"),
-        _DataKind("collections.abc", "Mapping"),
-        _DataKind("collections.abc", "Sequence"),
-        _DataKind("collections", "deque", _names("maxlen")),
-        _DataKind("array", "array", _names("typecode")),
-        _DataKind("sqlite3", "Row"),
-        _DataKind("enum", "Enum", _names("name value"), has_items=False),
-        _DataKind(
-            "datetime",
-            "date",
-            _names("year month day hour minute second microsecond"),
-            has_items=False,
-        ),
-        _DataKind("pathlib", "PurePath", _names("name stem suffix parent parts"), has_items=False),
-        _DataKind("pandas", "DataFrame", _PANDAS | _names("columns dtypes")),
-        _DataKind("pandas", "Series", _PANDAS | _names("name hasnans")),
-        _DataKind("pandas", "Index", _ARRAY | _names("values T name names levels nlevels")),
-        _DataKind("pandas.api.extensions", "ExtensionArray", _ARRAY),
-        _DataKind("pandas.core.indexing", "_LocationIndexer"),
-        _DataKind("pandas.core.indexing", "_ScalarAccessIndexer"),
-        _DataKind("polars", "DataFrame", _names("columns dtypes schema shape height width")),
-        _DataKind("polars", "Series", _names("name dtype shape")),
-        _DataKind("numpy", "ndarray", _ARRAY | _names("T real imag nbytes")),
-        _DataKind("numpy", "void"),
-        _DataKind("torch", "Tensor", _names("shape dtype device ndim T")),
-        _DataKind("jax", "Array", _ARRAY | _names("T")),
+        ("builtins", "str", _data()),
+        ("builtins", "bytes", _data()),
+        ("builtins", "bytearray", _data()),
+        ("builtins", "list", _data()),
+        ("builtins", "tuple", _data()),
+        ("builtins", "dict", _data()),
+        ("builtins", "set", _data(has_items=False)),
+        ("builtins", "frozenset", _data(has_items=False)),
+        ("builtins", "range", _data("start stop step")),
+        ("builtins", "memoryview", _data("shape format nbytes")),
+        ("builtins", "complex", _data("real imag", has_items=False)),
+        ("builtins", "BaseException", _data("args", has_items=False)),
+        ("types", "MappingProxyType", _data()),
+        ("collections.abc", "Mapping", _data()),
+        ("collections.abc", "Sequence", _data()),
+        ("collections", "deque", _data("maxlen")),
+        ("array", "array", _data("typecode")),
+        ("sqlite3", "Row", _data()),
+        ("enum", "Enum", _data("name value", has_items=False)),
+        ("datetime", "date", _data(_DATE, has_items=False)),
+        ("pathlib", "PurePath", _data("name stem suffix parent parts", has_items=False)),
+        ("pandas", "DataFrame", _data(_PANDAS + "columns dtypes")),
+        ("pandas", "Series", _data(_PANDAS + "name hasnans")),
+        ("pandas", "Index", _data(_ARRAY + "values T name names levels nlevels")),
+        ("pandas.api.extensions", "ExtensionArray", _data(_ARRAY)),
+        ("pandas.core.indexing", "_LocationIndexer", _data()),
+        ("pandas.core.indexing", "_ScalarAccessIndexer", _data()),
+        ("polars", "DataFrame", _data("columns dtypes schema shape height width")),
+        ("polars", "Series", _data("name dtype shape")),
+        ("numpy", "ndarray", _data(_ARRAY + "T real imag nbytes")),
+        ("numpy", "void", _data()),
+        ("torch", "Tensor", _data("shape dtype device ndim T")),
+        ("jax", "Array", _data(_ARRAY + "T")),
     )
 )
 
@@ -191,11 +305,11 @@ def _item(value: Any, key: Any) -> Any:
         raise _not_data(value)
     for each in key if type(key) is tuple else (key,):
         _check_part(each, None)
-    if kind.name == "dict":
+    if dict in types_of(value):
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")
         return dict.__getitem__(value, key)
-    if kind.module == "numpy" and isinstance(key, str):
+    if isinstance(key, str) and (is_a(value, "numpy", "ndarray") or is_a(value, "numpy", "void")):
         return value[key]
     names = _item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
@@ -403,3 +517,102 @@ _CLEARED: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("numpy", "ndarray", _clear_structured_array),
     ("numpy", "void", _clear_structured_array),
 )
+
+
+# --- selected items ---------------------------------------------------------------------------
+
+Part = Literal["head", "tail", "sample"]
+MAX_INDEXED: Final = 100_000
+"""Limit for a set or a mapping from which items are selected."""
+
+
+def part_of(value: Any, part: Part, count: int) -> Any:
+    """Return `count` items or rows of `value`, of the same type if possible.
+
+    A `sample` is evenly spaced, so the same value has the same sample.
+
+    Raises:
+        ValuePathError: The items have no order or length, or cannot be read.
+    """
+    kind = type(value).__name__
+    if not hasattr(type(value), "__len__"):
+        raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
+    try:
+        if (
+            isinstance(value, Mapping | Set)
+            or _has_rows(value)
+            or hasattr(type(value), "__getitem__")
+        ):
+            return _take_items(value, _select_indices(part, count, len(value)))
+    except Exception as exc:  # the value's code may raise anything
+        raise ValuePathError(
+            f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
+        ) from exc
+    raise ValuePathError(f"this {kind} has no {part}: its items have no order")
+
+
+def pieces_of(value: Any, size: int) -> list[Any]:
+    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
+
+    Raises:
+        ValuePathError: The rows cannot be read.
+    """
+    if not _has_rows(value) and not (
+        hasattr(type(value), "columns") and hasattr(type(value), "shape")
+    ):
+        return [value]
+    try:
+        starts = range(0, max(len(value), 1), size)
+        rows = value.iloc if _has_rows(value) else value
+        return [rows[start : start + size] for start in starts]
+    except Exception as exc:  # the value's code may raise anything
+        raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
+
+
+def _select_indices(part: Part, count: int, length: int) -> range | list[int]:
+    count = min(count, length)
+    match part:
+        case "head":
+            return range(count)
+        case "tail":
+            return range(length - count, length)
+        case "sample":
+            return [i * length // count for i in range(count)]
+
+
+def _has_rows(value: Any) -> bool:
+    # True for frames and series of pandas.
+    return hasattr(type(value), "iloc")
+
+
+def _take_items(value: Any, indices: range | list[int]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: value[key] for key in _select(_list_items(value), indices)}
+    if isinstance(value, Set):
+        ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
+        return _select(ordered, indices)
+    if isinstance(value, tuple):
+        return tuple(_select(value, indices))
+    if isinstance(value, list):
+        return _select(value, indices)
+    rows = value.iloc if _has_rows(value) else value
+    if isinstance(indices, range):
+        try:
+            return rows[indices.start : indices.stop]
+        except (TypeError, KeyError):  # a deque does not support slices
+            return _select(value, indices)
+    if isinstance(value, (str, bytes, bytearray)):
+        raise ValueError("a sample of single characters has no meaning: use head, tail, or a slice")
+    if hasattr(type(value), "shape"):  # an array, a frame
+        return rows[indices]
+    return _select(value, indices)
+
+
+def _select(items: Any, indices: range | list[int]) -> list[Any]:
+    return [items[i] for i in indices]
+
+
+def _list_items(items: Any) -> list[Any]:
+    if len(items) > MAX_INDEXED:
+        raise ValueError(f"it has more than {MAX_INDEXED:,} items: give a key")
+    return list(islice(items, MAX_INDEXED))

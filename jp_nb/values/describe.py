@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
-from jp_nb.values import arrays, figures, frames, objects
+from jp_nb.values import figures, frames, objects
 from jp_nb.values.base import (
     BRIEF_CHARS,
-    Describer,
     Description,
     DescriptionLimits,
+    Kind,
     ValueBudget,
     hidden_value,
     private,
@@ -48,85 +48,11 @@ from jp_nb.values.custom import (
     has_own_repr,
     method_of,
     repr_text,
+    type_name,
     types_of,
 )
 
-
-class Kind(NamedTuple):
-    """A class of values, with its describer.
-
-    Attributes:
-        module: Name of the module that has the class.
-        name: Name of the class in that module.
-        describe: The describer of its values.
-        is_rich: True if its values in a container are described separately.
-    """
-
-    module: str
-    name: str
-    describe: Describer
-    is_rich: bool = False
-
-
-KINDS: Final = (
-    Kind("pandas", "DataFrame", frames.describe_pandas_frame, True),
-    Kind("pandas", "Series", frames.describe_pandas_series, True),
-    Kind("pandas", "Index", frames.describe_pandas_series, True),
-    Kind("polars", "DataFrame", frames.describe_polars_frame, True),
-    Kind("polars", "LazyFrame", frames.describe_lazy_polars, True),
-    Kind("polars", "Series", frames.describe_polars_series, True),
-    Kind("dask.dataframe", "DataFrame", frames.describe_lazy_table, True),
-    Kind("duckdb", "DuckDBPyRelation", frames.describe_lazy_table, True),
-    Kind("ibis.expr.types", "Table", frames.describe_lazy_table, True),
-    Kind("pyspark.sql", "DataFrame", frames.describe_lazy_table, True),
-    Kind("numpy", "ndarray", arrays.describe_numpy_array, True),
-    Kind("numpy", "generic", arrays.describe_numpy_scalar),
-    Kind("torch", "Tensor", arrays.describe_tensor, True),
-    Kind("jax", "Array", arrays.describe_tensor, True),
-    Kind("array", "array", arrays.describe_buffer),
-    Kind("builtins", "memoryview", arrays.describe_buffer),
-    Kind("matplotlib.figure", "Figure", figures.describe_figure, True),
-    Kind("matplotlib.figure", "SubFigure", arrays.describe_own),
-    Kind("matplotlib.axes", "Axes", figures.describe_axes, True),
-    Kind("PIL.Image", "Image", figures.describe_picture, True),
-    Kind("plotly.basedatatypes", "BaseFigure", figures.describe_plotly, True),
-    Kind("jp_nb.images", "Image", figures.describe_image, True),
-    Kind("IPython.core.display", "DisplayObject", objects.describe_displayed, True),
-    Kind("ipywidgets", "Widget", objects.describe_widget),
-    Kind("builtins", "str", arrays.describe_text),
-    Kind("enum", "Enum", arrays.describe_member),
-    Kind("builtins", "bytes", arrays.describe_bytes),
-    Kind("builtins", "bytearray", arrays.describe_bytes),
-    Kind("builtins", "int", arrays.describe_int),
-    Kind("datetime", "date", arrays.describe_as_text),
-    Kind("datetime", "time", arrays.describe_as_text),
-    Kind("datetime", "timedelta", arrays.describe_as_text),
-    Kind("datetime", "tzinfo", arrays.describe_as_text),
-    Kind("decimal", "Decimal", arrays.describe_as_text),
-    Kind("fractions", "Fraction", arrays.describe_as_text),
-    Kind("uuid", "UUID", arrays.describe_as_text),
-    Kind("pathlib", "PurePath", arrays.describe_path),
-    Kind("re", "Pattern", arrays.describe_pattern),
-    Kind("builtins", "BaseException", objects.describe_exception),
-    Kind("builtins", "type", objects.describe_class),
-    Kind("types", "ModuleType", objects.describe_module),
-    Kind("types", "FunctionType", objects.describe_function),
-    Kind("types", "BuiltinFunctionType", objects.describe_function),
-    Kind("types", "MethodType", objects.describe_bound_method),
-    Kind("numpy", "ufunc", arrays.describe_own),
-    Kind("_io", "_IOBase", objects.describe_file),
-    Kind("tempfile", "_TemporaryFileWrapper", objects.describe_file),
-    Kind("types", "GeneratorType", objects.describe_generator),
-    Kind("types", "CoroutineType", objects.describe_generator),
-    Kind("types", "AsyncGeneratorType", objects.describe_generator),
-    Kind("_asyncio", "Future", objects.describe_future),
-    Kind("asyncio", "Future", objects.describe_future),
-    Kind("threading", "Thread", objects.describe_thread),
-    Kind("socket", "socket", objects.describe_socket),
-    Kind("sqlite3", "Connection", objects.describe_connection),
-)
-_TABLE: Final = ClassTable(KINDS)
-_ITERATOR: Final = Kind("builtins", "iterator", objects.describe_iterator)
+_TABLE: Final = ClassTable[Kind]((*frames.KINDS, *figures.KINDS, *objects.KINDS))
 
 
 def kind_of(value: object) -> Kind | None:
@@ -136,7 +62,11 @@ def kind_of(value: object) -> Kind | None:
     # An iterator with its own `__repr__` is described by it.
     has_default_repr = method_of(value, "__repr__") is object.__repr__
     is_iterator = method_of(value, "__next__") is not None
-    return _ITERATOR if is_iterator and has_default_repr else None
+    return Kind(_describe_iterator) if is_iterator and has_default_repr else None
+
+
+def _describe_iterator(value: object, limits: DescriptionLimits) -> str:
+    return f"{type_name(type(value))}, an iterator (not consumed)"
 
 
 def describe(value: object, budget: ValueBudget | None = None, *, name: str = "") -> Description:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from jp_nb.images import Image
-from jp_nb.values.base import Description, DescriptionLimits, count, to_one_line, truncate_end
+from jp_nb.values.base import (
+    Description,
+    DescriptionLimits,
+    Kind,
+    Kinds,
+    count,
+    to_one_line,
+    truncate_end,
+)
 from jp_nb.values.custom import FAILURES
 
 MAX_PIXELS: Final = 60_000_000
@@ -23,8 +31,7 @@ MAX_INCHES: Final = 1000
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
 
 
-def describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:
-    """Return an image of a matplotlib figure, and a description of its axes."""
+def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:
     width, height = (float(side) for side in value.get_size_inches())
     dpi = float(value.dpi)
     title = f"matplotlib.{type(value).__name__}, {width * dpi:.0f} x {height * dpi:.0f} pixels"
@@ -40,8 +47,7 @@ def describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:
     return _add_image("\n".join(lines), limits, lambda: _draw(value, limits))
 
 
-def describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
-    """Return a description of matplotlib axes, and an image of their figure."""
+def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
     text = f"matplotlib {_format_axes(value)}"
     figure = None if limits.brief else value.get_figure()
     if figure is None:
@@ -107,8 +113,7 @@ def _quoted(text: object) -> str:
 # --- PIL -------------------------------------------------------------------------------------
 
 
-def describe_picture(value: Any, limits: DescriptionLimits) -> str | Description:
-    """Return size and mode of a PIL image, and a PNG of it, resized if necessary."""
+def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Description:
     width, height = value.size
     title = f"PIL.{type(value).__name__}, {width} x {height} pixels, mode {value.mode}"
     if limits.brief:
@@ -132,8 +137,7 @@ def _resize(value: Any, side: int) -> bytes:
     return out.getvalue()
 
 
-def describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
-    """Return the type and size of a `jp_nb.images.Image`, and the image unchanged."""
+def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
     named = f"{title}, {_quoted(value.name)}" if value.name else title
     return Description(named, (value,) if limits.images > 0 and not limits.brief else ())
@@ -142,8 +146,7 @@ def describe_image(value: Image, limits: DescriptionLimits) -> str | Description
 # --- plotly ----------------------------------------------------------------------------------
 
 
-def describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:
-    """Return a description of a plotly figure, and an image if kaleido is already imported."""
+def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:
     traces = list(value.data)
     title = f"plotly.Figure, {count(len(traces), 'trace')}"
     layout = value.layout
@@ -181,3 +184,12 @@ def _render_plotly(value: Any, limits: DescriptionLimits) -> bytes:
     height = float(value.layout.height or 500)
     scale = min(1.0, limits.side / max(width, height))
     return bytes(value.to_image(format="png", width=int(width), height=int(height), scale=scale))
+
+
+KINDS: Final[Kinds] = (
+    ("matplotlib.figure", "Figure", Kind(_describe_figure, is_rich=True)),
+    ("matplotlib.axes", "Axes", Kind(_describe_axes, is_rich=True)),
+    ("PIL.Image", "Image", Kind(_describe_picture, is_rich=True)),
+    ("plotly.basedatatypes", "BaseFigure", Kind(_describe_plotly, is_rich=True)),
+    ("jp_nb.images", "Image", Kind(_describe_image, is_rich=True)),
+)

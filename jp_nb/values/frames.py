@@ -1,19 +1,24 @@
-"""Describe frames and series of pandas and polars, and lazy tables.
+"""Describe frames and series of pandas and polars, lazy tables, arrays, tensors, and buffers.
 
-A description has each column with its type and number of missing values, then the first and last
-rows. Lazy tables are not computed.
+The description of a frame has each column with its type and number of missing values, then the
+first and last rows. Lazy tables are not computed, and a tensor on a device is not copied.
 
 Source: `docs/values.md`.
 """
 
 from __future__ import annotations
 
+import array
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jp_nb.values.base import (
     DescriptionLimits,
+    Kind,
+    Kinds,
     count,
     hidden_part,
     hidden_value,
@@ -61,8 +66,7 @@ class _Table:
     labels: Callable[[int, int], Sequence[object]]
 
 
-def describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
-    """Return shape, columns with types and missing values, and first and last rows."""
+def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
     rows, columns = value.shape
     title = _format_title(value, "pandas.DataFrame")
     if limits.brief:
@@ -109,8 +113,7 @@ def _format_index(index: Any) -> str:
     return f"{type(index).__name__}{named} ({index.dtype})"
 
 
-def describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
-    """Return shape, columns with types and missing values, and first and last rows."""
+def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
     title = _format_title(value, "polars.DataFrame")
     if limits.brief:
         return f"{title}: {_join_names(value.columns, limits.chars)}"
@@ -133,8 +136,7 @@ def describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
     return _format_table(table, limits)
 
 
-def describe_pandas_series(value: Any, limits: DescriptionLimits) -> str:
-    """Return name, length, type, missing values, range, and first and last values."""
+def _describe_pandas_series(value: Any, limits: DescriptionLimits) -> str:
     kind = f"pandas.{type(value).__name__}"
     counted = min(len(value), MAX_COUNTED)
     missing = int(value[:counted].isna().sum())
@@ -144,8 +146,7 @@ def describe_pandas_series(value: Any, limits: DescriptionLimits) -> str:
     )
 
 
-def describe_polars_series(value: Any, limits: DescriptionLimits) -> str:
-    """Return name, length, type, missing values, range, and first and last values."""
+def _describe_polars_series(value: Any, limits: DescriptionLimits) -> str:
     return _describe_series(
         "polars.Series",
         value,
@@ -227,8 +228,7 @@ def _format_type(dtype: object, hidden: str | None) -> str:
 # --- lazy tables -----------------------------------------------------------------------------
 
 
-def describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
-    """Return the schema and the plan of a lazy frame, without computing it."""
+def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     if limits.brief:
         return "polars.LazyFrame, not computed"
     schema = value.collect_schema()
@@ -240,8 +240,7 @@ def describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     return f"{title}: {listed}\nPlan:\n{truncate_end(plan, max(room - len(listed), 20))}"
 
 
-def describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
-    """Return the columns of a lazy table, without computing it."""
+def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
     kind = type(value)
     title = f"{kind.__module__.partition('.')[0]} {kind.__name__}, not computed"
     if limits.brief:
@@ -381,3 +380,179 @@ def _format_cell(value: object) -> str:
         return to_one_line(without_addresses(str(value)), CELL_CHARS)
     except FAILURES as exc:
         return f"<{kind.__name__}: {type(exc).__name__}>"
+
+
+# --- arrays ----------------------------------------------------------------------------------
+
+MAX_SAMPLED: Final = 200_000
+"""Limit for the elements from which the range is computed."""
+MAX_MAPPED: Final = 10_000
+"""The same limit for an array in a memory-mapped file."""
+WHOLE_ARRAY: Final = 200
+"""Maximum size of an array whose elements are all shown."""
+
+
+def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
+    kind = type(value).__name__
+    title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {_format_dtype(value)}"
+    if value.dtype.names and (hidden := hidden_fields(value.dtype)):
+        title += f"; not shown: {', '.join(hidden)}"
+        value = value[[name for name in value.dtype.names if name not in hidden]]
+    if limits.brief:
+        return title
+    if value.size == 0 or value.dtype.names == ():
+        return title
+    lines = [title]
+    if value.dtype.kind in "biufc" and (facts := _format_array_range(value)):
+        lines.append(facts)
+    room = limits.chars - sum(map(len, lines)) - 120
+    is_whole = value.size <= WHOLE_ARRAY
+    shown = _format_elements(value, limits, room, is_whole=is_whole)
+    lines.append(truncate_end(shown, max(room, 20)))
+    if not is_whole:
+        dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
+        lines.append(
+            f"… {count(value.size, 'element')} in total; "
+            f"{limits.expression(f'[{dimensions}]')} has the first of them"
+        )
+    return "\n".join(lines)
+
+
+def _format_shape(shape: Any) -> str:
+    return f"({', '.join(str(int(side)) for side in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def _format_dtype(value: Any) -> str:
+    names = value.dtype.names
+    if names:
+        return f"fields {', '.join(f'{name} {value.dtype[name]}' for name in names)}"
+    return str(value.dtype)
+
+
+def _format_array_range(value: Any) -> str:
+    limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
+    is_all = value.size <= limit
+    sample = value.reshape(-1) if is_all else _take_sample(value, limit)
+    note = "" if is_all else f" (in a sample of at most {limit:,} elements, evenly spaced)"
+    if sample.dtype.kind == "b":
+        of = f" of {sample.size:,}" if is_all else note
+        return f"{count(int(sample.sum()), 'element')} True{of}"
+    if sample.dtype.kind == "c":
+        return ""
+    missing = 0
+    known = sample
+    if sample.dtype.kind == "f":
+        known = sample[sample == sample]  # nan is not equal to itself
+        missing = sample.size - known.size
+    if not known.size:
+        return f"all elements are nan{note}"
+    mean = float(known.mean(dtype="float64"))
+    mean_text = hidden_value(mean) or f"{mean:.6g}"
+    facts = f"min {_format_number(known.min())}, max {_format_number(known.max())}"
+    nan = f", {missing:,} nan" if missing else ""
+    return f"{facts}, mean {mean_text}{nan}{note}"
+
+
+def _take_sample(value: Any, limit: int) -> Any:
+    # Evenly spaced elements along each axis. Slices are views, so only the sample is copied.
+    left = float(limit)
+    steps = []
+    for axis, side in enumerate(value.shape):
+        wanted = max(1, int(left ** (1 / (value.ndim - axis))))
+        step = max(1, math.ceil(side / wanted))
+        left /= math.ceil(side / step)
+        steps.append(slice(None, None, step))
+    return value[tuple(steps)].reshape(-1)
+
+
+def hidden_fields(dtype: Any) -> list[str]:
+    """Return the fields of a structured type that are hidden, or contain hidden fields."""
+    names: tuple[str, ...] = dtype.names or ()
+    return [
+        name for name in names if hidden_part(name) is not None or hidden_fields(dtype[name].base)
+    ]
+
+
+def _format_number(value: Any) -> str:
+    plain = value.item()
+    if (hidden := hidden_value(plain)) is not None:
+        return hidden
+    return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
+
+
+def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
+    if is_whole:
+        return limits.inner(value.tolist(), limits.part(room)).text
+    corner = _first_elements(value)
+    values = corner.tolist()
+    if len(corner.shape) < 2:
+        return limits.inner(_round(values), limits.part(room)).text
+    room = max(room // len(values) - 2, 20)
+    return "\n".join(
+        f"[{limits.inner(_round(row), limits.part(room)).text.strip('[]')}, …]" for row in values
+    )
+
+
+def _round(values: list[Any]) -> list[Any]:
+    return [float(f"{each:.6g}") if type(each) is float else each for each in values]
+
+
+def _first_elements(value: Any) -> Any:
+    # The first elements along the last two axes, at the index 0 of all other axes.
+    while len(value.shape) > 2:
+        value = value[0]
+    return value[:5, :10] if len(value.shape) == 2 else value[:20]
+
+
+def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
+    title = f"{type_name(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
+    device = str(getattr(value, "device", "") or "")
+    if device:
+        title = f"{title}, on {device}"
+    if limits.brief or device not in ("", "cpu") or not math.prod(value.shape):
+        return title
+    size = math.prod(int(side) for side in value.shape)
+    lines = [title]
+    if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
+        with suppress(*FAILURES):  # some types have no order
+            lines.append(f"min {_format_number(value.min())}, max {_format_number(value.max())}")
+    is_whole = size <= WHOLE_ARRAY
+    shown = _format_elements(value, limits, limits.chars - 200, is_whole=is_whole)
+    lines.append(truncate_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
+    if not is_whole:
+        lines.append(f"… {count(size, 'element')} in total")
+    return "\n".join(lines)
+
+
+def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
+    if isinstance(value, array.array):
+        title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
+        shown = value[:20].tolist()
+    else:
+        title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"
+        shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
+    if limits.brief or not shown:
+        return title
+    room = limits.chars - len(title) - 60
+    text = f"{title}: {limits.inner(shown, limits.part(max(room, 20))).text}"
+    left = len(value) - len(shown)
+    return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
+
+
+KINDS: Final[Kinds] = (
+    ("pandas", "DataFrame", Kind(_describe_pandas_frame, is_rich=True)),
+    ("pandas", "Series", Kind(_describe_pandas_series, is_rich=True)),
+    ("pandas", "Index", Kind(_describe_pandas_series, is_rich=True)),
+    ("polars", "DataFrame", Kind(_describe_polars_frame, is_rich=True)),
+    ("polars", "LazyFrame", Kind(_describe_lazy_polars, is_rich=True)),
+    ("polars", "Series", Kind(_describe_polars_series, is_rich=True)),
+    ("dask.dataframe", "DataFrame", Kind(_describe_lazy_table, is_rich=True)),
+    ("duckdb", "DuckDBPyRelation", Kind(_describe_lazy_table, is_rich=True)),
+    ("ibis.expr.types", "Table", Kind(_describe_lazy_table, is_rich=True)),
+    ("pyspark.sql", "DataFrame", Kind(_describe_lazy_table, is_rich=True)),
+    ("numpy", "ndarray", Kind(_describe_numpy_array, is_rich=True)),
+    ("torch", "Tensor", Kind(_describe_tensor, is_rich=True)),
+    ("jax", "Array", Kind(_describe_tensor, is_rich=True)),
+    ("array", "array", Kind(_describe_buffer)),
+    ("builtins", "memoryview", Kind(_describe_buffer)),
+)

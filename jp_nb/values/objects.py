@@ -1,4 +1,4 @@
-"""Describe functions, classes, modules, handles, and exceptions.
+"""Describe texts, numbers, functions, classes, modules, handles, and exceptions.
 
 Handles are not read, advanced, awaited, or written.
 
@@ -11,14 +11,24 @@ import inspect
 import io
 import linecache
 import os
+import re
+import stat
+import sys
+import sysconfig
 import types
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from types import TracebackType
 from typing import Any, Final
 
+from jp_nb.images import Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     DescriptionLimits,
+    Kind,
+    Kinds,
+    bytes_without_hidden,
     count,
     hidden_part,
     to_one_line,
@@ -26,14 +36,125 @@ from jp_nb.values.base import (
     truncate_middle,
     without_addresses,
 )
-from jp_nb.values.custom import FAILURES, type_name, types_of
-from jp_nb.values.expressions import format_location, is_cell_file, is_own_code
+from jp_nb.values.containers import int_text
+from jp_nb.values.custom import FAILURES, repr_text, type_name, types_of
 
 MAX_NAMES = 200
+MAX_IMAGE_BYTES = 5_000_000
 
 
-def describe_function(value: Any, limits: DescriptionLimits) -> str:
-    """Return signature, location, and docstring. A function of the notebook has its source."""
+# --- locations of code -------------------------------------------------------------------------
+
+_CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
+
+
+def is_cell_file(path: str) -> bool:
+    """Return True if `path` is the file name of a cell's code."""
+    return _CELL.fullmatch(path) is not None
+
+
+def is_own_code(path: str) -> bool:
+    """Return True for a cell, or a file outside of Python, installed packages, and `jp_nb`."""
+    if is_cell_file(path):
+        return True
+    if path.startswith("<"):
+        return False
+    if not os.path.isabs(path) and not os.path.exists(path):
+        return False  # for example the source of a compiled extension module
+    return not os.path.abspath(path).startswith(_package_folders())
+
+
+@cache
+def _package_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
+    folders.add(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return tuple(os.path.join(folder, "") for folder in folders)
+
+
+def format_location(path: str, line: int) -> str:
+    """Return cell and line, or file and line. Paths in the working directory are relative."""
+    if is_cell_file(path):
+        return f"{_format_cell(path)}, line {line}"
+    if path.startswith("<"):
+        return f"line {line}"
+    folder = os.path.join(os.getcwd(), "")
+    full = os.path.abspath(path)
+    name = full.removeprefix(folder) if full.startswith(folder) else os.path.basename(path)
+    return f"{name}, line {line}"
+
+
+def _format_cell(path: str) -> str:
+    # `Cell In[N]`, as in IPython's tracebacks.
+    module = sys.modules.get("IPython.core.getipython")
+    shell = module.get_ipython() if module is not None else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    number = numbers.get(path) if isinstance(numbers, dict) else None
+    return "a cell" if number is None else f"Cell In[{number}]"
+
+
+# --- texts, numbers, and other plain values ----------------------------------------------------
+
+
+def _describe_text(value: str, limits: DescriptionLimits) -> str:
+    text = str.__str__(value)
+    if limits.brief:
+        return repr(truncate_end(text, limits.chars))
+    return truncate_middle(text, limits.chars, limits.name)
+
+
+def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
+    length = len(value)
+    kind = detect_media_type(bytes(value[:16]))
+    title = f"{type(value).__name__}, {count(length, 'byte')}"
+    if kind is not None:
+        shown = limits.images > 0 and length <= MAX_IMAGE_BYTES
+        images = (Image(kind, bytes(value), limits.name),) if shown else ()
+        return Description(f"{title}: {kind}", images)
+    room = max((limits.chars - len(title) - 60) // 4, 8)
+    if length <= room:
+        return repr(bytes(value))
+    left = limits.more(length - room, "byte", f"[{room}:] has the rest")
+    return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
+
+
+def _describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
+    if value.dtype.names is None:
+        return str(value)
+    return limits.inner({name: value[name] for name in value.dtype.names}, limits).text
+
+
+def _describe_member(value: Any, limits: DescriptionLimits) -> str:
+    kind = type(value)
+    name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
+    inner = limits.inner(value._value_, limits.part(200, brief=True))
+    return f"{name} (value {inner.text})"
+
+
+def _describe_path(value: Any, limits: DescriptionLimits) -> str:
+    text = str(value)
+    if "Path" not in {kind.__name__ for kind in types_of(value)}:
+        return text  # a pure path may be a path of another machine
+    try:
+        found = os.stat(text)
+    except (OSError, ValueError):
+        return f"{text} (does not exist)"
+    if stat.S_ISDIR(found.st_mode):
+        return f"{text} (a folder)"
+    return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"
+
+
+def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
+    flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
+    end = f", flags {flags!s}" if flags else ""
+    return f"re.compile({truncate_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
+
+
+# --- functions, classes, and modules -----------------------------------------------------------
+
+
+def _describe_function(value: Any, limits: DescriptionLimits) -> str:
     module = getattr(value, "__module__", None)
     is_qualified = isinstance(module, str) and module not in ("__main__", "builtins")
     prefix = f"{module}." if is_qualified else ""
@@ -43,26 +164,23 @@ def describe_function(value: Any, limits: DescriptionLimits) -> str:
     title = f"{word} {name}{_format_signature(value)}"
     if limits.brief:
         return title
-    where = (
-        format_location(code.co_filename, code.co_firstlineno) if code is not None else "built in"
-    )
-    lines = [f"{title}, {where}"]
-    source = _read_source(value) if code is not None and is_cell_file(code.co_filename) else None
-    if source is not None:
-        room = limits.chars - len(lines[0]) - 2
-        return truncate_end(f"{lines[0]}\n{truncate_middle(source, max(room, 20))}", limits.chars)
-    return truncate_middle("\n".join([*lines, *_read_docstring(value)]), limits.chars)
+    place = None if code is None else format_location(code.co_filename, code.co_firstlineno)
+    title = f"{title}, {place or 'built in'}"
+    if code is not None and is_cell_file(code.co_filename):
+        with suppress(*FAILURES):
+            source = inspect.getsource(value).rstrip()
+            room = limits.chars - len(title) - 2
+            return truncate_end(f"{title}\n{truncate_middle(source, max(room, 20))}", limits.chars)
+    return truncate_middle("\n".join([title, *_read_docstring(value)]), limits.chars)
 
 
-def describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
-    """Return the class of a method, and the description of its function."""
+def _describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
     owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
-    inner = describe_function(value.__func__, limits)
+    inner = _describe_function(value.__func__, limits)
     return truncate_end(f"method of {owner}: {inner}", limits.chars)
 
 
-def describe_class(value: Any, limits: DescriptionLimits) -> str:
-    """Return signature, bases, docstring, and public names of a class."""
+def _describe_class(value: Any, limits: DescriptionLimits) -> str:
     bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
     title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
     if limits.brief:
@@ -74,11 +192,10 @@ def describe_class(value: Any, limits: DescriptionLimits) -> str:
     names = [name for name in vars(value) if not name.startswith("_")]
     if names:
         lines.append(f"Own public names: {_list_names(names, limits)}")
-    return truncate_middle("\n".join(lines), limits.chars)
+    return "\n".join(lines)
 
 
-def describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
-    """Return name, first paragraph of the docstring, and public names of a module."""
+def _describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
     space = types.ModuleType.__getattribute__(value, "__dict__")
     title = f"module {to_one_line(str(space.get('__name__', '?')), 120)}"
     if limits.brief:
@@ -114,13 +231,6 @@ def _read_docstring(value: Any) -> list[str]:
     return [] if is_default else [inspect.cleandoc(doc)]
 
 
-def _read_source(value: Any) -> str | None:
-    try:
-        return inspect.getsource(value).rstrip()
-    except FAILURES:
-        return None
-
-
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     room, shown = limits.chars // 2, []
     for name in names[:MAX_NAMES]:
@@ -134,24 +244,19 @@ def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({limits.name}) has all"
 
 
-def describe_file(value: Any, limits: DescriptionLimits) -> str:
-    """Return name, mode, and position of a file, without reading it."""
-    name = getattr(value, "name", None)
-    shown = f" {_format_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
-    mode = getattr(value, "mode", None)
-    words = [f"{type_name(type(value))}{shown}"]
-    if isinstance(mode, str):
-        words.append(f"mode {mode!r}")
-    words.append(_format_position(value))
-    return truncate_end(", ".join(words), limits.chars)
+# --- handles ----------------------------------------------------------------------------------
 
 
-def _format_file_name(name: str | bytes | int) -> str:
+def _describe_file(value: Any, limits: DescriptionLimits) -> str:
+    name, mode = getattr(value, "name", None), getattr(value, "mode", None)
+    title = type_name(type(value))
     if isinstance(name, int):
-        return f"file descriptor {name}"
-    text = os.fsdecode(name)
-    folder = os.path.join(os.getcwd(), "")
-    return to_one_line(text.removeprefix(folder), 300)
+        title += f" {f'file descriptor {name}'!r}"
+    elif isinstance(name, str | bytes):
+        path = os.fsdecode(name).removeprefix(os.path.join(os.getcwd(), ""))
+        title += f" {to_one_line(path, 300)!r}"
+    words = [title, *([f"mode {mode!r}"] if isinstance(mode, str) else []), _format_position(value)]
+    return truncate_end(", ".join(words), limits.chars)
 
 
 def _format_position(value: Any) -> str:
@@ -166,13 +271,7 @@ def _format_position(value: Any) -> str:
         return "open, not read"
 
 
-def describe_iterator(value: Any, limits: DescriptionLimits) -> str:
-    """Return the type of an iterator, without advancing it."""
-    return f"{type_name(type(value))}, an iterator (not consumed)"
-
-
-def describe_generator(value: Any, limits: DescriptionLimits) -> str:
-    """Return name and state of a coroutine or a (possibly async) generator, without running it."""
+def _describe_generator(value: Any, limits: DescriptionLimits) -> str:
     state: str
     if inspect.iscoroutine(value):
         state, word = inspect.getcoroutinestate(value), "coroutine"
@@ -186,8 +285,7 @@ def describe_generator(value: Any, limits: DescriptionLimits) -> str:
     return f"{word} {value.__qualname__}, {state.partition('_')[2].lower()} ({todo})"
 
 
-def describe_future(value: Any, limits: DescriptionLimits) -> str:
-    """Return the state of a task or a future, without waiting for it."""
+def _describe_future(value: Any, limits: DescriptionLimits) -> str:
     name = type_name(type(value))
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
     named = f" of {code}" if code else ""
@@ -202,25 +300,17 @@ def describe_future(value: Any, limits: DescriptionLimits) -> str:
     return f"{name}{named}, done: {inner.text}"
 
 
-def describe_thread(value: Any, limits: DescriptionLimits) -> str:
-    """Return name and state of a thread."""
+def _describe_thread(value: Any, limits: DescriptionLimits) -> str:
     state = "alive" if value.is_alive() else "not alive"
     return f"{type_name(type(value))} {value.name!r}, {state}"
 
 
-def describe_socket(value: Any, limits: DescriptionLimits) -> str:
-    """Return type and state of a socket, without reading from it."""
+def _describe_socket(value: Any, limits: DescriptionLimits) -> str:
     state = "closed" if value.fileno() < 0 else "open"
     return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
 
 
-def describe_connection(value: Any, limits: DescriptionLimits) -> str:
-    """Return the type of a database connection, without a query."""
-    return f"{type_name(type(value))}, a database connection (not queried)"
-
-
-def describe_widget(value: Any, limits: DescriptionLimits) -> str:
-    """Return type, description, and value of a widget. A password stays hidden."""
+def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
     hidden = "hidden" if "Password" in {kind.__name__ for kind in types_of(value)} else None
@@ -243,17 +333,16 @@ def describe_widget(value: Any, limits: DescriptionLimits) -> str:
     return truncate_end(", ".join(words), limits.chars)
 
 
-def describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
-    """Return the text of one of IPython's display objects, such as `Markdown`."""
+def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
     data = value.data
-    if isinstance(data, bytes):
-        return limits.inner(data, limits)
     if isinstance(data, str):
-        return truncate_middle(data, limits.chars)
-    if isinstance(data, dict | list):
+        return data
+    if isinstance(data, bytes | dict | list):
         return limits.inner(data, limits)
     return without_addresses(f"IPython {type(value).__name__}")
 
+
+# --- exceptions -------------------------------------------------------------------------------
 
 MAX_CAUSES: Final = 5
 MAX_FRAMES: Final = 20
@@ -261,11 +350,10 @@ MAX_WALKED: Final = 5_000
 _MAX_TEXT = 2000
 
 
-def describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
-    """Return type, text, notes, lines of the user's code, and causes of an exception."""
+def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
     if limits.brief:
         return _format_summary(value, limits.chars)
-    return truncate_middle("\n".join(_format_exception(value, set())), limits.chars)
+    return "\n".join(_format_exception(value, set()))
 
 
 def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
@@ -326,3 +414,48 @@ def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
     yield from own[max(MAX_FRAMES // 2, len(own) - MAX_FRAMES // 2) :]
     if others:
         yield f"  ({count(others, 'line')} of installed code omitted)"
+
+
+_STR: Final = Kind(lambda value, _: str(value))
+_REPR: Final = Kind(lambda value, limits: repr_text(value, limits.chars))
+_INT: Final = Kind(lambda value, _: str(value) if type(value) is bool else int_text(value))
+_CONNECTION: Final = Kind(
+    lambda value, _: f"{type_name(type(value))}, a database connection (not queried)"
+)
+KINDS: Final[Kinds] = (
+    ("numpy", "generic", Kind(_describe_numpy_scalar)),
+    ("matplotlib.figure", "SubFigure", _REPR),
+    ("IPython.core.display", "DisplayObject", Kind(_describe_displayed, is_rich=True)),
+    ("ipywidgets", "Widget", Kind(_describe_widget)),
+    ("builtins", "str", Kind(_describe_text)),
+    ("enum", "Enum", Kind(_describe_member)),
+    ("builtins", "bytes", Kind(_describe_bytes)),
+    ("builtins", "bytearray", Kind(_describe_bytes)),
+    ("builtins", "int", _INT),
+    ("datetime", "date", _STR),
+    ("datetime", "time", _STR),
+    ("datetime", "timedelta", _STR),
+    ("datetime", "tzinfo", _STR),
+    ("decimal", "Decimal", _STR),
+    ("fractions", "Fraction", _STR),
+    ("uuid", "UUID", _STR),
+    ("pathlib", "PurePath", Kind(_describe_path)),
+    ("re", "Pattern", Kind(_describe_pattern)),
+    ("builtins", "BaseException", Kind(_describe_exception)),
+    ("builtins", "type", Kind(_describe_class)),
+    ("types", "ModuleType", Kind(_describe_module)),
+    ("types", "FunctionType", Kind(_describe_function)),
+    ("types", "BuiltinFunctionType", Kind(_describe_function)),
+    ("types", "MethodType", Kind(_describe_bound_method)),
+    ("numpy", "ufunc", _REPR),
+    ("_io", "_IOBase", Kind(_describe_file)),
+    ("tempfile", "_TemporaryFileWrapper", Kind(_describe_file)),
+    ("types", "GeneratorType", Kind(_describe_generator)),
+    ("types", "CoroutineType", Kind(_describe_generator)),
+    ("types", "AsyncGeneratorType", Kind(_describe_generator)),
+    ("_asyncio", "Future", Kind(_describe_future)),
+    ("asyncio", "Future", Kind(_describe_future)),
+    ("threading", "Thread", Kind(_describe_thread)),
+    ("socket", "socket", Kind(_describe_socket)),
+    ("sqlite3", "Connection", _CONNECTION),
+)
