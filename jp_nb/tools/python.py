@@ -9,16 +9,13 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import difflib
 import inspect
 import re
 import textwrap
-import threading
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, Final, cast, overload
 
 from pydantic import (
@@ -37,6 +34,7 @@ from jp_nb.json_values import as_object
 from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.custom import start_thread
 from jp_nb.values.describe import as_json, describe_result
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -144,30 +142,9 @@ class PythonTool(Tool):
             # In the same thread, because a description may run code of the value.
             return as_outcome(self.function(**call), budget)
 
-        if self.thread:
-            return await _run_in_thread(outcome, self.name)
+        if self.thread:  # no pool: a function that hangs must not delay later calls
+            return await asyncio.wrap_future(start_thread(outcome, f"tool {self.name}"))
         return await cell.call(outcome)
-
-
-async def _run_in_thread(function: Callable[[], Outcome], name: str) -> Outcome:
-    # Not a pool: a function that hangs must not delay later calls.
-    future: Future[Outcome] = Future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            result = context.run(function)
-        except BaseException as exc:
-            # A future cannot raise these in a coroutine.
-            is_stop = isinstance(exc, (StopIteration, GeneratorExit))
-            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if is_stop else exc)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=work, name=f"jp_nb tool {name}", daemon=True).start()
-    return await asyncio.wrap_future(future)
 
 
 def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:

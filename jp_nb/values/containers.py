@@ -8,11 +8,11 @@ Source: `docs/values.md`, `docs/notebook-tools.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jp_nb.images import Image
 from jp_nb.values.base import (
@@ -42,19 +42,14 @@ MAX_COMPARED: Final = 1_000
 """Maximum size of other sets that are sorted: the sort key of an element is its description."""
 
 
-class FieldName(str):
-    """Name of a field of a dataclass or another record, not a key of a mapping."""
+class Key(NamedTuple):
+    """Key of a mapping, or the name of a field of a dataclass or another record."""
 
-    __slots__ = ()
+    value: Any
+    is_field: bool = False
 
 
-class MappingKey:
-    """A key of a mapping."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: object) -> None:
-        self.key = key
+Items = Iterator[tuple[Key | None, object]]
 
 
 @dataclass(slots=True, eq=False)
@@ -63,10 +58,8 @@ class Contents:
 
     Attributes:
         begin: The opening bracket, perhaps after a class name.
-        end: The closing bracket.
-        items: Function that returns pairs of a key and an item. A key is a `FieldName`, a
-            `MappingKey`, or None. `items` is None for a set that is too large to sort.
-        empty: The text of an empty container.
+        items: Function that returns the items. It is None for a set that is too large to sort.
+        empty: The text of an empty container, if it is not `begin` and `end`.
         unordered: True if the items must be sorted.
         is_keyed: True if the items have keys or names.
     """
@@ -74,13 +67,10 @@ class Contents:
     begin: str
     end: str
     length: int
-    items: Callable[[], Iterator[tuple[Any, object]]] | None
+    items: Callable[[], Items] | None
     empty: str = ""
     unordered: bool = False
     is_keyed: bool = False
-
-    def __post_init__(self) -> None:
-        self.empty = self.empty or self.begin + self.end
 
 
 def contents(value: object) -> Contents | None:
@@ -114,26 +104,23 @@ def _plain_container(value: Any) -> Contents | None:
     return None
 
 
-def _keyed(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[MappingKey, object]]:
-    return ((MappingKey(key), item) for key, item in pairs)
+def _keyed(pairs: Iterable[tuple[object, object]]) -> Items:
+    return ((Key(key), item) for key, item in pairs)
 
 
 _SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
 
 
-def _elements(base: Any, value: object) -> Iterator[tuple[None, object]]:
+def _elements(base: Any, value: object) -> Items:
     return ((None, item) for item in base.__iter__(value))
 
 
 def _set_contents(value: Any, base: Any, kind: type, name: str) -> Contents:
     begin, end = ("{", "}") if kind is set else (f"{name}({{", "})")
     length = base.__len__(value)
-    items = partial(_elements, base, value)
-    elements = (item for _, item in items())
-    can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and is_uniform(elements))
-    return Contents(
-        begin, end, length, items if can_sort else None, empty=f"{name}()", unordered=True
-    )
+    can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and is_uniform(base.__iter__(value)))
+    items = partial(_elements, base, value) if can_sort else None
+    return Contents(begin, end, length, items, empty=f"{name}()", unordered=True)
 
 
 def is_uniform(items: Iterable[object]) -> bool:
@@ -146,7 +133,7 @@ def _record(value: Any) -> Contents | None:
     fields = record_fields(value)
     if fields is None:
         return None
-    found = [(FieldName(name), part) for name, part in fields.items()]
+    found = [(Key(name, is_field=True), part) for name, part in fields.items()]
     short = type_name(type(value)).rpartition(".")[2]
     return Contents(f"{short}(", ")", len(found), lambda: iter(found), is_keyed=True)
 
@@ -204,34 +191,29 @@ _EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
 
-@dataclass(frozen=True, slots=True)
-class NestedRules:
-    """State that the texts of one value and of its parts share.
-
-    Attributes:
-        limits: Limits of the value. They also describe parts that are no plain data or containers.
-        texts: Descriptions by `id()` of the value, so that the code of a value runs once. The value
-            is kept too, so that no other value gets its id.
-    """
-
-    limits: DescriptionLimits
-    texts: dict[int, tuple[object, str]] = field(default_factory=dict)
-
-
 class NestedText:
     """Text of one value with its parts, similar to `repr`.
 
     Args:
-        rules: The shared state.
+        limits: Limits of the value. They also describe parts that are no plain data or containers.
         greedy: True to give the first parts all the room, and to stop when it is used up. This
             determines if the complete value fits. False to share the room among the parts.
     """
 
-    def __init__(self, rules: NestedRules, *, greedy: bool) -> None:
-        self.rules = rules
+    def __init__(self, limits: DescriptionLimits, *, greedy: bool) -> None:
+        self._limits = limits
         self._greedy = greedy
         self._above: set[int] = set()
+        # Descriptions by `id()` of the value, so that the code of a value runs once. The value is
+        # kept too, so that no other value gets its id.
+        self._texts: dict[int, tuple[object, str]] = {}
         self.is_cut = False
+
+    def sharing_room(self) -> NestedText:
+        """Return a text that is not greedy, and has the same descriptions of parts."""
+        other = NestedText(self._limits, greedy=False)
+        other._texts = self._texts
+        return other
 
     def write(self, value: object, room: int) -> str:
         """Return `value` in at most `room` characters. `is_cut` is True if a part is missing."""
@@ -276,9 +258,8 @@ class NestedText:
         return repr(value)
 
     def _format_other(self, value: object, room: int) -> str:
-        texts = self.rules.texts
+        texts, limits = self._texts, self._limits
         if id(value) not in texts:
-            limits = self.rules.limits
             limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
             described = limits.inner(value, limits.part(limit, brief=True))
             texts[id(value)] = value, described.text
@@ -291,7 +272,7 @@ class NestedText:
         if id(value) in self._above:
             return f"{inside.begin}… itself{inside.end}"
         if not inside.length:
-            return inside.empty
+            return inside.empty or inside.begin + inside.end
         if len(self._above) >= MAX_DEPTH or room < _MIN_CHARS or inside.items is None:
             self.is_cut = True
             return f"{inside.begin}… {inside.length:,}{inside.end}"
@@ -307,51 +288,44 @@ class NestedText:
         used = len(inside.begin) + len(inside.end)
         first: object = None
         for index, (key, item) in enumerate(self.items(inside)):
-            label = self._format_label(key, room - used if self._greedy else _KEY_CHARS)
+            label = ""
+            if key is not None and key.is_field:
+                label = f"{key.value}="
+            elif key is not None:
+                label = f"{self.write(key.value, room - used if self._greedy else _KEY_CHARS)}: "
             last = index == inside.length - 1
             left = room - used - len(label) - (0 if last else _MIN_CHARS)
             if left < (1 if last else 8) or (self._greedy and self.is_cut):
                 self.is_cut = True
                 texts.append(f"… {max(inside.length - index, 1):,} more")
                 break
-            name = first if is_pair and index else key  # a pair may be a name and its value
+            # A pair may be a name and its value.
+            name = first if is_pair and index else key and key.value
             first = item
-            text = self.part(name, item, self._share(left, inside.length - index))
+            share = left if self._greedy else share_of(left, inside.length - index)
+            text = self.part(name, item, share)
             texts.append(label + text)
             used += len(label) + len(text) + 2
         comma = "," if inside.end == ")" and inside.begin == "(" and inside.length == 1 else ""
         return f"{inside.begin}{', '.join(texts)}{comma}{inside.end}"
 
-    def _share(self, left: int, items: int) -> int:
-        if self._greedy:
-            return left
-        return share_of(left, items)
-
     def part(self, key: object, item: object, room: int) -> str:
-        """Return the text of `item`, whose key is `key`, in at most `room` characters."""
-        hidden = hidden_part(key.key if type(key) is MappingKey else key, item)
+        """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""
+        hidden = hidden_part(key, item)
         return self.write(item, room) if hidden is None else truncate_end(hidden, room)
 
-    def items(self, inside: Contents) -> Iterable[tuple[object, object]]:
+    def items(self, inside: Contents) -> Items:
         """Return the items with their keys. Sets are sorted."""
         assert inside.items is not None
         if inside.unordered:
-            return ((None, item) for item in self.sorted(inside.items()))
+            return ((None, item) for item in self.sorted([item for _, item in inside.items()]))
         return inside.items()
 
-    def _format_label(self, key: object, room: int) -> str:
-        if key is None:
-            return ""
-        if type(key) is FieldName:
-            return f"{key}="
-        return f"{self.write(key.key, room)}: "  # type: ignore[attr-defined]
-
-    def sorted(self, items: Iterable[tuple[Any, object]]) -> list[object]:
+    def sorted(self, found: list[object]) -> list[object]:
         """Return the elements of a set in a reproducible order."""
-        found = [item for _, item in items]
-        if all(type(item) is str for item in found) or all(type(item) is int for item in found):
+        if is_uniform(found):
             return sorted(found)  # type: ignore[type-var]
-        probe = NestedText(self.rules, greedy=False)
+        probe = self.sharing_room()
         return sorted(found, key=lambda item: (type_name(type(item)), probe.write(item, 200)))
 
 
@@ -391,12 +365,11 @@ def describe_container(
         parts = list(islice(inside.items(), MAX_PARTS))
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _describe_parts(value, parts, limits)
-    rules = NestedRules(limits)
-    whole = NestedText(rules, greedy=True)
+    whole = NestedText(limits, greedy=True)
     text = whole.write(value, limits.chars)
     if not whole.is_cut:
         return text
-    nested = NestedText(rules, greedy=False)
+    nested = whole.sharing_room()
     if limits.brief or limits.chars < 2 * _NOTE_CHARS:
         return nested.write(value, limits.chars)
     return _describe_first_items(value, inside, nested, limits)
@@ -418,16 +391,17 @@ def _describe_first_items(
     lines: list[str] = []
     shown = 0
     for key, item in nested.items(inside):
-        if type(key) is FieldName:
-            label = f"{key} = "
-        elif type(key) is MappingKey:
-            label = f"{nested.write(key.key, _KEY_CHARS)}: "
-        else:
+        if key is None:
             label = f"[{shown}] "
+        else:
+            label = (
+                f"{key.value} = " if key.is_field else f"{nested.write(key.value, _KEY_CHARS)}: "
+            )
         left = room - len(label) - 1
         if left < 16:
             break
-        line = label + nested.part(key, item, share_of(left, inside.length - shown))
+        share = share_of(left, inside.length - shown)
+        line = label + nested.part(key and key.value, item, share)
         lines.append(line)
         room -= len(line) + 1
         shown += 1
@@ -448,7 +422,7 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
 
 
 def _describe_parts(
-    value: object, parts: list[tuple[Any, object]], limits: DescriptionLimits
+    value: object, parts: list[tuple[Key | None, object]], limits: DescriptionLimits
 ) -> Description:
     title = f"{_title(value, len(parts))}:"
     room = limits.chars - len(title)
@@ -460,8 +434,7 @@ def _describe_parts(
         if share < 20:
             lines.append(f"… {count(len(parts) - index, 'more item')}")
             break
-        hidden = hidden_part(key.key if type(key) is MappingKey else key, part)
-        if hidden is not None:
+        if (hidden := hidden_part(key and key.value, part)) is not None:
             part = hidden
         name = limits.expression(end) if limits.name else ""
         inner = limits.part(share, name=name, images=limits.images - len(images))
@@ -472,11 +445,12 @@ def _describe_parts(
     return Description(truncate_end("\n".join(lines), limits.chars), tuple(images))
 
 
-def _format_access(key: object, index: int) -> str:
+def _format_access(key: Key | None, index: int) -> str:
     # The attribute or subscript that follows the container's name.
-    if type(key) is FieldName:
-        return f".{key}"
-    if type(key) is MappingKey:
-        plain = type(key.key) in (str, int, float, bool, type(None))
-        return f"[{truncate_end(repr(key.key), 80)}]" if plain else f"[{type_name(type(key.key))}]"
-    return f"[{index}]"
+    if key is None:
+        return f"[{index}]"
+    if key.is_field:
+        return f".{key.value}"
+    kind = type(key.value)
+    plain = kind in (str, int, float, bool, type(None))
+    return f"[{truncate_end(repr(key.value), 80) if plain else type_name(kind)}]"

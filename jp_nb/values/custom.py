@@ -219,6 +219,7 @@ _TEXTS: Final = ("text/markdown", "text/plain", "text/html", "application/json")
 
 Registered = Callable[[Any, ValueBudget], Any]
 _Function = TypeVar("_Function", bound=Registered)
+_Result = TypeVar("_Result")
 _DESCRIBERS: dict[type, Registered] = {}
 
 
@@ -348,25 +349,35 @@ def _select_hints(method: Any, budget: ValueBudget) -> dict[str, object]:
 
 
 def _wait_for(awaitable: Any) -> object:
-    # In a new thread, because the cell's thread already runs an event loop.
-    future: Future[object] = Future()
-    context = contextvars.copy_context()
-
     async def wait() -> object:
         return await asyncio.wait_for(awaitable, AI_REPR_SECONDS)
 
-    def work() -> None:
-        try:
-            future.set_result(context.run(asyncio.run, wait()))
-        except BaseException as exc:
-            is_stop = isinstance(exc, StopIteration)  # which a future does not accept
-            future.set_exception(RuntimeError(repr(exc)) if is_stop else exc)
-
-    threading.Thread(target=work, name="jp_nb _ai_repr_", daemon=True).start()
     try:
-        return future.result(AI_REPR_SECONDS + 1)
+        # The cell's thread already runs an event loop.
+        return start_thread(lambda: asyncio.run(wait()), AI_REPR).result(AI_REPR_SECONDS + 1)
     except TimeoutError:
         raise TimeoutError(f"no answer within {AI_REPR_SECONDS:g} s") from None
+
+
+def start_thread(function: Callable[[], _Result], name: str) -> Future[_Result]:
+    """Run `function` in a new thread, with a copy of the current context."""
+    future: Future[_Result] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = context.run(function)
+        except BaseException as exc:
+            # A future cannot raise these in a coroutine.
+            is_stop = isinstance(exc, (StopIteration, GeneratorExit))
+            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if is_stop else exc)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=work, name=f"jp_nb {name}", daemon=True).start()
+    return future
 
 
 def _read_bundle(bundle: Any) -> Description | None:

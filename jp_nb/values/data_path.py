@@ -1,11 +1,11 @@
 """Paths such as `df.columns[0]` to parts of values: parse, follow, and select items.
 
 Properties and `__getitem__` of the value's class run, so this happens in the cell's thread. A path
-of the user may pass through any value, a path of the model only through data without secrets. Data
-are containers, frames, arrays, records, and the stored attributes of the user's classes.
-Modules, functions, generators, and objects of libraries, IPython, and the kernel are not data: a
-path can end at one of them, but not pass through it. Secret parts of a value are replaced before
-each step, so that slices and transposed frames do not contain them.
+of the user may pass through any value, and a path of the model only through data: containers,
+frames, arrays, records, and the stored attributes of the user's classes. It can end at another
+value, such as a module, a function, or an object of a library, but not pass through it. Secret
+parts of a value are replaced before each step, so that slices and transposed frames do not contain
+them.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -54,19 +54,6 @@ class PathStep:
     kind: Literal["attribute", "item"]
     key: Any
 
-    def take(self, value: Any) -> Any:
-        """Return this part of `value`.
-
-        Raises:
-            ValuePathError: The value has no such part, or its code failed.
-        """
-        try:
-            return getattr(value, self.key) if self.kind == "attribute" else value[self.key]
-        except Exception as exc:  # the value's code may raise anything
-            raise ValuePathError(
-                f"cannot read {self.key!r} of it: {type(exc).__name__}: {exc}"
-            ) from exc
-
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
@@ -79,11 +66,16 @@ class ValuePath:
         """Return the value at the path. Call it in the thread that uses the value.
 
         Raises:
-            ValuePathError: There is no value at the path.
+            ValuePathError: There is no value at the path, or the value's code failed.
         """
         value = self.begin(namespace)
         for step in self.steps:
-            value = step.take(value)
+            try:
+                value = getattr(value, step.key) if step.kind == "attribute" else value[step.key]
+            except Exception as exc:  # the value's code may raise anything
+                raise ValuePathError(
+                    f"cannot read {step.key!r} of it: {type(exc).__name__}: {exc}"
+                ) from exc
         return value
 
     def begin(self, namespace: Mapping[str, Any]) -> Any:
@@ -111,20 +103,16 @@ def read_value_path(expression: str) -> ValuePath:
         node = ast.parse(expression.strip(), mode="eval").body
         steps: list[PathStep] = []
         while not isinstance(node, ast.Name):
-            step, node = _split_last_step(node)
-            steps.append(step)
+            match node:
+                case ast.Attribute(value=node, attr=name):
+                    steps.append(PathStep("attribute", name))
+                case ast.Subscript(value=node, slice=key):
+                    steps.append(PathStep("item", _read_key(key)))
+                case _:
+                    raise NotAValuePath(expression)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotAValuePath(expression) from None
     return ValuePath(node.id, tuple(reversed(steps)))
-
-
-def _split_last_step(node: ast.expr) -> tuple[PathStep, ast.expr]:
-    match node:
-        case ast.Attribute(value=inner, attr=name):
-            return PathStep("attribute", name), inner
-        case ast.Subscript(value=inner, slice=key):
-            return PathStep("item", _read_key(key)), inner
-    raise ValueError("neither an attribute nor a subscript")
 
 
 def _read_key(node: ast.expr) -> Any:
@@ -163,17 +151,13 @@ class NotShown(ValuePathError):  # noqa: N818 - the name says the reason
     """A path leads to a secret or a private name."""
 
 
-class NotData(ValuePathError):  # noqa: N818
-    """A path passes through something other than data."""
-
-
 def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     """Return the value at `path` in `namespace`. Call it in the cell's thread.
 
     Raises:
         NotShown: The path leads to a secret or a private name.
-        NotData: It passes through something other than data.
-        ValuePathError: There is no such value.
+        ValuePathError: There is no such value, or the path passes through something other than
+            data.
     """
     if path.name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
@@ -204,15 +188,12 @@ def _check_part(key: object, part: object) -> None:
         raise NotShown(SECRET_REFUSAL)
 
 
-def _not_data(value: object) -> NotData:
-    return NotData(
+def _not_data(value: object) -> ValuePathError:
+    return ValuePathError(
         f"a path cannot pass through this {type_name(type(value))}. It can pass only "
         "through data: containers, frames, arrays, dataclasses, and stored "
         "attributes of the user's own classes"
     )
-
-
-# --- kinds -------------------------------------------------------------------------------------
 
 
 class _DataKind(NamedTuple):
@@ -420,8 +401,8 @@ def readable_items(value: Any) -> Any:
     """Return `value` without secret parts, to select items.
 
     Raises:
-        NotData: The value is a container of an unknown class, whose code would run.
         NotShown: The whole value is secret.
+        ValuePathError: The value is a container of an unknown class, whose code would run.
     """
     if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
         raise _not_data(value)
@@ -538,12 +519,19 @@ def part_of(value: Any, part: Part, count: int) -> Any:
     if not hasattr(type(value), "__len__"):
         raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
     try:
+        length = len(value)
+        count = min(count, length)
+        indices: range | list[int] = range(count)
+        if part == "tail":
+            indices = range(length - count, length)
+        elif part == "sample":
+            indices = [i * length // count for i in range(count)]
         if (
             isinstance(value, Mapping | Set)
             or _has_rows(value)
             or hasattr(type(value), "__getitem__")
         ):
-            return _take_items(value, _select_indices(part, count, len(value)))
+            return _take_items(value, indices)
     except Exception as exc:  # the value's code may raise anything
         raise ValuePathError(
             f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
@@ -569,17 +557,6 @@ def pieces_of(value: Any, size: int) -> list[Any]:
         raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
 
 
-def _select_indices(part: Part, count: int, length: int) -> range | list[int]:
-    count = min(count, length)
-    match part:
-        case "head":
-            return range(count)
-        case "tail":
-            return range(length - count, length)
-        case "sample":
-            return [i * length // count for i in range(count)]
-
-
 def _has_rows(value: Any) -> bool:
     # True for frames and series of pandas.
     return hasattr(type(value), "iloc")
@@ -591,10 +568,9 @@ def _take_items(value: Any, indices: range | list[int]) -> Any:
     if isinstance(value, Set):
         ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
         return _select(ordered, indices)
-    if isinstance(value, tuple):
-        return tuple(_select(value, indices))
-    if isinstance(value, list):
-        return _select(value, indices)
+    if isinstance(value, tuple | list):
+        found = _select(value, indices)
+        return tuple(found) if isinstance(value, tuple) else found
     rows = value.iloc if _has_rows(value) else value
     if isinstance(indices, range):
         try:

@@ -34,7 +34,6 @@ from jp_nb.values.base import (
 from jp_nb.values.containers import (
     MAX_COMPARED,
     MAX_PARTS,
-    NestedRules,
     NestedText,
     contents,
     describe_container,
@@ -115,10 +114,12 @@ def _describe(value: object, limits: DescriptionLimits) -> Description:
 
 
 def _describe_without_custom(value: object, limits: DescriptionLimits) -> Description:
-    try:
-        found = _describe_by_kind(value, limits)
-    except FAILURES:  # the value differs from other values of its class
-        found = None
+    found: Description | str | None = None
+    with suppress(*FAILURES):  # the value differs from other values of its class
+        if (kind := kind_of(value)) is not None:
+            found = kind.describe(value, limits)
+        elif not has_own_repr(value):
+            found = describe_container(value, limits, is_rich)
     if found is None:
         found = repr_text(value, limits.chars)
     if isinstance(found, Description):
@@ -126,20 +127,10 @@ def _describe_without_custom(value: object, limits: DescriptionLimits) -> Descri
     return Description(truncate_middle(found, limits.chars))
 
 
-def _describe_by_kind(value: object, limits: DescriptionLimits) -> Description | str | None:
-    kind = kind_of(value)
-    if kind is not None:
-        return kind.describe(value, limits)
-    if has_own_repr(value) and contents(value) is not None:
-        return None
-    return describe_container(value, limits, is_rich)
-
-
 def in_order(items: Iterable[object]) -> list[object]:
     """Return the elements of a set in the order of its description."""
     limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-    nested = NestedText(NestedRules(limits), greedy=False)
-    return nested.sorted((None, item) for item in items)
+    return NestedText(limits, greedy=False).sorted(list(items))
 
 
 def is_rich(value: object) -> bool:

@@ -44,11 +44,8 @@ class _Table:
     """A frame of any library.
 
     Attributes:
-        title: Type and size.
-        rows: Number of rows.
         names: Displayed names of the columns.
         keys: Names of the columns.
-        types: Types of the columns.
         nulls: Number of missing values in each column.
         counted: Number of rows in which missing values were counted.
         cells: Function of first row, end row, and number of columns. It returns the rows.
@@ -71,12 +68,15 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
     title = _format_title(value, "pandas.DataFrame")
     if limits.brief:
         return f"{title}: {_join_names(value.columns, limits.chars)}"
-    index = type(value.index).__name__
-    label = "" if index == "RangeIndex" else f"; index {_format_index(value.index)}"
+    if (index := type(value.index).__name__) != "RangeIndex":
+        names = [_format_cell(name) for name in value.index.names if name is not None]
+        named = f" {', '.join(names)}" if names else ""
+        title += f"; index {index}{named} ({value.index.dtype})"
     counted = min(rows, MAX_COUNTED // max(columns, 1))
     start = value if counted == rows else value.iloc[:counted]
+    hidden = hidden_part(label_names(value.index))
     table = _Table(
-        title + label,
+        title,
         rows,
         [_format_cell(name) for name in value.columns],
         list(value.columns),
@@ -90,14 +90,11 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
                 *(value.iloc[low:high, column].tolist() for column in range(width)), strict=True
             )
         ],
-        lambda low, high: _row_labels(value.index, low, high),
+        lambda low, high: (
+            value.index[low:high].tolist() if hidden is None else [hidden] * (high - low)
+        ),
     )
     return _format_table(table, limits)
-
-
-def _row_labels(index: Any, low: int, high: int) -> list[object]:
-    hidden = hidden_part(label_names(index))
-    return index[low:high].tolist() if hidden is None else [hidden] * (high - low)
 
 
 def _format_title(value: Any, kind: str) -> str:
@@ -105,12 +102,6 @@ def _format_title(value: Any, kind: str) -> str:
     is_subclass = type(value).__name__ != kind.rpartition(".")[2]
     name = f"{type_name(type(value))} (a {kind})" if is_subclass else kind
     return f"{name}, {count(rows, 'row')} x {count(columns, 'column')}"
-
-
-def _format_index(index: Any) -> str:
-    names = [_format_cell(name) for name in index.names if name is not None]
-    named = f" {', '.join(names)}" if names else ""
-    return f"{type(index).__name__}{named} ({index.dtype})"
 
 
 def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
@@ -273,7 +264,9 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
     for ends in (len(top), 4, 3, 2, 1):
         parts = [*top[:ends], ["…"], *bottom[-ends:]] if bottom or ends < len(top) else top
         shown = len(parts) - (["…"] in parts)
-        lines = [_format_rows_title(table, ends, width, shown), *_align(names + parts)]
+        columns = f", {width} of {len(table.names):,} columns" if width < len(table.names) else ""
+        some = f"The first and the last {count(ends, 'row') if ends > 1 else 'row'}"
+        lines = [f"{'Rows' if shown == table.rows else some}{columns}:", *_align(names + parts)]
         if shown < table.rows:
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(limits.more(table.rows - shown, "row", end))
@@ -290,13 +283,6 @@ def _count_shown_columns(names: Sequence[str], room: int) -> int:
             break
         width += 1
     return width
-
-
-def _format_rows_title(table: _Table, ends: int, width: int, shown: int) -> str:
-    columns = f", {width} of {len(table.names):,} columns" if width < len(table.names) else ""
-    if shown == table.rows:
-        return f"Rows{columns}:"
-    return f"The first and the last {count(ends, 'row') if ends > 1 else 'row'}{columns}:"
 
 
 def _format_rows(
@@ -394,13 +380,13 @@ WHOLE_ARRAY: Final = 200
 
 def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     kind = type(value).__name__
-    title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {_format_dtype(value)}"
+    fields = ", ".join(f"{name} {value.dtype[name]}" for name in value.dtype.names or ())
+    dtype = f"fields {fields}" if fields else str(value.dtype)
+    title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {dtype}"
     if value.dtype.names and (hidden := hidden_fields(value.dtype)):
         title += f"; not shown: {', '.join(hidden)}"
         value = value[[name for name in value.dtype.names if name not in hidden]]
-    if limits.brief:
-        return title
-    if value.size == 0 or value.dtype.names == ():
+    if limits.brief or value.size == 0 or value.dtype.names == ():
         return title
     lines = [title]
     if value.dtype.kind in "biufc" and (facts := _format_array_range(value)):
@@ -420,13 +406,6 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
 
 def _format_shape(shape: Any) -> str:
     return f"({', '.join(str(int(side)) for side in shape)}{',' if len(shape) == 1 else ''})"
-
-
-def _format_dtype(value: Any) -> str:
-    names = value.dtype.names
-    if names:
-        return f"fields {', '.join(f'{name} {value.dtype[name]}' for name in names)}"
-    return str(value.dtype)
 
 
 def _format_array_range(value: Any) -> str:
@@ -483,9 +462,11 @@ def _format_number(value: Any) -> str:
 def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
     if is_whole:
         return limits.inner(value.tolist(), limits.part(room)).text
-    corner = _first_elements(value)
-    values = corner.tolist()
-    if len(corner.shape) < 2:
+    while len(value.shape) > 2:  # the first elements along the last two axes
+        value = value[0]
+    is_flat = len(value.shape) < 2
+    values = (value[:20] if is_flat else value[:5, :10]).tolist()
+    if is_flat:
         return limits.inner(_round(values), limits.part(room)).text
     room = max(room // len(values) - 2, 20)
     return "\n".join(
@@ -495,13 +476,6 @@ def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_who
 
 def _round(values: list[Any]) -> list[Any]:
     return [float(f"{each:.6g}") if type(each) is float else each for each in values]
-
-
-def _first_elements(value: Any) -> Any:
-    # The first elements along the last two axes, at the index 0 of all other axes.
-    while len(value.shape) > 2:
-        value = value[0]
-    return value[:5, :10] if len(value.shape) == 2 else value[:20]
 
 
 def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
