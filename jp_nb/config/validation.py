@@ -8,7 +8,9 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,8 +87,9 @@ class _Reading:
 
     def _read_plain(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
         if node.kind == "table" and isinstance(value, dict):
-            for read in node.shorthands:  # short forms can be tables
-                value = read(value)
+            with suppress(ValueError):  # its fields are reported below
+                for read in node.shorthands:  # short forms can be tables
+                    value = read(value)
         if isinstance(value, dict):
             if node.kind == "table":
                 return self._read_table(node, value, keys)
@@ -150,13 +153,17 @@ class _Reading:
     def _add_error(self, keys: Keys, error: ErrorDetails) -> None:
         kind, context = error["type"], error.get("ctx", {})
         beginning = kind.partition("_")[0]
-        of_value = "value" if beginning in ("literal", "greater", "less") else "type"
+        of_value = "value" if beginning in ("greater", "less") else "type"
         if kind == "missing":
             self._add(keys, "value", "is required here, but not set")
         elif kind == "value_error":
             wrong = context["error"]
             cause, expected = getattr(wrong, "cause", ""), getattr(wrong, "expected", "")
             self._add(keys, "value", str(wrong), cause=cause, expected=expected)
+        elif kind == "literal_error":
+            words = re.findall(r"'([^']*)'", context["expected"])
+            wrong = UnexpectedValueError(f"one of {', '.join(words)}", error["input"])
+            self._add(keys, "value", str(wrong), expected=wrong.expected)
         elif form := _EXPECTED.get(kind) or _EXPECTED.get(beginning):
             expected = form.format(**context)
             message = f"expected {expected}, {describe_found(error['input'], format_path(keys))}"
@@ -259,7 +266,6 @@ _EXPECTED = {
     "list": "a list",
     "dict": "a table",
     "model": "a table",
-    "literal": "one of {expected}",
     "enum": "one of {expected}",
     "finite": "a number",
     "greater": "a number greater than {gt}",

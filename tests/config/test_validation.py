@@ -203,3 +203,11 @@ def test_record_with_thousands_of_wrong_values_is_read_quickly(partial: Any) -> 
     start = time.process_time()
     split_unknown(partial)
     assert time.process_time() - start < 1.5
+
+
+def test_table_that_is_no_short_form_is_reported_and_omitted() -> None:
+    kept, problems = split_unknown(
+        {"assistant": {"model": {"parameters": {"reasoning": {"absolute": "many"}}}}}
+    )
+    assert get_path(kept, "assistant.model.parameters.reasoning.absolute") is None
+    assert [x.path for x in problems] == ["assistant.model.parameters.reasoning.absolute"]

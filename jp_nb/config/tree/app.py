@@ -12,11 +12,10 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from jp_nb.config.tree.assistant import Assistant, AssistantOverrides
 from jp_nb.config.tree.base import (
@@ -35,8 +34,10 @@ from jp_nb.config.tree.base import (
     ShortTable,
     UnexpectedValueError,
     before,
-    closed_set,
     describe_found,
+    one_of,
+    read_number,
+    read_on_off,
     shorten_for_error,
     table,
 )
@@ -45,21 +46,19 @@ from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
 # --- display ---------------------------------------------------------------------------------
 
-_DISPLAYS = ("full", "hidden", "static")
-# Animated displays of a terminal.
-_AS_STATIC = ("summary", "progress", "timer")
+Display = Literal["full", "hidden", "static"]
+_AS_STATIC = ("summary", "progress", "timer")  # animated displays of a terminal
 
 
 def _read_display(value: Any) -> Any:
-    if value in _DISPLAYS:
+    if value in get_args(Display):
         return value
     if value in _AS_STATIC:
         return "static"
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise UnexpectedValueError(f"one of {', '.join(_DISPLAYS)}, or a number of characters", value)
+    if (number := read_number(value)) is not None:
+        return number
+    listed = ", ".join(get_args(Display))
+    raise UnexpectedValueError(f"one of {listed}, or a number of characters", value)
 
 
 class ReasoningStyle(ConfigTable):
@@ -69,7 +68,7 @@ class ReasoningStyle(ConfigTable):
         display: `full` shows the reasoning folded, as does a number. `hidden` and `static` hide it.
     """
 
-    display: Annotated[Literal["full", "hidden", "static"] | int, before(_read_display)] = "full"
+    display: Annotated[Display | int, before(_read_display)] = "full"
 
 
 class ToolCallStyle(ConfigTable):
@@ -115,9 +114,6 @@ class Style(ConfigTable):
 
 # --- interrupts ------------------------------------------------------------------------------
 
-StreamingAction = Literal["prompt", "continue", "stop", "abort", "reply"]
-ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
-
 
 class StreamingInterrupt(ConfigTable):
     """Effect of an interrupt while the model answers.
@@ -128,7 +124,7 @@ class StreamingInterrupt(ConfigTable):
             the model.
     """
 
-    action: Annotated[StreamingAction, closed_set(StreamingAction)] = "prompt"
+    action: Literal["prompt", "continue", "stop", "abort", "reply"] = "prompt"
 
 
 class ToolCallInterrupt(ConfigTable):
@@ -139,7 +135,7 @@ class ToolCallInterrupt(ConfigTable):
             again, and `stop` ends the turn. `respond` asks you for a message to the model.
     """
 
-    action: Annotated[ToolCallAction, closed_set(ToolCallAction)] = "prompt"
+    action: Literal["prompt", "continue", "restart", "respond", "stop"] = "prompt"
 
 
 class Interrupt(ConfigTable):
@@ -157,12 +153,6 @@ class Interrupt(ConfigTable):
 # --- prompts, record, interpolation ----------------------------------------------------------
 
 Channel = Literal["auto", "widget", "stdin", "never"]
-Notify = Literal["off", "on"]
-
-
-def _read_on_off(value: Any) -> Any:
-    # In TOML, `on` and `off` are easily written as booleans.
-    return ("off", "on")[value] if isinstance(value, bool) else value
 
 
 class PromptConfig(ConfigTable):
@@ -177,16 +167,11 @@ class PromptConfig(ConfigTable):
         answers: Path of an answers file, relative to the notebook's folder.
     """
 
-    channel: Annotated[Channel, closed_set(Channel)] = "auto"
+    channel: Channel = "auto"
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
     timeout_s: Annotated[Number, Field(ge=0)] = 0.0
-    notify: Annotated[Notify, closed_set(Notify), before(_read_on_off)] = "on"
+    notify: Annotated[Literal["off", "on"], before(read_on_off)] = "on"
     answers: str | None = None
-
-
-Headless = Literal["new", "continue"]
-Rerun = Literal["ask", "replace", "append"]
-ProjectLogUse = Literal["auto", "on", "off"]
 
 
 class Record(ConfigTable):
@@ -208,11 +193,11 @@ class Record(ConfigTable):
             writes the same file.
     """
 
-    headless: Annotated[Headless, closed_set(Headless)] = "new"
-    rerun: Annotated[Rerun, closed_set(Rerun)] = "ask"
+    headless: Literal["new", "continue"] = "new"
+    rerun: Literal["ask", "replace", "append"] = "ask"
     image_max_bytes: Count = 262_144
     images_per_turn: Count = 20
-    project_log: Annotated[ProjectLogUse, closed_set(ProjectLogUse), before(_read_on_off)] = "auto"
+    project_log: Annotated[Literal["auto", "on", "off"], before(read_on_off)] = "auto"
     project_log_archives: Count = 0
     journal: Flag = True
     reproducible: Flag = False
@@ -299,9 +284,10 @@ def _parse_duration(text: str) -> float | None:
     # Seconds of a text such as `1h 30m`.
     if len(text) > 80 or not _DURATION.fullmatch(text):
         return None
-    parts = [(int(count), _SECONDS.get(unit)) for count, unit in _PART.findall(text)]
-    known = [count * unit for count, unit in parts if unit is not None]
-    return sum(known) if len(known) == len(parts) else None
+    parts = _PART.findall(text)
+    if not all(unit in _SECONDS for _, unit in parts):
+        return None
+    return sum(int(count) * _SECONDS[unit] for count, unit in parts)
 
 
 def _normalize_bound(value: Any, *, may_be_last: bool) -> str:
@@ -356,17 +342,9 @@ class CompactionRule(ConfigTable):
 
     keep_first: FirstBound = "1"
     keep_last: LastBound = "1"
-    reasoning: Annotated[Literal["strip"], closed_set(Literal["strip"])] | None = None
-    tool_calls: (
-        Annotated[ToolCalls, closed_set(ToolCalls), BeforeValidator(parse_tool_calls)] | None
-    ) = None
+    reasoning: Literal["strip"] | None = None
+    tool_calls: Annotated[ToolCalls | None, before(parse_tool_calls)] = None
     summary: SummaryConfig | None = None
-
-
-@cache  # not a constant: the model of the rule is built on first use
-def default_rules() -> tuple[CompactionRule, ...]:
-    """Return the rules that apply if no rule is configured."""
-    return (CompactionRule(reasoning="strip", tool_calls="strip"),)
 
 
 class AutoCompaction(ConfigTable):
@@ -402,7 +380,7 @@ class CompactionConfig(ConfigTable):
     @property
     def effective_rules(self) -> tuple[CompactionRule, ...]:
         """The configured rules, or the default rules."""
-        return tuple(self.rules) or default_rules()
+        return tuple(self.rules) or (CompactionRule(reasoning="strip", tool_calls="strip"),)
 
 
 IGNORED_SETTINGS: Final = frozenset(
@@ -516,7 +494,9 @@ def format_attachment_url(value: Any) -> str:
         if not isinstance(table.get(key), str) or not table[key]:
             raise UnexpectedValueError(f"a text for {key!r}", table.get(key))
     params = {} if table.get("params") is None else table["params"]
-    if not isinstance(params, dict) or not all(_is_parameter(one) for one in params.values()):
+    values = params.values() if isinstance(params, dict) else [None]
+    texts = [text for one in values for text in (one if isinstance(one, list) else [one])]
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
     return format_attachment_url(AttachmentParts(table["type"], table["path"], params).url)
 
@@ -541,12 +521,6 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
     return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url
 
 
-def _is_parameter(value: object) -> bool:
-    return isinstance(value, str) or (
-        isinstance(value, list) and all(isinstance(one, str) for one in value)
-    )
-
-
 Attachment = Annotated[str, before(format_attachment_url)]
 
 
@@ -568,12 +542,6 @@ class LabelCommand(ConfigTable):
     cmd: Command
 
 
-def _check_label_value(value: Any) -> Any:
-    if isinstance(value, (str, dict, LabelCommand)):
-        return value
-    raise UnexpectedValueError("a text, or a table with the command `cmd`", value)
-
-
 class ApplyOn(ConfigTable):
     """New conversations that get the label.
 
@@ -586,9 +554,6 @@ class ApplyOn(ConfigTable):
     fork: Flag = False
 
 
-LabelRun = Literal["ask", "unattended", "deny"]
-
-
 class Label(ShortTable):
     """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels.
 
@@ -597,20 +562,16 @@ class Label(ShortTable):
         run: Permission to run the command.
     """
 
+    TEXT: ClassVar[str] = "value"
+    FORMS: ClassVar[str] = "a text, or a table of value, apply_on, and run"
+
     value: Annotated[
         Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE],
         TABLE_OR_PLAIN,
-        before(_check_label_value),
+        one_of(str, dict, LabelCommand, expected="a text, or a table with the command `cmd`"),
     ]
     apply_on: ApplyOn = table()
-    run: Annotated[LabelRun, closed_set(LabelRun)] = "ask"
-
-    @classmethod
-    def expand(cls, value: Any) -> Any:
-        """Return the table of a text, which is the value."""
-        if isinstance(value, str):
-            return {"value": value}
-        raise UnexpectedValueError("a text, or a table of value, apply_on, and run", value)
+    run: Literal["ask", "unattended", "deny"] = "ask"
 
 
 LabelKey = Annotated[str, AfterValidator(_check_label_key)]
@@ -688,9 +649,6 @@ class Template(ConfigTable):
     values: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Place = Literal["before", "after"]
-
-
 class Extend(ShortTable):
     """An included configuration file. A plain text is its path.
 
@@ -701,7 +659,7 @@ class Extend(ShortTable):
     """
 
     path: str
-    strategy: Annotated[Place, closed_set(Place)] = "before"
+    strategy: Literal["before", "after"] = "before"
 
     @classmethod
     def expand(cls, value: Any) -> Any:

@@ -5,9 +5,9 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from jp_nb.config.tree.base import (
     APPEND,
@@ -18,10 +18,10 @@ from jp_nb.config.tree.base import (
     TEXT,
     ConfigTable,
     ShortTable,
-    UnexpectedValueError,
     Whole,
-    before,
     keyed,
+    not_blank,
+    one_of,
     table,
 )
 from jp_nb.config.tree.models import Model, ModelChoice, Request, RequestOverrides
@@ -37,17 +37,13 @@ class Section(ShortTable):
         position: Sections are sorted by this number.
     """
 
+    TEXT: ClassVar[str] = "content"
+    FORMS: ClassVar[str] = "a text, or a table of content, tag, title, and position"
+
     content: str
     tag: str | None = None
     title: str | None = None
     position: Whole = 0
-
-    @classmethod
-    def expand(cls, value: Any) -> Any:
-        """Return the table for the text `value`."""
-        if isinstance(value, str):
-            return {"content": value}
-        raise UnexpectedValueError("a text, or a table of content, tag, title, and position", value)
 
     def render(self) -> str:
         """Return the section as text for the model."""
@@ -78,14 +74,10 @@ class Contrast(ConfigTable):
     reason: str | None = None
 
 
-def _check_example(value: Any) -> Any:
-    if isinstance(value, (str, dict, Contrast)):
-        return value
-    raise UnexpectedValueError("a text, or a table of good, bad, and reason", value)
-
-
 Example = Annotated[
-    Annotated[str, PLAIN] | Annotated[Contrast, TABLE], TABLE_OR_PLAIN, before(_check_example)
+    Annotated[str, PLAIN] | Annotated[Contrast, TABLE],
+    TABLE_OR_PLAIN,
+    one_of(str, dict, Contrast, expected="a text, or a table of good, bad, and reason"),
 ]
 
 
@@ -113,13 +105,10 @@ class Instruction(ConfigTable):
         if self.examples:
             parts.append("**Examples**")
         for example in self.examples:
-            if isinstance(example, str):
-                parts.append(example)
-            else:
-                lines = [f"Good: {example.good}", f"Bad: {example.bad}"]
-                parts.append(
-                    "\n".join([*lines, *([f"Reason: {example.reason}"] * bool(example.reason))])
-                )
+            if isinstance(example, Contrast):
+                reason = f"\nReason: {example.reason}" if example.reason else ""
+                example = f"Good: {example.good}\nBad: {example.bad}{reason}"
+            parts.append(example)
         return Section(
             content="\n\n".join(p for p in parts if p),
             tag="instruction",
@@ -144,13 +133,7 @@ SECTIONS = keyed("tag", "title")
 INSTRUCTIONS = keyed("title")
 
 
-def _check_choice(value: str) -> str:
-    if not value.strip():
-        raise ValueError("expected auto, none, required, or the name of a tool, found nothing")
-    return value
-
-
-ToolChoice = Annotated[str, AfterValidator(_check_choice)]
+ToolChoice = Annotated[str, not_blank("auto, none, required, or the name of a tool")]
 
 
 class Assistant(ConfigTable):
@@ -203,9 +186,6 @@ class QuestionAssistant(AssistantOverrides):
     """Settings of the model that answers a question of a tool. Unset ones are inherited.
 
     Attributes:
-        system_prompt: First text of the system prompt.
-        system_prompt_sections: Further sections of the system prompt.
-        tool_choice: Use of tools.
         name: Name of the assistant. No prompt contains it.
         instructions: Lists of instructions in the system prompt.
     """

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -40,7 +41,11 @@ class ConfigTable(BaseModel):
 
 
 class ShortTable(ConfigTable):
-    """A table with a short form."""
+    """A table with a short form, which by default is the text of the field `TEXT`."""
+
+    TEXT: ClassVar[str] = ""
+    FORMS: ClassVar[str] = ""
+    """The accepted forms, in words."""
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -49,7 +54,9 @@ class ShortTable(ConfigTable):
         Raises:
             ValueError: If `value` is not a short form. The message lists the accepted forms.
         """
-        raise NotImplementedError
+        if isinstance(value, str) and cls.TEXT:
+            return {cls.TEXT: value}
+        raise UnexpectedValueError(cls.FORMS, value)
 
     @model_validator(mode="before")
     @classmethod
@@ -91,16 +98,13 @@ Positive = Annotated[int, Strict(), Field(gt=0)]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
-
 TABLE: Final = Tag("~table")
 PLAIN: Final = Tag("~plain")
 
 
-def _table_or_plain(value: Any) -> str:
-    return (TABLE if isinstance(value, (dict, BaseModel)) else PLAIN).tag
-
-
-TABLE_OR_PLAIN: Final = Discriminator(_table_or_plain)
+TABLE_OR_PLAIN: Final = Discriminator(
+    lambda value: (TABLE if isinstance(value, (dict, BaseModel)) else PLAIN).tag
+)
 
 
 def before(read: Callable[[Any], Any]) -> BeforeValidator:
@@ -108,17 +112,38 @@ def before(read: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else read(value))
 
 
-def closed_set(literal: Any) -> BeforeValidator:
-    """Return a validator for a closed set of words. Its error lists all words of `literal`."""
-    words = get_args(literal)
+def one_of(*types: type, expected: str) -> BeforeValidator:
+    """Return a validator that only accepts values of `types`, with `expected` for its error."""
 
     def read(value: Any) -> Any:
-        if isinstance(value, str) and value in words:
+        if isinstance(value, types):
             return value
-        listed = ", ".join(words)
-        raise UnexpectedValueError(f"one of {listed}", value)
+        raise UnexpectedValueError(expected, value)
 
     return before(read)
+
+
+def not_blank(expected: str) -> AfterValidator:
+    """Return a validator for a text with more than white space, with `expected` for its error."""
+
+    def check(value: str) -> str:
+        if not value.strip():
+            raise ValueError(f"expected {expected}, found nothing")
+        return value
+
+    return AfterValidator(check)
+
+
+def read_number(value: Any) -> int | None:
+    """Return `value`, a whole number or its digits, as a number; None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if type(value) is int and value >= 0 else None
+
+
+def read_on_off(value: Any) -> Any:
+    """Return `on` or `off` for a boolean: in TOML, the words are easily written as booleans."""
+    return ("off", "on")[value] if isinstance(value, bool) else value
 
 
 _MAX_CHARS = 80

@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -33,7 +33,8 @@ from jp_nb.config.tree.base import (
     Positive,
     UnexpectedValueError,
     before,
-    closed_set,
+    read_number,
+    read_on_off,
     shorten_for_error,
     table,
 )
@@ -149,7 +150,6 @@ class Ollama(ChatCompletionsProvider):
     base_url: Address | None = "http://localhost:11434"
 
 
-Dialect = Literal["responses", "chat"]
 UNAVAILABLE_DIALECTS: Final = ("responses",)
 
 
@@ -165,7 +165,7 @@ class OpenAi(ChatCompletionsProvider):
     api_key_env: Variable | None = "OPENAI_API_KEY"
     base_url: Address | None = "https://api.openai.com"
     base_url_env: Variable | None = "OPENAI_BASE_URL"
-    dialect: Annotated[Dialect | None, closed_set(Dialect)] = None
+    dialect: Literal["responses", "chat"] | None = None
 
 
 class OpenRouter(ChatCompletionsProvider):
@@ -292,21 +292,12 @@ ModelIdOrAlias = Annotated[
 
 
 Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
-EFFORTS = ("none", "xlow", "low", "medium", "auto", "high", "xhigh", "max")
-
-
-def _read_tokens(value: Any) -> int | None:
-    if isinstance(value, dict) and value.keys() == {"absolute"}:
-        value = value["absolute"]
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None
+EFFORTS: Final[tuple[str, ...]] = get_args(Effort)
 
 
 def _read_effort(value: Any) -> Any:
-    tokens = _read_tokens(value)
+    is_table = isinstance(value, dict) and value.keys() == {"absolute"}
+    tokens = read_number(value["absolute"] if is_table else value)
     if tokens is None and value not in EFFORTS:
         raise UnexpectedValueError(f"one of {', '.join(EFFORTS)}, or a number of tokens", value)
     return value if tokens is None else tokens
@@ -335,7 +326,7 @@ def _read_reasoning(value: Any) -> Any:
     except ValueError as exc:
         raise UnexpectedValueError(
             f"off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
-            f"of tokens, or a table of effort and exclude",
+            "of tokens, or a table of effort and exclude",
             value,
         ) from exc
 
@@ -368,11 +359,6 @@ class ParametersConfig(BaseModel):
     stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
 
 
-def _default_model() -> ModelId:
-    provider, _, name = DEFAULT_MODEL.partition("/")
-    return ModelId(provider=provider, name=name)
-
-
 class Model(ConfigTable):
     """The model that answers, and its parameters.
 
@@ -380,7 +366,7 @@ class Model(ConfigTable):
         id: `PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers.
     """
 
-    id: ModelIdOrAlias = Field(default_factory=_default_model)
+    id: ModelIdOrAlias = Field(default_factory=lambda: ModelId(**read_model_id(DEFAULT_MODEL)))
     parameters: ParametersConfig = table()
 
 
@@ -475,12 +461,6 @@ class Llm(ProviderTable):
 
 
 CassetteMode = Literal["off", "record", "replay", "replay-or-record"]
-ReplayedTools = Literal["run", "recorded"]
-
-
-def _read_mode(value: Any) -> Any:
-    # In TOML, `off` is easily written as a boolean.
-    return "off" if value is False else value
 
 
 class Cassette(ConfigTable):
@@ -495,8 +475,8 @@ class Cassette(ConfigTable):
     """
 
     path: str | None = None
-    mode: Annotated[CassetteMode, closed_set(CassetteMode), before(_read_mode)] = "off"
-    tools: Annotated[ReplayedTools, closed_set(ReplayedTools)] = "run"
+    mode: Annotated[CassetteMode, before(read_on_off)] = "off"
+    tools: Literal["run", "recorded"] = "run"
 
 
 class Providers(ConfigTable):

@@ -23,21 +23,15 @@ from jp_nb.config.tree.base import (
     ShortTable,
     UnexpectedValueError,
     before,
-    closed_set,
     describe_found,
     keyed,
+    not_blank,
+    read_number,
     shorten_for_error,
     table,
 )
 
-
-def _check_path(value: str) -> str:
-    if not value.strip():
-        raise ValueError("expected a path, found nothing")
-    return value
-
-
-RulePath = Annotated[str, AfterValidator(_check_path)]
+RulePath = Annotated[str, not_blank("a path")]
 
 
 class FileRule(ConfigTable):
@@ -100,9 +94,6 @@ def _check_write(value: Any) -> Any:
     raise UnexpectedValueError("true, false, or insecure_allow", value)
 
 
-Apply = Literal["ask", "unattended"]
-
-
 class ConfigRule(ConfigTable):
     """Permission for a tool to read settings and to propose changes to them.
 
@@ -129,7 +120,7 @@ class ConfigRule(ConfigTable):
     read: Flag = False
     write: Annotated[bool | Literal["insecure_allow"], before(_check_write)] = False
     delete: Flag = False
-    apply: Annotated[Apply, closed_set(Apply)] = "ask"
+    apply: Literal["ask", "unattended"] = "ask"
 
     def __init__(self, path: str | None = None, /, **fields: Any) -> None:
         named = {} if path is None else {"path": path}
@@ -153,12 +144,6 @@ class Access(ConfigTable):
     config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
 
 
-def _check_program(value: str) -> str:
-    if not value.strip():
-        raise ValueError("expected a program, found nothing")
-    return value
-
-
 class Command(ShortTable):
     """A program and its arguments. A plain text is split as in a shell.
 
@@ -168,7 +153,7 @@ class Command(ShortTable):
         shell: `true` to run the command in a shell.
     """
 
-    program: Annotated[str, AfterValidator(_check_program)]
+    program: Annotated[str, not_blank("a program")]
     args: Annotated[list[str], APPEND] = Field(default_factory=list)
     shell: Flag = False
 
@@ -197,7 +182,7 @@ STAR = "*"
 """The key of the defaults for all tools."""
 
 RunMode = Literal["ask", "unattended", "edit", "skip"]
-ResultMode = Literal["unattended", "ask", "edit", "skip"]
+ResultMode = RunMode
 FormatMode = Literal["ask", "unattended"]
 Covers = Literal["tool", "arguments"]
 """Calls that a permission for a turn covers: all calls of the tool, or those with its arguments."""
@@ -209,7 +194,6 @@ CANCELLATION = (
 
 # --- on or off -------------------------------------------------------------------------------
 
-AllowToggle = Literal["any", "never", "if_named", "if_named_or_group"]
 _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
     "true": {"state": True, "allow_toggle": "any"},
     "on": {"state": True, "allow_toggle": "any"},
@@ -234,7 +218,7 @@ class Enable(ShortTable):
     """
 
     state: Flag | None = None
-    allow_toggle: Annotated[AllowToggle | None, closed_set(AllowToggle)] = None
+    allow_toggle: Literal["any", "never", "if_named", "if_named_or_group"] | None = None
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -340,10 +324,8 @@ def _read_inline_results(value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"truncate"}:
         value = value["truncate"]
         value = value.get("lines") if isinstance(value, dict) else value
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value or "off"
+    if (number := read_number(value)) is not None:
+        return number or "off"
     raise UnexpectedValueError("off, full, true, false, or a number of lines", value)
 
 
@@ -448,10 +430,10 @@ class ToolConfig(ConfigTable):
     description: str | None = None
     examples: str | None = None
     parameters: dict[str, Param] = Field(default_factory=dict)
-    run: Annotated[RunMode | None, closed_set(RunMode)] = None
-    format: Annotated[FormatMode | None, closed_set(FormatMode)] = None
-    covers: Annotated[Covers | None, closed_set(Covers)] = None
-    result: Annotated[ResultMode | None, closed_set(ResultMode)] = None
+    run: RunMode | None = None
+    format: FormatMode | None = None
+    covers: Covers | None = None
+    result: ResultMode | None = None
     result_max_chars: Count | None = None
     cancellation_response: str | None = None
     style: ToolStyle = table()
