@@ -16,7 +16,7 @@ from pathlib import Path
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.jsonschema_import import without_parsers
+from jp_nb.packages import without_parsers
 
 INTERRUPTED = 128 + 2
 """Exit code of a command that SIGINT ended, as in a shell."""

@@ -23,7 +23,7 @@ GROUND = {
     "errors",
     "json_values",
     "json_schema",
-    "jsonschema_import",
+    "packages",
     "text",
     "images",
     "file_writing",
@@ -42,13 +42,13 @@ BELOW = {
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
-BELOW["notebook"] = {*BELOW, "versions"}
-BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
+BELOW["notebook"] = set(BELOW)
+BELOW["headless"] = set(BELOW) - {"notebook"}
 CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
 """Packages that need only the standard library and pydantic."""
 LIBRARIES = {
     "tools/templates.py": {"jinja2", "markupsafe"},
-    "jsonschema_import.py": {"rfc3987_syntax"},
+    "packages.py": {"rfc3987_syntax"},
 }
 """Additional libraries of modules of the core."""
 

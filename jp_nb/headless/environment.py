@@ -23,13 +23,13 @@ from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import merge_layers
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.packages import list_versions
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, pending_rows
 from jp_nb.storage import trust as trust_module
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.text import one_line
-from jp_nb.versions import list_versions
 
 MAX_LINE = 5000
 """Maximum length of a line about a folder, because names and paths are untrusted."""

@@ -24,47 +24,40 @@ from jp_nb.agent.provider import (
     Retry,
     ToolCallStart,
     ToolChoice,
-    ToolDefinition,
     Usage,
 )
 from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.providers import schemas
-from jp_nb.providers.dialect import HttpProvider
-from jp_nb.providers.endpoint import (
-    Endpoint,
-    OmissionLog,
-    make_endpoint,
-    parse_reasoning,
-)
-from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.messages import (
+from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
     CallIds,
     FormattedAttachments,
+    HttpProvider,
     Message,
+    Omitted,
     Rendering,
     base64_text,
     encode_json,
     encode_messages_body,
     format_attachment_name,
-    format_reasoning_text,
-    format_response_text,
     get_parameter_schema,
+    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
+from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.streaming import (
-    AnswerText,
+    Decoder,
     EventBuffer,
     WireObject,
     is_json_object,
 )
-from jp_nb.record.context import ContextItem
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import ChatResponse, ToolCallRequest
 
 NAME: Final = "anthropic"
 SIGNATURE: Final = "anthropic_thinking_signature"
@@ -90,15 +83,15 @@ def build_request_fields(
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
     always_thinking: bool = False,
-    omissions: OmissionLog | None = None,
+    omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`.
 
     Sets three of the four cache markers that the API allows: on the last system text, on the last
     tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
     """
-    omissions = omissions or OmissionLog(NAME)
-    max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
+    default = 32_000 if _LARGE_OUTPUT_MODELS.match(request.model) else 8_192
+    max_tokens = request.parameters.max_tokens or default  # the API requires a limit
     interleaved = "interleaved-thinking" in betas
     thinking, effort = _format_thinking(request, max_tokens, interleaved=interleaved)
     if always_thinking and thinking == _NO_THINKING:
@@ -107,7 +100,14 @@ def build_request_fields(
     system = [_text_block(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = _CACHE
-    tools = [_format_tool(tool) for tool in request.tools]
+    tools: list[Message] = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": get_parameter_schema(tool),
+        }
+        for tool in request.tools
+    ]
     fields: Message = {
         "model": request.model,
         "max_tokens": max_tokens,
@@ -119,7 +119,9 @@ def build_request_fields(
         choice = request.tool_choice
         if active and choice not in ("auto", "none"):
             # The API rejects a forced tool with thinking. The instruction follows the cached part.
-            system.append(_text_block(_format_tool_instruction(choice)))
+            name = choice.removeprefix("tool:")
+            tool = "one of your tools" if name == choice else f"the tool `{name}`"
+            system.append(_text_block(f"Your next response must call {tool}."))
             choice = "auto"
         fields["tools"] = tools
         fields["tool_choice"] = _format_tool_choice(choice, len(tools))
@@ -134,23 +136,17 @@ def build_request_fields(
         output["format"] = {"type": "json_schema", "schema": answer.schema}
     if output:
         fields["output_config"] = output
-    fields.update(_format_sampling(request, thinking=active, omissions=omissions))
-    return fields
-
-
-def _format_tool(tool: ToolDefinition) -> Message:
-    schema = get_parameter_schema(tool)
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+    omitted = {} if omitted is None else omitted
+    return fields | _format_sampling(request, thinking=active, omitted=omitted)
 
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as blocks of the first user message. The last one has a cache marker."""
-    sent, skipped = split_attachments(attachments, IMAGES | {PDF})
+    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
     blocks = [block for attachment in sent for block in _format_attachment(attachment)]
-    if not blocks:
-        return FormattedAttachments(skipped=skipped)
-    blocks[-1]["cache_control"] = _CACHE
-    return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], skipped=skipped)
+    if blocks:
+        blocks[-1]["cache_control"] = _CACHE
+    return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], omitted=omitted)
 
 
 def _format_attachment(attachment: Attachment) -> list[Message]:
@@ -185,12 +181,7 @@ def _document_block(attachment: Attachment, source: Message) -> Message:
     return {"type": "document", "source": source, "title": title}
 
 
-def default_max_tokens(model: str) -> int:
-    """Return the token limit of an answer if none is configured. The API requires one."""
-    return 32_000 if _LARGE_OUTPUT_MODELS.match(model) else 8_192
-
-
-def _format_sampling(request: ModelRequest, *, thinking: bool, omissions: OmissionLog) -> Message:
+def _format_sampling(request: ModelRequest, *, thinking: bool, omitted: Omitted) -> Message:
     parameters = request.parameters
     sampling: Message = {}
     for name, value in (
@@ -201,22 +192,18 @@ def _format_sampling(request: ModelRequest, *, thinking: bool, omissions: Omissi
         if value is None:
             continue
         if _NO_SAMPLING_MODELS.match(request.model):
-            reason = f"{request.model} does not support this parameter"
+            omit_parameter(omitted, name, f"{request.model} does not support this parameter")
         elif thinking and name != "top_p":
-            reason = "not allowed with reasoning"
+            omit_parameter(omitted, name, "not allowed with reasoning")
         else:
             sampling[name] = value
-            continue
-        omissions.report_parameter(name, reason, conversation_id=request.conversation_id)
     if parameters.stop_words:
         sampling["stop_sequences"] = list(parameters.stop_words)
     for name, extra in parameters.other.items():
         if name == "context_management":
             sampling[name] = extra
         else:
-            omissions.report_parameter(
-                name, "not a parameter of this API", conversation_id=request.conversation_id
-            )
+            omit_parameter(omitted, name, "not a parameter of this API")
     return sampling
 
 
@@ -249,12 +236,6 @@ def _format_tool_choice(choice: ToolChoice, tools: int) -> Message:
     return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
 
 
-def _format_tool_instruction(choice: ToolChoice) -> str:
-    name = choice.removeprefix("tool:")
-    tool = "one of your tools" if name == choice else f"the tool `{name}`"
-    return f"Your next response must call {tool}."
-
-
 def _text_block(text: str) -> Message:
     return {"type": "text", "text": text}
 
@@ -271,98 +252,68 @@ class AnthropicRendering(Rendering):
     continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}
 
     def __init__(self, unsigned_items: int = 0) -> None:
-        super().__init__()
+        super().__init__(NAME, CallIds(limit=64, clean=True))
         self.has_signatures = False
         self._unsigned_items = unsigned_items
-        self._ids = CallIds(limit=64, clean=True)
 
     def make_empty(self) -> Self:
         """Return an empty rendering with the same number of unsigned items."""
         return type(self)(self._unsigned_items)
 
-    def add(self, item: ContextItem) -> None:
-        """Render the next item."""
-        match item.entry:
-            case ChatRequest(content=text):
-                if text.strip() or item.images:
-                    self._drop_empty_answer()
-                    self._open_content("user").extend(_format_text_and_images(text, item.images))
-            case ChatResponse() as response:
-                blocks = self._format_response(response, own=item.provider == NAME)
-                if blocks:
-                    self._open_content("assistant").extend(blocks)
-            case ToolCallRequest() as call:
-                content = self._open_content("assistant")
-                content.append(
-                    {
-                        "type": "tool_use",
-                        "id": self._ids.assign(call.id, len(self.messages) - 1),
-                        "name": call.name,
-                        "input": call.arguments,
-                    }
-                )
-            case ToolCallResponse() as result:
-                self._add_result(result, item.images)
-
-    def _has_empty_answer(self) -> bool:
-        if self.messages.last_role != "assistant":
-            return False
-        return self.messages[-1]["content"][-1]["type"] in _THINKING
-
-    def _drop_empty_answer(self) -> None:
-        # The API rejects an assistant message that ends with thinking.
-        if not self._has_empty_answer():
-            return
-        content = self.messages.edit(-1)["content"]
+    def _strip_reasoning(self, message: Message) -> Message | None:
+        content = message["content"]
         while content and content[-1]["type"] in _THINKING:
-            del content[-1]
-        if not content:
-            self.messages.drop_last()
+            content = content[:-1]
+        return {**message, "content": content} if content else None
 
-    def _format_response(self, response: ChatResponse, *, own: bool) -> list[Message]:
-        if response.kind != "reasoning":
-            text = format_response_text(response)
-            return [_text_block(text)] if text else []
-        if own and self.items >= self._unsigned_items:
-            signature = response.metadata.get(SIGNATURE)
-            redacted = response.metadata.get(REDACTED)
-            if redacted:
-                return [{"type": "redacted_thinking", "data": redacted}]
-            if signature:
-                self.has_signatures = True
-                return [
-                    {
-                        "type": "thinking",
-                        "thinking": response.reasoning,
-                        "signature": signature,
-                    }
-                ]
-        text = format_reasoning_text(response)
-        return [_text_block(text)] if text else []
+    def _open_content(self, role: str) -> list[Message]:
+        content: list[Message] = self._open_message(role, [])["content"]
+        return content
 
-    def _add_result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
-        call = self._ids.match_result(result.id)
-        if call is None:
-            return  # the API rejects a request with a result that has no call
-        id_, call_index = call
-        block: Message = {"type": "tool_result", "tool_use_id": id_}
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        if text.strip() or images:
+            self._drop_empty_answer()
+            self._open_content("user").extend(_format_text_and_images(text, images))
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self._open_content("assistant").append(_text_block(text))
+
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        if self.items < self._unsigned_items:
+            return False
+        signature, redacted = (response.metadata.get(name) for name in (SIGNATURE, REDACTED))
+        if redacted:
+            block: Message = {"type": "redacted_thinking", "data": redacted}
+        elif signature:
+            self.has_signatures = True
+            thinking = response.reasoning
+            block = {"type": "thinking", "thinking": thinking, "signature": signature}
+        else:
+            return False
+        self._open_content("assistant").append(block)
+        return True
+
+    def _add_call(self, call: ToolCallRequest) -> None:
+        content = self._open_content("assistant")
+        id_ = self._ids.assign(call.id, len(self.messages) - 1)
+        content.append({"type": "tool_use", "id": id_, "name": call.name, "input": call.arguments})
+
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        block: Message = {"type": "tool_result", "tool_use_id": call_id}
         if images:
-            block["content"] = _format_text_and_images(result.content, images)
-        elif result.content.strip():
-            block["content"] = result.content
-        if result.is_error:
+            block["content"] = _format_text_and_images(text, images)
+        elif text.strip():
+            block["content"] = text
+        if is_error:
             block["is_error"] = True
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "content": []})
-        content = self.messages.edit(call_index + 1)["content"]
+        content = self._edit(call_index + 1)["content"]
         results = sum(block["type"] == "tool_result" for block in content)
         content.insert(results, block)
-
-    def _open_content(self, role: str) -> list[Message]:
-        if self.messages.last_role != role:
-            self.messages.append({"role": role, "content": []})
-        content: list[Message] = self.messages.edit(-1)["content"]
-        return content
 
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -380,25 +331,16 @@ _USAGE: Final[Mapping[str, str]] = {
 }
 
 
-class AnthropicDecoder:
-    """Decoder for one response of Anthropic Messages; see `streaming.Decoder`."""
+class AnthropicDecoder(Decoder):
+    """Decoder for one response of Anthropic Messages."""
 
     def __init__(self, schema: schemas.AnswerSchema | None = None) -> None:
-        self._answer = AnswerText(schema)
+        super().__init__(schema)
         self._blocks: dict[int, _OpenBlock] = {}
         self._pending_flush: Flush | None = None
         self._usage: dict[str, int] = {}
         self._stop_reason: str | None = None
         self._stop_details: Mapping[str, JsonValue] = {}
-        self._finished = False
-        self._signatures = 0
-
-    @property
-    def held_chars(self) -> int:
-        """Number of received characters that are in no event yet."""
-        return self._answer.held_chars + self._signatures
-
-    is_complete = False
 
     def feed(self, message: WireObject, out: EventBuffer) -> None:
         """Add the events of `message`."""
@@ -415,7 +357,6 @@ class AnthropicDecoder:
             case "message_delta":
                 self._apply_message_delta(message, out)
             case "message_stop":
-                self._finished = True
                 self._flush_pending_call(out)
                 out.add(self._make_finished())
             case "ping":
@@ -424,13 +365,6 @@ class AnthropicDecoder:
                 raise classify_stream_error(message.get("error"), provider=NAME)
             case None if "error" in message:
                 raise classify_stream_error(message["error"], provider=NAME)
-
-    def finish(self, out: EventBuffer) -> None:
-        """Add no event: the protocol has its own last message."""
-        if not self._finished:
-            raise ProviderError(
-                f"the response of {NAME} ended before it was complete", kind="transient"
-            )
 
     def _start_block(self, index: int, content: WireObject, out: EventBuffer) -> None:
         block = self._blocks[index] = _OpenBlock(content["type"])
@@ -468,7 +402,7 @@ class AnthropicDecoder:
                 metadata: dict[str, JsonValue] = {}
                 if signature := "".join(block.signature):
                     metadata[SIGNATURE] = signature
-                    self._signatures -= len(signature)
+                    self._extra_chars -= len(signature)
                 if block.redacted:
                     metadata[REDACTED] = block.redacted
                 if metadata and not block.pieces:
@@ -499,7 +433,7 @@ class AnthropicDecoder:
 
     def _add_signature(self, block: _OpenBlock, signature: str) -> None:
         block.signature.append(signature)
-        self._signatures += len(signature)
+        self._extra_chars += len(signature)
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
         flush, self._pending_flush = self._pending_flush, None
@@ -569,18 +503,17 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         rendering: AnthropicRendering,
         attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
-        omissions: OmissionLog,
+        omitted: Omitted,
     ) -> bytes:
         fields = build_request_fields(
             request,
             answer=answer,
             betas=self._http.endpoint.headers.get("anthropic-beta", ""),
             always_thinking=request.model in self._always_thinking,
-            omissions=omissions,
+            omitted=omitted,
         )
-        return encode_messages_body(
-            fields, rendering.encode(request.thread, user_parts=attached.user_parts)
-        )
+        messages = rendering.encode(request.thread, user_parts=attached.user_parts)
+        return encode_messages_body(fields, messages)
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
         return AnthropicDecoder(answer)
@@ -588,13 +521,15 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
     ) -> ProviderEvent | None:
-        # Thinking with a rejected signature is sent as text in the next attempt.
-        if rendering.has_signatures and is_stale_signature(error):
-            self._renderings.replace(
+        if error.status != 400 or "thinking" not in (text := str(error).lower()):
+            return None
+        if rendering.has_signatures and ("signature" in text or "cannot be modified" in text):
+            # Thinking with a rejected signature is sent as text in the next attempt.
+            self._keep_rendering(
                 request.thread, AnthropicRendering(unsigned_items=len(request.thread))
             )
             return Retry(error.without_address, drop_metadata=SIGNATURE)
-        if is_always_thinking(error) and request.model not in self._always_thinking:
+        if "disabled" in text and request.model not in self._always_thinking:
             self._always_thinking.add(request.model)
             return Retry(error.without_address)
         return None
@@ -619,19 +554,3 @@ def create(name: str, config: Anthropic) -> AnthropicProvider:
         headers["anthropic-beta"] = ",".join(config.beta_headers)
     endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
     return AnthropicProvider(endpoint)
-
-
-def is_stale_signature(error: ProviderError) -> bool:
-    """Return True if the API rejects a thinking block that it signed before."""
-    text = str(error).lower()
-    return (
-        error.status == 400
-        and "thinking" in text
-        and ("signature" in text or "cannot be modified" in text)
-    )
-
-
-def is_always_thinking(error: ProviderError) -> bool:
-    """Return True if the API reports that thinking cannot be disabled for the model."""
-    text = str(error).lower()
-    return error.status == 400 and "thinking" in text and "disabled" in text

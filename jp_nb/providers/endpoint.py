@@ -5,7 +5,6 @@ Source: `docs/providers.md`, `docs/configuration.md`.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Mapping
@@ -138,8 +137,6 @@ def make_endpoint(
     )
 
 
-_LOGGER: Final = logging.getLogger(__name__)
-
 Level = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
 REASONING_SHARES: Final[dict[Level, float]] = {
     "none": 0.0,
@@ -218,39 +215,3 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
         "assistant.model.parameters.reasoning: expected off, auto, one of "
         f"{', '.join(REASONING_SHARES)}, or a number of tokens; found {value!r}"
     )
-
-
-class OmissionLog:
-    """Logger that warns once per conversation about each setting that a request omits."""
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._reported: set[tuple[str, str]] = set()
-
-    def report_parameter(self, name: str, reason: str, *, conversation_id: str) -> None:
-        """Log that the parameter `name` is not sent."""
-        self.report(f"assistant.model.parameters.{name}", reason, conversation_id=conversation_id)
-
-    def report(self, setting: str, reason: str, *, conversation_id: str) -> None:
-        """Log that the value of `setting` is not sent."""
-        if (conversation_id, setting) not in self._reported:
-            self._reported.add((conversation_id, setting))
-            self._write(setting, reason)
-
-    def _write(self, setting: str, reason: str) -> None:
-        _LOGGER.warning("%s: %s is not sent: %s", self._provider, setting, reason)
-
-
-class OmissionList(OmissionLog):
-    """List of the settings that a request omits, instead of log messages.
-
-    Attributes:
-        lines: Each setting with the reason.
-    """
-
-    def __init__(self, provider: str) -> None:
-        super().__init__(provider)
-        self.lines: list[str] = []
-
-    def _write(self, setting: str, reason: str) -> None:
-        self.lines.append(f"{setting}: {reason}")

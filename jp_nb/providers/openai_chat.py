@@ -21,7 +21,6 @@ from jp_nb.agent.provider import (
     ModelList,
     ModelRequest,
     ToolCallStart,
-    ToolDefinition,
     Usage,
 )
 from jp_nb.config.tree.models import (
@@ -34,43 +33,36 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.chat_profiles import PROFILES, Profile
-from jp_nb.providers.dialect import HttpProvider
-from jp_nb.providers.endpoint import (
-    Endpoint,
-    OmissionLog,
-    make_endpoint,
-    parse_reasoning,
-)
-from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.messages import (
+from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
     CallIds,
     FormattedAttachments,
+    HttpProvider,
     Message,
+    Omitted,
     Rendering,
-    append_image_notes,
     base64_text,
     encode_json,
     encode_messages_body,
     format_attachment_name,
     format_documents_xml,
-    format_reasoning_text,
-    format_response_text,
     get_parameter_schema,
+    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
+from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.streaming import (
-    AnswerText,
+    Decoder,
     EventBuffer,
     ThinkSplitter,
     WireObject,
     is_json_object,
 )
-from jp_nb.record.context import ContextItem
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
 
 DETAILS: Final = "openrouter_reasoning_details"
@@ -90,10 +82,9 @@ def build_request_fields(
     profile: Profile,
     *,
     answer: schemas.AnswerSchema | None = None,
-    omissions: OmissionLog | None = None,
+    omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`."""
-    omissions = omissions or OmissionLog(profile.name)
     fields: Message = {"model": request.model, "stream": True}
     if profile.stream_options:
         fields["stream_options"] = {"include_usage": True}
@@ -105,7 +96,7 @@ def build_request_fields(
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
         fields.update(profile.reasoning(reasoning))
-    fields.update(_format_sampling(request, profile, omissions))
+    fields.update(_format_sampling(request, profile, {} if omitted is None else omitted))
     return fields
 
 
@@ -134,27 +125,28 @@ def format_system_messages(
 
 def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> FormattedAttachments:
     """Format attachments as a user message or as a part of the system message; see `Profile`."""
-    sent, skipped = split_attachments(attachments, profile.media_types)
+    sent, omitted = split_attachments(attachments, profile.media_types)
     xml = format_documents_xml(sent)
     parts = [part for attachment in sent for part in _format_binary_parts(attachment)]
     system, text = (xml, "") if profile.documents == "system" else ("", xml)
     content = [_text_part(text), *parts] if text and parts else text or parts
     messages = (encode_json({"role": "user", "content": content}),) if content else ()
-    return FormattedAttachments(messages, system, skipped)
+    return FormattedAttachments(messages, system, omitted)
 
 
 def _format_binary_parts(attachment: Attachment) -> list[Message]:
     content, name = attachment.content, format_attachment_name(attachment)
     if isinstance(content, str):
         return []
-    url = f"data:{attachment.media_type};base64,{base64_text(content)}"
-    if attachment.media_type == PDF:
+    media_type, data = attachment.media_type, base64_text(content)
+    if media_type == PDF:
+        url = f"data:{media_type};base64,{data}"
         return [{"type": "file", "file": {"filename": name, "file_data": url}}]
-    return [_text_part(name), {"type": "image_url", "image_url": {"url": url}}]
+    return [_text_part(name), _image_part(media_type, data)]
 
 
-def _image_part(image: Image) -> Message:
-    url = f"data:{image.media_type};base64,{image.text}"
+def _image_part(media_type: str, base64_data: str) -> Message:
+    url = f"data:{media_type};base64,{base64_data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
@@ -171,22 +163,19 @@ def _format_tools(request: ModelRequest, profile: Profile) -> Message:
     if name is not None and profile.tool_choices != "named":  # send only the forced tool
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name, choice = None, "required"
-    return {
-        "tools": [_format_tool(tool) for tool in tools],
-        "tool_choice": (
-            choice if name is None else {"type": "function", "function": {"name": name}}
-        ),
-    }
-
-
-def _format_tool(tool: ToolDefinition) -> Message:
-    return {
-        "type": "function",
-        "function": {
+    functions = [
+        {
             "name": tool.name,
             "description": tool.description,
             "parameters": get_parameter_schema(tool),
-        },
+        }
+        for tool in tools
+    ]
+    return {
+        "tools": [{"type": "function", "function": function} for function in functions],
+        "tool_choice": (
+            choice if name is None else {"type": "function", "function": {"name": name}}
+        ),
     }
 
 
@@ -203,7 +192,7 @@ def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> M
     }
 
 
-def _format_sampling(request: ModelRequest, profile: Profile, omissions: OmissionLog) -> Message:
+def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) -> Message:
     parameters = request.parameters
     sampling: Message = {
         name: value
@@ -220,9 +209,7 @@ def _format_sampling(request: ModelRequest, profile: Profile, omissions: Omissio
     if parameters.top_k is not None and not profile.top_k:
         ignored.add("top_k")
     for name in sorted(ignored):
-        omissions.report_parameter(
-            name, "not a parameter of this API", conversation_id=request.conversation_id
-        )
+        omit_parameter(omitted, name, "not a parameter of this API")
     sampling.update(
         (name, value) for name, value in parameters.other.items() if name in profile.extras
     )
@@ -235,9 +222,9 @@ class ChatRendering(Rendering):
     continue_request: ClassVar[Message] = {"role": "user", "content": CONTINUE}
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__()
+        ids = CallIds(limit=profile.max_id_length)
+        super().__init__(profile.name, ids, takes_images=profile.takes_images)
         self._profile = profile
-        self._ids = CallIds(limit=profile.max_id_length)
         self._turn_start = 0
         self._tool_names: dict[str, str] = {}
         self._image_messages: set[int] = set()  # indexes of messages whose results have images
@@ -246,108 +233,23 @@ class ChatRendering(Rendering):
         """Return an empty rendering."""
         return type(self)(self._profile)
 
-    def add(self, item: ContextItem) -> None:
-        """Render the next item."""
-        match item.entry:
-            case ChatRequest(content=text):
-                self._drop_turn_reasoning()
-                self._drop_empty_answer()
-                self._add_request(text, item.images)
-            case ChatResponse() as response:
-                self._add_response(response, own=item.provider == self._profile.name)
-            case ToolCallRequest() as call:
-                calls = self._open_assistant_message().setdefault("tool_calls", [])
-                id_ = self._ids.assign(call.id, len(self.messages) - 1)
-                self._tool_names[id_] = call.name
-                calls.append(
-                    {
-                        "id": id_,
-                        "type": "function",
-                        "function": {
-                            "name": call.name,
-                            "arguments": json.dumps(call.arguments, ensure_ascii=False),
-                        },
-                    }
-                )
-            case ToolCallResponse() as result:
-                self._add_result(result, item.images)
+    def _strip_reasoning(self, message: Message) -> Message | None:
+        has_content = message["content"] is not None or "tool_calls" in message
+        return message if has_content else None
 
-    def _has_empty_answer(self) -> bool:
-        # Servers reject an assistant message that has only reasoning.
-        if self.messages.last_role != "assistant":
-            return False
-        last = self.messages[-1]
-        return last["content"] is None and "tool_calls" not in last
-
-    def _drop_empty_answer(self) -> None:
-        if self._has_empty_answer():
-            self.messages.drop_last()
+    def _open_answer(self) -> Message:
+        return self._open_message("assistant", None)
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        if images and not self._profile.takes_images:
-            text, images = append_image_notes(text, images), ()
+        self._drop_turn_reasoning()
+        self._drop_empty_answer()
+        content: list[Message] | str = text
         if images:
-            parts = [_text_part(text)] if text.strip() else []
+            content = [_text_part(text)] if text.strip() else []
             for image in images:
-                parts += [_text_part(f"[image: {image.words}]"), _image_part(image)]
-            self.messages.append({"role": "user", "content": parts})
-        elif text.strip():
-            self.messages.append({"role": "user", "content": text})
-
-    def _add_response(self, response: ChatResponse, *, own: bool) -> None:
-        field = self._profile.reasoning_field
-        if response.kind != "reasoning":
-            text = format_response_text(response)
-        elif own and field is not None:
-            self._add_own_reasoning(response, field)
-            return
-        else:
-            text = format_reasoning_text(response)
-        if text:
-            message = self._open_assistant_message()
-            message["content"] = (message["content"] or "") + text
-
-    def _add_own_reasoning(self, response: ChatResponse, field: str) -> None:
-        details = response.metadata.get(DETAILS)
-        if isinstance(details, list) and details:
-            self._open_assistant_message().setdefault("reasoning_details", []).extend(details)
-        elif response.reasoning:
-            message = self._open_assistant_message()
-            message[field] = message.get(field, "") + response.reasoning
-
-    def _add_result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
-        call = self._ids.match_result(result.id)
-        if call is None:
-            return  # servers reject a result that has no call
-        id_, call_index = call
-        place = call_index + 1
-        while place < len(self.messages) and self.messages[place]["role"] == "tool":
-            place += 1
-        content = result.content
-        if images and not self._profile.takes_images:
-            content, images = append_image_notes(content, images), ()
-        self.messages.insert(place, {"role": "tool", "tool_call_id": id_, "content": content})
-        if images:
-            self._add_result_images(images, id_, call_index, place + 1)
-
-    def _add_result_images(
-        self, images: Sequence[Image], call_id: str, call_index: int, place: int
-    ) -> None:
-        # A message with the role `tool` holds only text, so images follow the results of the batch.
-        if call_index not in self._image_messages:
-            self._image_messages.add(call_index)
-            content = [_text_part(RESULT_IMAGES_INTRO)]
-            self.messages.insert(place, {"role": "user", "content": content})
-        parts = self.messages.edit(place)["content"]
-        name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
-        for image in images:
-            words = f"[image: {image.words}, of {name}, call {call_id}]"
-            parts += [_text_part(words), _image_part(image)]
-
-    def _open_assistant_message(self) -> Message:
-        if self.messages.last_role == "assistant":
-            return self.messages.edit(-1)
-        return self.messages.append({"role": "assistant", "content": None})
+                content += _format_image(image, f"[image: {image.words}]")
+        if images or text.strip():
+            self.messages.append({"role": "user", "content": content})
 
     def _drop_turn_reasoning(self) -> None:
         # Some servers reject reasoning of earlier turns.
@@ -356,8 +258,57 @@ class ChatRendering(Rendering):
             return
         for index in range(self._turn_start, len(self.messages)):
             if field in self.messages[index]:
-                del self.messages.edit(index)[field]
+                del self._edit(index)[field]
         self._turn_start = len(self.messages)
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            message = self._open_answer()
+            message["content"] = (message["content"] or "") + text
+
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        field = self._profile.reasoning_field
+        if field is None:
+            return False
+        details = response.metadata.get(DETAILS)
+        if isinstance(details, list) and details:
+            self._open_answer().setdefault("reasoning_details", []).extend(details)
+        elif response.reasoning:
+            message = self._open_answer()
+            message[field] = message.get(field, "") + response.reasoning
+        return True
+
+    def _add_call(self, call: ToolCallRequest) -> None:
+        calls = self._open_answer().setdefault("tool_calls", [])
+        id_ = self._ids.assign(call.id, len(self.messages) - 1)
+        self._tool_names[id_] = call.name
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        function = {"name": call.name, "arguments": arguments}
+        calls.append({"id": id_, "type": "function", "function": function})
+
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        place = call_index + 1
+        while place < len(self.messages) and self.messages[place]["role"] == "tool":
+            place += 1
+        self._insert(place, {"role": "tool", "tool_call_id": call_id, "content": text})
+        if not images:
+            return
+        # A message with the role `tool` holds only text, so images follow the results of the batch.
+        place += 1
+        if call_index not in self._image_messages:
+            self._image_messages.add(call_index)
+            content = [_text_part(RESULT_IMAGES_INTRO)]
+            self._insert(place, {"role": "user", "content": content})
+        parts = self._edit(place)["content"]
+        name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
+        for image in images:
+            parts += _format_image(image, f"[image: {image.words}, of {name}, call {call_id}]")
+
+
+def _format_image(image: Image, words: str) -> list[Message]:
+    return [_text_part(words), _image_part(image.media_type, image.text)]
 
 
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
@@ -373,8 +324,8 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
 _FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 
 
-class ChatDecoder:
-    """Decoder for one response of chat completions; see `streaming.Decoder`.
+class ChatDecoder(Decoder):
+    """Decoder for one response of chat completions.
 
     A call without an id gets one from a digest of the request body. It is unique in the
     conversation, because each request is longer, and equal if the same request is sent again.
@@ -383,9 +334,9 @@ class ChatDecoder:
     def __init__(
         self, profile: Profile, schema: schemas.AnswerSchema | None = None, *, request: bytes = b""
     ) -> None:
-        self._add_request = request
+        super().__init__(schema)
+        self._request = request
         self._name = profile.name
-        self._answer = AnswerText(schema)
         self._splitter = ThinkSplitter() if profile.think_tags else None
         self._open: set[int] = set()  # reasoning or answer, until flushed
         self._calls: list[_Call] = []
@@ -394,17 +345,6 @@ class ChatDecoder:
         self._refusal: list[str] = []
         self._finish_reason: str | None = None
         self._native_reason: str | None = None
-        self._extra_chars = 0
-
-    @property
-    def held_chars(self) -> int:
-        """Number of received characters that are in no event yet."""
-        return self._answer.held_chars + self._extra_chars
-
-    @property
-    def is_complete(self) -> bool:
-        """True after the finish reason: only usage and the end mark are missing."""
-        return self._finish_reason is not None
 
     def feed(self, message: WireObject, out: EventBuffer) -> None:
         """Add the events of `message`, a chunk."""
@@ -416,21 +356,15 @@ class ChatDecoder:
             out.add(_parse_usage(usage))
 
     def finish(self, out: EventBuffer) -> None:
-        """Add the last event.
-
-        Raises:
-            ProviderError: The response has no finish reason.
-        """
+        """Add the last event if a finish reason arrived."""
         if self._finish_reason is None:
-            raise ProviderError(
-                f"the response of {self._name} ended before it was complete", kind="transient"
-            )
-        reason = _FINISH.get(self._finish_reason, "other")
-        if self._refusal:
-            out.add(Finished("refused", "".join(self._refusal)))
             return
+        reason = _FINISH.get(self._finish_reason, "other")
         word = self._native_reason or self._finish_reason
-        out.add(Finished(reason, word if reason in ("other", "refused") else None))
+        detail = word if reason in ("other", "refused") else None
+        if self._refusal:
+            reason, detail = "refused", "".join(self._refusal)
+        out.add(Finished(reason, detail))
 
     def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
         delta = choice.get("delta") or choice.get("message") or {}
@@ -505,7 +439,7 @@ class ChatDecoder:
         self._open.clear()
 
     def _make_call_id(self, index: int) -> str:
-        digest = sha256(b"%d " % index + self._add_request)
+        digest = sha256(b"%d " % index + self._request)
         return f"call_{digest.hexdigest()[:32]}"
 
     def _apply_call(self, delta: WireObject, out: EventBuffer) -> None:
@@ -551,6 +485,7 @@ class ChatDecoder:
                 out.add(Flush(call.index))
         self._calls.clear()
         self._finish_reason = reason
+        self.is_complete = True  # only usage and the end mark are missing
 
 
 class _Call:
@@ -613,14 +548,13 @@ class ChatProvider(HttpProvider[ChatRendering]):
         rendering: ChatRendering,
         attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
-        omissions: OmissionLog,
+        omitted: Omitted,
     ) -> bytes:
         profile = self._profile
+        fields = build_request_fields(request, profile, answer=answer, omitted=omitted)
         system = format_system_messages(request, profile, documents=attached.system)
-        return encode_messages_body(
-            build_request_fields(request, profile, answer=answer, omissions=omissions),
-            rendering.encode(request.thread, before=(*system, *attached.messages)),
-        )
+        before = (*map(encode_json, system), *attached.messages)
+        return encode_messages_body(fields, rendering.encode(request.thread, before=before))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ChatDecoder:
         return ChatDecoder(self._profile, answer, request=body)

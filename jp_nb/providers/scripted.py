@@ -46,8 +46,8 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Scripted
 from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.errors import classify_response
-from jp_nb.providers.messages import encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
@@ -360,7 +360,7 @@ class ScriptedProvider:
             "response_schema": request.schema,
         }
         fields = {key: value for key, value in body.items() if value not in ([], None)}
-        return SentRequest("", f"the script {request.model}", {}, encode_json(fields))
+        return SentRequest("", f"the script {request.model}", {}, encode_utf8(compact_json(fields)))
 
     @property
     def address(self) -> str:

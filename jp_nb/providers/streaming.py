@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
-from dataclasses import fields
+from dataclasses import asdict
 from time import time as wall_clock
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic_core import from_json
 
@@ -70,7 +71,13 @@ class SseDecoder:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._size += len(chunk)
         data = self._data
-        for line in self._split_lines(chunk):
+        end = chunk.rfind(b"\n")
+        lines: list[bytes] = []
+        if end >= 0:
+            lines = (bytes(self._tail) + chunk[:end]).split(b"\n")
+            self._tail.clear()
+        self._tail += chunk[end + 1 :]
+        for line in lines:
             if line.startswith(b"data: "):
                 data.append(line[6:])
             elif line:
@@ -81,15 +88,6 @@ class SseDecoder:
             self._size = len(self._tail)
         if self._size > MAX_EVENT_BYTES:
             raise ProtocolError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
-
-    def _split_lines(self, chunk: bytes) -> list[bytes]:
-        end = chunk.rfind(b"\n")
-        if end < 0:
-            self._tail += chunk
-            return []
-        lines = (bytes(self._tail) + chunk[:end]).split(b"\n")
-        self._tail = bytearray(chunk[end + 1 :])
-        return lines
 
     def finish(self) -> Iterator[str]:
         """Yield the last event if only its blank line is missing."""
@@ -150,34 +148,76 @@ MAX_DETAIL: Final = 2000
 """Maximum number of characters of a finish detail."""
 
 
-class Decoder(Protocol):
-    """Protocol of the decoders that convert the messages of one response to events."""
+class AnswerText:
+    """Text of an answer: a message, or data that fits a schema.
+
+    With a schema, a text that does not begin like JSON is a message, for example before a tool
+    call. Data is held back until it is complete if it has to be restored to the user's schema.
+
+    Attributes:
+        held_chars: Number of characters that are held back.
+    """
+
+    def __init__(self, schema: AnswerSchema | None) -> None:
+        self._schema = schema
+        self._kind: Literal["message", "structured"] | None = None
+        self._held: list[str] = []
+        self.held_chars = 0
+
+    def feed(self, index: int, text: str, out: EventBuffer) -> None:
+        """Add a piece of text to `out`, unless it is held back."""
+        if self._schema is None:
+            out.add_text(index, "message", text)
+            return
+        if self._kind is None:
+            text = "".join([*self._held, text])
+            self._held, self.held_chars = [], 0
+            leading = text.lstrip()
+            if leading:
+                is_data = leading[0] in self._schema.first_chars
+                self._kind = "structured" if is_data else "message"
+        if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
+            self._held.append(text)
+            self.held_chars += len(text)
+        else:
+            out.add_text(index, self._kind, text)
+
+    def finish(self, index: int, out: EventBuffer) -> None:
+        """Add the text that was held back to `out`. The next `feed` begins a new text."""
+        kind, self._kind = self._kind, None
+        text, self._held, self.held_chars = "".join(self._held), [], 0
+        if text and kind is not None and self._schema is not None:
+            out.add_text(index, kind, self._schema.restore(text))
+
+
+class Decoder(ABC):
+    """Converts the messages of one response to events.
+
+    Attributes:
+        is_complete: `finish` can complete the response without further messages.
+    """
+
+    is_complete = False
+
+    def __init__(self, schema: AnswerSchema | None = None) -> None:
+        self._answer = AnswerText(schema)
+        self._extra_chars = 0  # in no event yet, in addition to the text of the answer
 
     @property
     def held_chars(self) -> int:
         """Number of received characters that are in no event yet."""
-        ...
+        return self._answer.held_chars + self._extra_chars
 
-    @property
-    def is_complete(self) -> bool:
-        """True if `finish` can complete the response without further messages."""
-        ...
-
+    @abstractmethod
     def feed(self, message: WireObject, out: EventBuffer) -> None:
         """Add the events of `message` to `out`.
 
         Raises:
             ProviderError: The message reports an error.
         """
-        ...
 
-    def finish(self, out: EventBuffer) -> None:
-        """Add the last events to `out`, at the end of the body or its end mark.
-
-        Raises:
-            ProviderError: Of kind `transient`: the response is not complete.
-        """
-        ...
+    def finish(self, out: EventBuffer) -> None:  # noqa: B027 - optional
+        """Add `Finished` at the end of the body or its end mark, if the response is complete."""
 
 
 class EventBuffer:
@@ -249,8 +289,13 @@ class EventBuffer:
                 word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
                 event = Finished(reason, word)
                 self._end_all_redacted()
-            case Usage():
-                event = _drop_invalid_counts(event)
+            case Usage():  # counts are added up and stored as JSON
+                counts = {
+                    name: count
+                    for name, count in asdict(event).items()
+                    if type(count) is int and 0 <= count < MAX_TOKENS
+                }
+                event = Usage(**counts)
         self._events.append(event)
 
     def take(self) -> list[ProviderEvent]:
@@ -290,24 +335,11 @@ def _make_text(index: int, kind: TextKind | None, text: str) -> ProviderEvent:
     return ToolCallArguments(index, text) if kind is None else TextPart(index, kind, text)
 
 
-def _drop_invalid_counts(usage: Usage) -> Usage:
-    # Counts are added up and stored as JSON.
-    counts = {field.name: getattr(usage, field.name) for field in fields(usage)}
-    return Usage(
-        **{
-            name: count
-            for name, count in counts.items()
-            if type(count) is int and 0 <= count < MAX_TOKENS
-        }
-    )
-
-
 class StreamDecoder:
     """Decoder for the bytes of one response, with size limits. Does no I/O.
 
     Attributes:
         events: Receives the events of the decoder.
-        keep_alives: Number of comments, pings, and framing messages so far.
 
     Args:
         decoder: Decoder of the protocol.
@@ -324,17 +356,26 @@ class StreamDecoder:
         max_response_bytes: int = 0,
         redaction: Redaction = _NO_KEY,
     ) -> None:
+        self.provider = provider
         self.events = EventBuffer(redaction, max_response_bytes)
         self._redaction = redaction
         self._wire_bytes = 0
         self._bytes_at_content = 0  # bytes on the wire at the last content
         self._framing = 0  # messages since the last content
-        self._all_framing = 0
         self._decoder = decoder
-        self._provider = provider
         self._sse = SseDecoder()
         self._comments = 0
         self._limit = max_response_bytes
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the answer is complete, and only its end mark is missing."""
+        return self._decoder.is_complete
+
+    @property
+    def progress(self) -> int:
+        """Characters of content so far, without keep-alives, empty deltas, and usage."""
+        return self.events.chars + self._decoder.held_chars
 
     def feed(self, chunk: bytes) -> Iterator[ProviderEvent]:
         """Yield the events of the messages that `chunk` completes. Pieces of one text are joined.
@@ -355,33 +396,34 @@ class StreamDecoder:
 
     def _decode_chunk(self, chunk: bytes) -> None:
         self._wire_bytes += len(chunk)
-        if not self.is_complete:  # the end has its own limit
+        if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
-        progress, events = self.progress, self.events
+        before, events = self.progress, self.events
         for data in self._sse.feed(chunk):
             self._decode(data)
             if events.finished:
                 return
-            if self.progress != progress:
-                progress = self.progress
+            if (progress := self.progress) != before:
+                before = progress
                 self._bytes_at_content, self._framing = self._wire_bytes, 0
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
-                self._all_framing += 1
+                events.keep_alives += 1
         if self._sse.comments != self._comments:
             self._comments = self._sse.comments
             events.add(KeepAlive())
 
     def _check_overhead(self) -> None:
         if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
+            size = self.events.bytes + self._decoder.held_chars
             raise ProviderError(
-                f"{self._provider} sent {self._wire_bytes} bytes for an answer of {self._size}",
+                f"{self.provider} sent {self._wire_bytes} bytes for an answer of {size}",
                 kind="output_limit",
             )
         empty = self._wire_bytes - self._bytes_at_content
         if empty > MAX_EMPTY_BYTES:
             raise ProviderError(
-                f"{self._provider} sent {empty} bytes without any content", kind="timeout"
+                f"{self.provider} sent {empty} bytes without any content", kind="timeout"
             )
 
     def finish(self) -> Iterator[ProviderEvent]:
@@ -391,30 +433,11 @@ class StreamDecoder:
             ProviderError: Of kind `transient`: the response is not complete.
         """
         for data in self._sse.finish():
-            with suppress(ProtocolError):  # `_finish_decoder` reports the incomplete message
+            with suppress(ProtocolError):  # the response is reported as incomplete
                 self._decode(data)
         if not self.events.finished:
             self._finish_decoder()
         yield from self.events.take()
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the answer is complete, and only its end mark is missing."""
-        return self._decoder.is_complete
-
-    @property
-    def keep_alives(self) -> int:
-        """Number of comments, pings, and framing messages so far."""
-        return self.events.keep_alives + self._all_framing
-
-    @property
-    def progress(self) -> int:
-        """Characters of content so far, without keep-alives, empty deltas, and usage."""
-        return self.events.chars + self._decoder.held_chars
-
-    @property
-    def _size(self) -> int:
-        return self.events.bytes + self._decoder.held_chars
 
     def _decode(self, data: str) -> None:
         if data == "[DONE]":
@@ -424,7 +447,11 @@ class StreamDecoder:
             return
         data = self._redaction.hide_in_response(data)
         try:
-            self._decoder.feed(_parse(data), self.events)
+            try:
+                message = from_json(data)  # twice as fast as `json.loads`
+            except ValueError:
+                message = json.loads(data)  # accepts half surrogate pairs
+            self._decoder.feed(message, self.events)
         except _UNEXPECTED:
             excerpt = self._redaction(data)[:_EXCERPT]
         else:
@@ -432,70 +459,24 @@ class StreamDecoder:
             return
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
-            f"{self._provider} sent a message that its API does not document: {excerpt!r}"
+            f"{self.provider} sent a message that its API does not document: {excerpt!r}"
         )
 
     def _finish_decoder(self) -> None:
         self._decoder.finish(self.events)
         self._check_size()
-        self.events.finished = True
+        if not self.events.finished:
+            raise ProviderError(
+                f"the response of {self.provider} ended before it was complete", kind="transient"
+            )
 
     def _check_size(self) -> None:
-        if 0 < self._limit < self._size:
+        if 0 < self._limit < self.events.bytes + self._decoder.held_chars:
             raise ProviderError(
-                f"the response of {self._provider} is longer than {self._limit} bytes "
+                f"the response of {self.provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
                 kind="output_limit",
             )
-
-
-def _parse(data: str) -> Any:
-    try:
-        return from_json(data)  # twice as fast as `json.loads`, which accepts half surrogate pairs
-    except ValueError:
-        return json.loads(data)
-
-
-class AnswerText:
-    """Text of an answer: a message, or data that fits a schema.
-
-    With a schema, a text that does not begin like JSON is a message, for example before a tool
-    call. Data is held back until it is complete if it has to be restored to the user's schema.
-
-    Attributes:
-        held_chars: Number of characters that are held back.
-    """
-
-    def __init__(self, schema: AnswerSchema | None) -> None:
-        self._schema = schema
-        self._kind: Literal["message", "structured"] | None = None
-        self._held: list[str] = []
-        self.held_chars = 0
-
-    def feed(self, index: int, text: str, out: EventBuffer) -> None:
-        """Add a piece of text to `out`, unless it is held back."""
-        if self._schema is None:
-            out.add_text(index, "message", text)
-            return
-        if self._kind is None:
-            text = "".join([*self._held, text])
-            self._held, self.held_chars = [], 0
-            leading = text.lstrip()
-            if leading:
-                is_data = leading[0] in self._schema.first_chars
-                self._kind = "structured" if is_data else "message"
-        if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
-            self._held.append(text)
-            self.held_chars += len(text)
-        else:
-            out.add_text(index, self._kind, text)
-
-    def finish(self, index: int, out: EventBuffer) -> None:
-        """Add the text that was held back to `out`. The next `feed` begins a new text."""
-        kind, self._kind = self._kind, None
-        text, self._held, self.held_chars = "".join(self._held), [], 0
-        if text and kind is not None and self._schema is not None:
-            out.add_text(index, kind, self._schema.restore(text))
 
 
 def is_json_object(text: str) -> bool:
@@ -546,7 +527,9 @@ class ThinkSplitter:
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:
-                cut = _find_partial_tag(thought)
+                sizes = range(min(len(_CLOSE) - 1, len(thought)), 0, -1)
+                held = next((size for size in sizes if _CLOSE.startswith(thought[-size:])), 0)
+                cut = len(thought) - held
                 thought, self._held = thought[:cut], thought[cut:]
             if thought:
                 pieces.append(("reasoning", thought))
@@ -566,18 +549,10 @@ class ThinkSplitter:
         return [("reasoning" if self._state == "thinking" else "message", text)]
 
 
-def _find_partial_tag(text: str) -> int:
-    for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
-        if _CLOSE.startswith(text[-size:]):
-            return len(text) - size
-    return len(text)
-
-
 async def stream_events(
     chunks: AsyncGenerator[bytes, None],
     decoder: StreamDecoder,
     *,
-    provider: str,
     idle_timeout: float,
     sanitize_error: Callable[[ProviderError], ProviderError] = lambda error: error,
     recover: Callable[[ProviderError], ProviderEvent | None] = lambda _: None,
@@ -587,7 +562,6 @@ async def stream_events(
     Args:
         chunks: The body. The wait for its first item includes connecting.
         decoder: Decoder for the body.
-        provider: Name of the provider, for messages.
         idle_timeout: Maximum number of seconds without content or keep-alives; 0 is no limit.
         sanitize_error: Makes an error safe to show.
         recover: Returns a last event instead of an error, or None.
@@ -597,17 +571,21 @@ async def stream_events(
     """
     problem: ProviderError | None = None
     async with aclosing(chunks):
-        with IdleWatch(idle_timeout, provider=provider) as idle:
+        with IdleWatch(idle_timeout, provider=decoder.provider) as idle:
             try:
                 while not decoder.events.finished:
                     chunk = await idle.read_next(chunks, complete=decoder.is_complete)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
-                            await _drain(chunks)
+                            # A connection can be reused only after its whole body was read.
+                            with suppress(TimeoutError, ProviderError):
+                                async with asyncio.timeout(DRAIN_SECONDS):
+                                    async for _ in chunks:
+                                        pass
                         yielded_at = wall_clock()
                         yield event
                         idle.exclude(wall_clock() - yielded_at)
-                    idle.touch(decoder.progress, decoder.keep_alives)
+                    idle.touch(decoder.progress, decoder.events.keep_alives)
                     idle.paused = bool(decoder.events.open_calls)
             except ProviderError as exc:
                 problem = exc
@@ -620,14 +598,6 @@ async def stream_events(
     if last_event is None:
         raise problem
     yield last_event
-
-
-async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    # A connection can be reused only after its whole body was read.
-    with suppress(TimeoutError, ProviderError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            async for _ in chunks:
-                pass
 
 
 class IdleWatch:
@@ -698,7 +668,14 @@ class IdleWatch:
                     return await anext(chunks, None)
             finally:
                 self._current_read = None
-        raise ProviderError(self._format_reason(), kind="timeout")
+        setting = "assistant.request.stream_idle_timeout_secs"
+        silence = f"{self._seconds:g} s ({setting})"
+        if wall_clock() < self._deadline or self.paused:
+            silence = (
+                f"{PATIENCE * self._seconds:g} s, only keep-alives or an unfinished tool call "
+                f"({PATIENCE} times {setting})"
+            )
+        raise ProviderError(f"{self._provider} sent no content for {silence}", kind="timeout")
 
     async def _read_end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
         if self._end_deadline is None:
@@ -707,15 +684,6 @@ class IdleWatch:
             async with asyncio.timeout_at(self._end_deadline):
                 return await anext(chunks, None)
         return None
-
-    def _format_reason(self) -> str:
-        setting = "assistant.request.stream_idle_timeout_secs"
-        if wall_clock() < self._deadline or self.paused:
-            return (
-                f"{self._provider} sent no content for {PATIENCE * self._seconds:g} s, "
-                f"only keep-alives or an unfinished tool call ({PATIENCE} times {setting})"
-            )
-        return f"{self._provider} sent no content for {self._seconds:g} s ({setting})"
 
     def _remaining_s(self) -> float:
         last = self._last_deadline

@@ -40,7 +40,7 @@ from jp_nb.config.tree.models import BACKGROUND_RETRIES, Llm, Model, ModelId, Pa
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.providers import registry
+from jp_nb.providers import create_provider
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cassettes import hide_key
 from jp_nb.session.conversation import ActiveConversation
@@ -200,11 +200,11 @@ class Resolver:
 
     def _create_provider(self, name: str, settings: dict[str, Any]) -> Provider:
         if self._cassette is None:
-            return registry.create_provider(name, settings)
+            return create_provider(name, settings)
         from jp_nb.providers.cassette import CassetteProvider
 
         hide = hide_key(settings.get("api_key_env"), self._hide)
-        make = partial(registry.create_provider, name, settings)
+        make = partial(create_provider, name, settings)
         return CassetteProvider(name, make, self._cassette, hide)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:

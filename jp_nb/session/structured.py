@@ -16,7 +16,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.json_schema import ONLY_ITSELF, Schema, all_schemas, find_loop, format_schema_path
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.jsonschema_import import without_parsers
+from jp_nb.packages import without_parsers
 from jp_nb.record.events import ChatResponse, Entry
 
 if TYPE_CHECKING:

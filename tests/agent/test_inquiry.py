@@ -37,7 +37,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.providers.scripted import Script, ScriptedProvider
 from jp_nb.record.context import ContextEntry, RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallResponse

@@ -20,7 +20,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.python import PythonTool

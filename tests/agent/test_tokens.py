@@ -13,7 +13,7 @@ from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
 from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.record.events import (
     ChatResponse,
     ConfigDelta,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import FormEnd, NotAnswered
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.tools.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
 from jp_nb.tools.builtin.ask import SCHEMA
 from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS

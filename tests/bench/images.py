@@ -87,11 +87,11 @@ def resend_ms(thread: RequestContext) -> float:
     for _ in range(RUNS):
         growing, rendering = RequestContext(thread.items[:-2]), AnthropicRendering()
         rendering.update(growing)
-        rendering.messages.encode()
+        rendering.encode_messages()
         growing.items.append(thread.items[-2])
         began = perf_counter()
         rendering.update(growing)
-        rendering.messages.encode()
+        rendering.encode_messages()
         found.append(perf_counter() - began)
     return 1000 * statistics.median(found)
 

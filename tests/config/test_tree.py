@@ -28,7 +28,7 @@ from jp_nb.config.tree.base import (
 from jp_nb.config.tree.tools import Enable, Param
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.tools.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.support.fakes import offer_now

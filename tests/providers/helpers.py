@@ -11,6 +11,7 @@ from jp_nb.agent.provider import ModelRequest, Provider, ProviderEvent, TextPart
 from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.dialect import Rendering
 from jp_nb.providers.openai_chat import ChatDecoder
 from jp_nb.providers.streaming import Decoder, EventBuffer, StreamDecoder
 from jp_nb.record.context import RequestContext
@@ -60,6 +61,11 @@ def make_context(*entries: Entry, provider: str = "anthropic") -> RequestContext
     for entry in entries:
         context.add(entry, provider)
     return context
+
+
+def encode_messages(rendering: Rendering) -> bytes:
+    """Return the rendered messages as a JSON list."""
+    return b"[" + b",".join(rendering.encode_messages()) + b"]"
 
 
 def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.agent.provider import Finished, Flush, ToolCallStart
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from tests.providers.helpers import (
     WEATHER,
     answer,

@@ -8,8 +8,8 @@ import pytest
 
 from jp_nb.agent.provider import Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
+from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
-from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatResponse
 from tests.providers.helpers import (
@@ -20,6 +20,7 @@ from tests.providers.helpers import (
     called,
     collect,
     collect_failure,
+    encode_messages,
     make_context,
     result,
     text_of,
@@ -34,7 +35,7 @@ SIGNED = {"anthropic_thinking_signature": "c2ln"}
 def messages_of(context: RequestContext) -> Any:
     rendering = AnthropicRendering()
     rendering.update(context)
-    return json.loads(rendering.messages.encode())
+    return json.loads(encode_messages(rendering))
 
 
 def use(id_: str, **arguments: str) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         rendering.update(growing)
         at_once = AnthropicRendering()
         at_once.update(make_context(*entries[:count]))
-        assert rendering.messages.encode() == at_once.messages.encode()
+        assert encode_messages(rendering) == encode_messages(at_once)
 
 
 def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
@@ -232,21 +233,21 @@ def test_unknown_reasoning_level_is_an_error() -> None:
         build_request_fields(ask(parameters=ModelParameters(reasoning="hard")))
 
 
-def test_parameters_that_conflict_with_thinking_are_omitted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_parameters_that_conflict_with_thinking_are_omitted() -> None:
     parameters = ModelParameters(
         reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
+    omitted: dict[str, str] = {}
     head = build_request_fields(
-        ask(parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",))
+        ask(parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",)),
+        omitted=omitted,
     )
     assert not {"temperature", "top_k"} & head.keys()
     assert (head["top_p"], head["stop_sequences"]) == (0.9, ["END"])
     assert head["tool_choice"] == {"type": "auto"}
     assert "`weather`" in head["system"][-1]["text"]
     assert "cache_control" not in head["system"][-1]
-    assert "temperature is not sent" in caplog.text
+    assert omitted["assistant.model.parameters.temperature"] == "not allowed with reasoning"
 
 
 def test_models_without_sampling_settings_are_sent_none() -> None:

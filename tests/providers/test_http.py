@@ -8,10 +8,9 @@ import httpx
 import pytest
 
 from jp_nb.errors import ConfigError, ProtocolError, ProviderError
-from jp_nb.providers import http
+from jp_nb.providers import create_provider, http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
-from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import ask, collect, collect_failure, list_details, text_of
 from tests.support.loopback import LoopbackServer, Reply
 

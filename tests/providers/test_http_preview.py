@@ -11,10 +11,10 @@ import pytest
 
 from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Retry
 from jp_nb.config.secrets import NOT_SHOWN
+from jp_nb.providers import create_provider
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.openai_chat import ChatProvider
-from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,

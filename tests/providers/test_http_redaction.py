@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from jp_nb.config.secrets import PROVIDER_KEY
 from jp_nb.errors import ProviderError
+from jp_nb.providers import create_provider
 from jp_nb.providers.http import Redaction, StreamRedaction
-from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import ask, list_details
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 

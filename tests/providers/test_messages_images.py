@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.images import Image
+from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.messages import Rendering
+from jp_nb.providers.dialect import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
-from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, images_metadata
-from tests.providers.helpers import WEATHER, answer, called, collect, result, user
+from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
 
@@ -150,11 +150,11 @@ def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], 
         growing.items.append(item)
         if count in (1, 5, 6):  # results of a batch are appended together
             rendering.update(growing)
-            encoded.append(rendering.messages.encode()[:-1])
+            encoded.append(encode_messages(rendering)[:-1])
     assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
     fresh = make()
     fresh.update(whole)
-    assert fresh.messages.encode()[:-1] == encoded[-1]
+    assert encode_messages(fresh)[:-1] == encoded[-1]
 
 
 def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
@@ -164,7 +164,7 @@ def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> No
         growing.items.append(item)
         one_by_one.update(growing)
     at_once.update(growing)
-    assert one_by_one.messages.encode() == at_once.messages.encode()
+    assert encode_messages(one_by_one) == encode_messages(at_once)
 
 
 def test_hostile_tool_name_is_one_short_line() -> None:

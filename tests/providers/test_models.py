@@ -11,7 +11,7 @@ import pytest
 
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.providers import http
+from jp_nb.providers import create_provider, http
 from jp_nb.providers import models as models_module
 from jp_nb.providers.models import (
     MAX_OLLAMA_DETAILS,
@@ -19,7 +19,6 @@ from jp_nb.providers.models import (
     add_llamacpp_properties,
     add_ollama_details,
 )
-from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import ScriptedProvider
 from tests.providers.listed_models import (
     CLAUDE,

@@ -12,7 +12,7 @@ from jp_nb.config.tree.models import (
     ProviderConfig,
 )
 from jp_nb.errors import ConfigError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from tests.providers.helpers import ask, collect
 from tests.support.loopback import LoopbackServer
 

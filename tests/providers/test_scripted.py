@@ -20,7 +20,7 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.providers.scripted import (
     POSITION_KEY,
     Script,
@@ -277,8 +277,8 @@ async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path:
 
 def test_scripted_provider_does_not_import_httpx() -> None:
     code = (
-        "import sys; from jp_nb.providers import registry, scripted;"
-        "registry.create_provider('scripted'); sys.exit('httpx' in sys.modules)"
+        "import sys; from jp_nb.providers import create_provider, scripted;"
+        "create_provider('scripted'); sys.exit('httpx' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

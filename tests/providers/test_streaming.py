@@ -17,10 +17,9 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.providers import streaming
+from jp_nb.providers import create_provider, streaming
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
-from jp_nb.providers.registry import create_provider
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import (
     FIXTURES,
@@ -180,10 +179,7 @@ async def collect_delayed(
             if chunk is not None:
                 yield chunk
 
-    return [
-        event
-        async for event in streaming.stream_events(chunks(), decoder, provider="p", idle_timeout=1)
-    ]
+    return [event async for event in streaming.stream_events(chunks(), decoder, idle_timeout=1)]
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
@@ -232,7 +228,7 @@ async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPat
 
     decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
     seen = []
-    async for event in streaming.stream_events(chunks(), decoder, provider="p", idle_timeout=1):
+    async for event in streaming.stream_events(chunks(), decoder, idle_timeout=1):
         now += 100.0
         seen.append(event)
     assert text_of(seen) == "abc"

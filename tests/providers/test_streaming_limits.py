@@ -15,11 +15,10 @@ import pytest
 from jp_nb.agent.provider import Finished, ProviderEvent, Usage
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.providers import http, streaming
+from jp_nb.providers import create_provider, http, streaming
 from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
-from jp_nb.providers.registry import create_provider
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
@@ -85,9 +84,7 @@ async def collect_timed(
                 yield piece
 
     seen: list[ProviderEvent] = []
-    events = streaming.stream_events(
-        chunks(), decoder or chat_stream(), provider="p", idle_timeout=idle_timeout
-    )
+    events = streaming.stream_events(chunks(), decoder or chat_stream(), idle_timeout=idle_timeout)
     try:
         async for event in events:
             seen.append(event)

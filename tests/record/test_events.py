@@ -30,6 +30,7 @@ from jp_nb.record.events import (
     decode,
 )
 from jp_nb.tools.base import ToolContext
+from tests.providers.helpers import encode_messages
 from tests.support.entries import new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -254,7 +255,7 @@ def rendered(thread: RequestContext) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
     rendering.update(thread)
-    return rendering.messages.encode().decode()
+    return encode_messages(rendering).decode()
 
 
 @pytest.mark.req("R028-30")

@@ -6,7 +6,7 @@ from typing import Any
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.images import Image
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.request_diff import describe_shared_prefix, request_difference

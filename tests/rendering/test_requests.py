@@ -17,7 +17,7 @@ from jp_nb.agent.provider import (
     ToolDefinition,
 )
 from jp_nb.images import Image
-from jp_nb.providers.registry import create_provider
+from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, build_context
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_diff import request_difference

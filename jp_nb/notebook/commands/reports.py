@@ -26,6 +26,7 @@ from jp_nb.notebook.commands import (
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
+from jp_nb.packages import list_versions
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables, turn
 from jp_nb.rendering import tools as tools_module
@@ -49,7 +50,6 @@ from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import format_paths, workspace_files
 from jp_nb.text import one_line, plain
-from jp_nb.versions import list_versions
 
 MAX_PRINTED = 200_000
 """Limit of characters of a request that a cell shows without `--full`."""
