@@ -44,9 +44,8 @@ from jp_nb.record.document import (
     others_of,
 )
 from jp_nb.record.turns import read_turns
-from jp_nb.rendering.prompts import line_difference
-from jp_nb.rendering.record_diff import INDENT, ComparedRecord, record_difference
-from jp_nb.rendering.turn import log_report
+from jp_nb.rendering.difference import line_difference
+from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
 from jp_nb.text import one_line, plain
 
 SAME: Final = 0

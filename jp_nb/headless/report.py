@@ -36,9 +36,9 @@ from jp_nb.record.turns import (
     Turn,
     read_turn,
 )
+from jp_nb.rendering.difference import describe_exchange, format_exchange_count
 from jp_nb.rendering.questions import format_cause
-from jp_nb.rendering.request_diff import describe_exchange, format_exchange_count
-from jp_nb.rendering.tool_calls import for_user
+from jp_nb.rendering.turn import for_user
 from jp_nb.storage.cassette import StoredExchange, read_cassette
 from jp_nb.text import one_line, plain
 

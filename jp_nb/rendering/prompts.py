@@ -1,48 +1,54 @@
-r"""Text of permission, configuration and interrupt prompts.
+"""Text of prompts, forms, and the records that replace them.
 
-Text values are compared line by line, other values as indented JSON. Replaced lines are compared
-word by word. Equal parts are folded, and different parts are complete and exact. In a text, a
-backslash or invisible character is shown as its JSON escape (`\`, `\t`, `\u200b`; a space at the
-end of a line is `\u0020`). In JSON, its own escapes are shown. Folds are in `⟨…⟩`, and a `⟨` of a
-value is `\u27e8`, so that no value looks like a fold.
-
-The comparison pairs parts that occur once in both values, in at most `PASSES` passes. It takes
-O(n log n) time for values of size n.
-
-Source: `docs/guide.md`, `docs/turns.md`.
+Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, pairwise
-from typing import Literal, NamedTuple
+from html import escape
+from typing import Final, NamedTuple, TypeGuard, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import (
     UNSET,
     ActionPrompt,
     Answered,
+    AnyEnd,
+    AnyPrompt,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptEnd,
     ProposedChange,
     QuestionPrompt,
     SimplePrompt,
+    Unavailable,
+    get_outcome,
 )
-from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
-from jp_nb.record.question_log import EMPTY
+from jp_nb.record.outcomes import END_WORDS
+from jp_nb.record.question_log import NONE_OF_THESE
+from jp_nb.rendering.difference import Difference, Line, difference
+from jp_nb.rendering.questions import (
+    NOT_ANSWERED,
+    QuestionCard,
+    by_in_words,
+    card_markdown,
+    card_text,
+    format_marks,
+    question_card,
+)
 from jp_nb.text import (
     ONE_LINE,
     escape_invisible,
+    escape_markdown,
     format_object,
-    format_user_name,
-    lookalike_key,
+    one_line,
     plain,
     spell_editable,
     spell_invisible,
@@ -51,323 +57,7 @@ from jp_nb.text import (
     unspell,
 )
 from jp_nb.tools.answer_types import AnswerType, SelectAnswer
-
-SHORT = 100
-"""Up to this length, values are shown next to each other as JSON."""
-CONTEXT_LINES = 3
-"""Equal lines that are shown on either side of a difference."""
-CONTEXT_CHARS = 60
-"""Equal characters that are shown on either side of a difference in a line."""
-PASSES = 12
-"""Limit of passes over both values. Parts that are still unpaired count as different."""
-
-Sign = Literal["-", "+", " ", "…"]
-_WORDS = re.compile(r"\w+|\W")
-
-
-class Piece(NamedTuple):
-    """A part of a line: equal on both sides, different, or a fold of equal characters."""
-
-    text: str
-    kind: Literal["same", "differs", "fold"] = "same"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a difference: removed, added, equal, or (`…`) a fold of equal lines."""
-
-    sign: Sign
-    pieces: tuple[Piece, ...]
-
-    def __str__(self) -> str:
-        """Return `- text`; a fold without its sign."""
-        text = "".join(piece.text for piece in self.pieces)
-        return text if self.sign == "…" else f"{self.sign} {text}".rstrip(" ")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A changed value.
-
-    Attributes:
-        sizes: `text, 30 lines → text, 31 lines`.
-        lines: The differences, with some lines of context.
-        now: All lines of the current value; empty if it is not set.
-        proposed: All lines of the proposed value; empty if it is removed.
-    """
-
-    sizes: str
-    lines: tuple[Line, ...]
-    now: tuple[str, ...]
-    proposed: tuple[str, ...]
-
-    @property
-    def is_folded(self) -> bool:
-        """True if `lines` omit equal parts."""
-        return any(piece.kind == "fold" for line in self.lines for piece in line.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    kind: str
-    lines: tuple[str, ...]
-    escaped: Callable[[str], str]
-
-    @property
-    def whole(self) -> tuple[str, ...]:
-        return tuple(_escape_line(line, self.escaped) for line in self.lines)
-
-    def __str__(self) -> str:
-        count = len(self.lines)
-        return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
-
-
-_NOTHING = _Value(UNSET, (), escape_invisible)
-
-
-def difference(change: ProposedChange) -> Difference | None:
-    """Return the differences of `change` line by line; None if its values are short.
-
-    An added item of a list is compared with nothing. An unset value is compared with the inherited
-    value that replaces it.
-    """
-    after = change.then if change.proposed is None else change.proposed
-    before = None if change.added else change.now
-    if max(len(before or ""), len(after or "")) <= SHORT:
-        return None
-    now, proposed = _value(before), _value(after)
-    sizes = f"{now} → {proposed}"
-    if change.added:
-        sizes = f"+ {proposed}"
-    elif change.proposed is None and change.then is not None:
-        sizes = f"{now} → {UNSET}, then {proposed}"
-    return Difference(sizes, tuple(_diff_lines(now, proposed)), now.whole, proposed.whole)
-
-
-def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, ...]:
-    """Return the exact differences between lines; empty if there are none."""
-    now, then = (_Value("lines", tuple(lines), _escape_json) for lines in (before, after))
-    return () if now.lines == then.lines else tuple(_diff_lines(now, then))
-
-
-def _value(text: str | None) -> _Value:
-    if text is None:
-        return _NOTHING
-    try:
-        value: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
-        return _Value("JSON", (text,), _escape_json)
-    if isinstance(value, str):
-        return _Value("text", tuple(value.split("\n")), _escape_text)
-    if not is_deeper(value, MAX_INDENTED_LEVELS):
-        text = indented_json(value)
-    return _Value("JSON", tuple(text.split("\n")), _escape_json)
-
-
-def _escape_json(text: str) -> str:
-    return escape_invisible(text).replace("⟨", r"\u27e8")
-
-
-def _escape_text(text: str) -> str:
-    return _escape_json(text.replace("\\", r"\\"))
-
-
-def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
-    kept = text.rstrip(" ")
-    return escaped(kept) + r"\u0020" * (len(text) - len(kept))
-
-
-# --- lines -----------------------------------------------------------------------------------
-
-
-def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
-    at = there = 0
-    if now.kind != proposed.kind:  # a line of text never equals a line of JSON
-        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]
-    else:
-        runs = same_runs(now.lines, proposed.lines)
-    for run in runs:
-        yield from _changed_lines(now, proposed, range(at, run.at), range(there, run.there))
-        at, there = run.at + run.length, run.there + run.length
-        same = [_escape_line(line, now.escaped) for line in now.lines[run.at : at]]
-        last = at == len(now.lines) and there == len(proposed.lines)
-        yield from _context_lines(same, first=run.at == run.there == 0, last=last)
-
-
-def _changed_lines(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
-    # Equal numbers of removed and added lines are compared word by word.
-    if now.kind == proposed.kind and len(gone) == len(new):
-        pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
-        yield from (Line("-", before) for before, _ in pairs)
-        yield from (Line("+", after) for _, after in pairs)
-    else:
-        yield from (Line("-", (Piece(_escape_line(now.lines[i], now.escaped)),)) for i in gone)
-        yield from (
-            Line("+", (Piece(_escape_line(proposed.lines[j], proposed.escaped)),)) for j in new
-        )
-
-
-def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
-    head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
-    left = len(same) - head - tail
-    if left <= 1:  # a fold would be as long
-        head, left = len(same), 0
-    yield from (Line(" ", (Piece(line),)) for line in same[:head])
-    if left:
-        yield Line("…", (Piece(f"⟨… {left:,} unchanged lines⟩", "fold"),))
-        yield from (Line(" ", (Piece(line),)) for line in same[len(same) - tail :][:tail])
-
-
-# --- within a line -----------------------------------------------------------------------------
-
-
-def _diff_words(
-    now: _Value, proposed: _Value, i: int, j: int
-) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
-    sides: tuple[list[Piece], list[Piece]] = ([], [])
-    at = there = 0
-    for run in same_runs(before, after):
-        _add_changed(sides, "".join(before[at : run.at]), "".join(after[there : run.there]))
-        at, there = run.at + run.length, run.there + run.length
-        same = "".join(before[run.at : at])
-        for side in sides:
-            side.append(Piece(same))
-    return _join_pieces(sides[0], now.escaped), _join_pieces(sides[1], proposed.escaped)
-
-
-def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
-    # If one side has no text, an empty piece marks the place. Its context is then not folded.
-    if not gone and not new:
-        return
-    head = _count_equal(gone, new)
-    tail = _count_equal(gone[head:][::-1], new[head:][::-1])
-    for side, text in zip(sides, (gone, new), strict=True):
-        end = len(text) - tail
-        side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
-
-
-def _count_equal(one: str, other: str) -> int:
-    unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(unlike, min(len(one), len(other)))
-
-
-def _join_pieces(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and joined[-1].kind == piece.kind:
-            joined[-1] = Piece(joined[-1].text + piece.text, piece.kind)
-        elif piece.text or piece.kind == "differs":
-            joined.append(piece)
-    last = len(joined) - 1
-    return tuple(
-        chain.from_iterable(
-            _fold_piece(piece, escaped, first=at == 0, last=at == last)
-            for at, piece in enumerate(joined)
-        )
-    )
-
-
-def _fold_piece(
-    piece: Piece, escaped: Callable[[str], str], *, first: bool, last: bool
-) -> Iterator[Piece]:
-    show = partial(_escape_line, escaped=escaped) if last else escaped
-    head, tail = (0 if first else CONTEXT_CHARS), (0 if last else CONTEXT_CHARS)
-    left = len(piece.text) - head - tail
-    if piece.kind == "differs" or left <= CONTEXT_CHARS:
-        yield Piece(show(piece.text), piece.kind)
-        return
-    if head:
-        yield Piece(escaped(piece.text[:head]))
-    yield Piece(f"⟨… {left:,} unchanged characters⟩", "fold")
-    if tail:
-        yield Piece(escaped(piece.text[-tail:]))
-
-
-# --- equal parts ---------------------------------------------------------------------------------
-
-
-class SameRun(NamedTuple):
-    """A run of equal parts, from `at` on one side and from `there` on the other."""
-
-    at: int
-    there: int
-    length: int
-
-
-def same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
-    """Return the runs of equal parts, in order, and an empty run at the end."""
-    same = [0] * (len(before) + 1)  # by index in `before`: index in `after`, plus one
-    gaps = [(0, len(before), 0, len(after))]
-    for _ in range(PASSES):
-        gaps = list(chain.from_iterable(_split_gap(before, after, same, gap) for gap in gaps))
-    runs: list[SameRun] = []
-    for at, mark in enumerate(same):
-        if not mark:
-            continue
-        if runs and runs[-1].at + runs[-1].length == at and sum(runs[-1][1:]) == mark - 1:
-            runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
-        else:
-            runs.append(SameRun(at, mark - 1, 1))
-    return [*runs, SameRun(len(before), len(after), 0)]
-
-
-_Gap = tuple[int, int, int, int]
-
-
-def _split_gap(
-    before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
-) -> Iterator[_Gap]:
-    # Marks the equal start, the equal end and the parts that occur once on both sides. Yields the
-    # gaps between the marks.
-    low, high, there, beyond = gap
-    while low < high and there < beyond and before[low] == after[there]:
-        same[low] = there + 1
-        low, there = low + 1, there + 1
-    while low < high and there < beyond and before[high - 1] == after[beyond - 1]:
-        high, beyond = high - 1, beyond - 1
-        same[high] = beyond + 1
-    if low == high or there == beyond:
-        return
-    anchors = _longest_increasing(_once_in_both(before, after, (low, high, there, beyond)))
-    for (i, j), (k, m) in pairwise([(low - 1, there - 1), *anchors, (high, beyond)]):
-        if k < high:
-            same[k] = m + 1
-        if anchors and i + 1 < k and j + 1 < m:
-            yield i + 1, k, j + 1, m
-
-
-def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> list[tuple[int, int]]:
-    low, high, there, beyond = gap
-    count, others = Counter(before[low:high]), Counter(after[there:beyond])
-    places = {after[j]: j for j in range(there, beyond) if others[after[j]] == 1}
-    return [
-        (i, places[before[i]])
-        for i in range(low, high)
-        if count[before[i]] == 1 and before[i] in places
-    ]
-
-
-def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    # Longest subsequence with increasing second numbers. The first numbers increase already.
-    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
-    places: list[int] = []  # by length: index of that pair
-    before: list[int] = []  # by pair: index of the previous pair in its subsequence
-    for place, (_, there) in enumerate(pairs):
-        length = bisect_left(ends, there)
-        before.append(places[length - 1] if length else -1)
-        if length == len(ends):
-            ends.append(there)
-            places.append(place)
-        else:
-            ends[length], places[length] = there, place
-    found: list[tuple[int, int]] = []
-    place = places[-1] if places else -1
-    while place >= 0:
-        found.append(pairs[place])
-        place = before[place]
-    return found[::-1]
-
+from jp_nb.tools.question import FormAnswer
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
@@ -520,25 +210,6 @@ def _limit_lines(found: Difference, room: int) -> tuple[str, ...]:
     return (*lines, more) if left else tuple(lines)
 
 
-def option_labels(options: tuple[str, ...]) -> list[str]:
-    """Return a distinct label for each of `options`.
-
-    Labels that look alike include their JSON escapes.
-    """
-    labels: dict[str, None] = {}  # an ordered set
-    twins: dict[str, int] = {}
-    alike = Counter(map(lookalike_key, dict.fromkeys(options)))
-    for option in options:
-        label = text = spell_invisible(option) or EMPTY
-        if alike[lookalike_key(option)] > 1 and not option.isascii():
-            label = text = f"{label} ({json.dumps(option)})"
-        while label in labels:  # widgets find an option by its label
-            twins[text] = twins.get(text, 1) + 1
-            label = f"{text} ({twins[text]})"
-        labels[label] = None
-    return list(labels)
-
-
 def describe_expected(kind: AnswerType) -> str:
     """Return the expected input as text: `a text of at most 5 characters`."""
     return kind.expects.replace("a string", "a text", 1)
@@ -568,11 +239,6 @@ def titled(prompt: SimplePrompt) -> str:
     if isinstance(prompt, ActionPrompt) and prompt.changes:
         asked = f"{asked}: {'; '.join(one.line for one in decided(prompt.changes))}"
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
-
-
-def by_in_words(name: str | None) -> str:
-    """Return the sender of an answer as ` (by Ada)`; "" without a name."""
-    return f" (by {format_user_name(name)})" if name is not None else ""
 
 
 def format_answer(prompt: SimplePrompt, end: Answered) -> str:
@@ -612,3 +278,255 @@ def draft(prompt: QuestionPrompt) -> EditableText:
     text = preset if isinstance(preset, str) else ""
     shown = spell_editable(text)
     return EditableText(shown, SPELLED_OUT if shown != text else None)
+
+
+OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
+
+
+def without_form(prompt: AnyPrompt) -> str:
+    """Return the questions and options, for readers who do not see the form."""
+    if isinstance(prompt, ActionPrompt):
+        return f"{titled(prompt)} {OPEN_ONLY}"
+    if isinstance(prompt, QuestionPrompt):
+        title, offered = titled(prompt), [*_option_lines(prompt)]
+        return "\n".join([title, *offered, OPEN_ONLY]) if offered else f"{title} {OPEN_ONLY}"
+    lines = []
+    for number, page in enumerate(prompt.pages, start=1):
+        lines += [f"{number}. {question(page)}", *_option_lines(page)]
+    return "\n".join([*_head_lines(prompt), *lines, OPEN_ONLY])
+
+
+def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
+    """Return the record that replaces `prompt` after its `end`, with options and fields.
+
+    It never contains a secret.
+    """
+    if not isinstance(prompt, FormPrompt):
+        assert not isinstance(end, FormEnd)
+        card = _card(prompt, end) if _has_card(prompt) else None
+        return _record(titled(prompt), prompt, end, card)
+    ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
+    records = [
+        _record(question(page), page, one, _card(page, one))
+        for page, one in zip(prompt.pages, ends, strict=True)
+    ]
+    head = _head_lines(prompt)
+    return PromptSummary(
+        "\n".join([*head, *(record.plain for record in records)]),
+        "\n\n".join([*map(escape_markdown, head), *(record.markdown for record in records)]),
+    )
+
+
+def _head_lines(prompt: FormPrompt) -> list[str]:
+    title, by = header(prompt.pages[0]), asked_by(prompt.pages[0])
+    said = f"{title} ({by})" if title and by else title or by
+    return [said] if said else []
+
+
+def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:
+    # True if the record lists options, an own text or fields below the question.
+    if isinstance(prompt, ActionPrompt):
+        return False
+    match prompt.question.answer_type:
+        case SelectAnswer() as kind:
+            bare = all(option.label is option.description is None for option in kind.options)
+            return kind.multi or kind.other or not bare
+        case kind:
+            return isinstance(kind, FormAnswer)
+
+
+def _record(
+    asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
+) -> PromptSummary:
+    said = _format_outcome(prompt, end, card)
+    head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
+    if card is None:
+        return PromptSummary(f"{asked} → {said}", head)
+    below = (f"    {line}" for line in card_text(card))
+    return PromptSummary(
+        "\n".join([f"{asked} → {said}", *below]),
+        "\n\n".join(filter(None, [head, card_markdown(card)])),
+    )
+
+
+def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
+    kind = page.question.answer_type
+    if not isinstance(end, Answered):
+        return question_card(kind.to_record(), answered=False)
+    return question_card(kind.to_record(), kind.redacted(end.value), answered=True)
+
+
+def _option_lines(page: QuestionPrompt) -> Iterator[str]:
+    return (f"    {line}" for line in card_text(_card(page, None)))
+
+
+def _format_outcome(
+    prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
+) -> str:
+    match end:
+        case Answered(remember=remember):
+            words = format_answer(prompt, end) if card is None else card.words
+            for_turn = ", for this turn" if remember else ""
+            return f"{words}{for_turn}{format_marks(get_outcome(end))}"
+        case NotAnswered(by=by):
+            return f"{END_WORDS[end.end].user}{by_in_words(by)}"
+        case Unavailable():
+            return f"not asked ({one_line(end.reason)})"
+        case _:
+            assert_never(end)
+
+
+BACK: Final = "Back"
+NEXT: Final = "Next"
+REPLY: Final = "Reply to the assistant"
+STOP: Final = "Stop the turn"
+SEND: Final = "Send as it is"
+SEND_ALL: Final = "Send"
+DISCARD: Final = "Discard"
+NOT_ALL_ANSWERED: Final = "Not every question is answered. Go back to one, or send it as it is."
+ONE_NOT_ANSWERED: Final = "The question is not answered. Go back to it, or send it as it is."
+ALL_ANSWERED: Final = "Every question is answered. Send the answers, or go back to one."
+ONE_ANSWERED: Final = "The question is answered. Send the answer, or go back to it."
+MENU: Final = "Leave the questions?"
+MENU_HINT: Final = "Your answers are kept until you choose."
+DISCARDED: Final = "Your input would be lost."
+REPLY_LABEL: Final = "Your reply, sent together with the answers so far:"
+REPLY_IS_BLANK: Final = "Please type what you want to say."
+DEMANDED: Final = "This question is required. Answer it before you send."
+UNTOUCHED: Final = "You changed nothing here. Press {} to continue."
+FAILED: Final = "An error occurred ({}). Nothing was lost: try again, or cancel."
+UNCHECKED: Final = "Your input could not be checked ({}), so nothing is sent."
+TIME_WENT: Final = "The time for the previous question is over. Press Back to see it."
+ANSWER: Final = "Answer"
+CHANGE: Final = "Change"
+EMPTY_TEXT: Final = "Answer with an empty text"
+SECRET_KEPT: Final = "Entered. Type to replace it."
+STALE: Final = "Something else happened first, so your click changed nothing."
+
+
+def progress(draft: FormDraft) -> str | None:
+    """Return `Question 2 of 4`; None if there is one page."""
+    count = len(draft.prompt.pages)
+    return f"Question {draft.page + 1} of {count}" if count > 1 else None
+
+
+def page_header(page: QuestionPrompt) -> str | None:
+    """Return the short topic of the page; None without one."""
+    return one_name(page.question.header) if page.question.header else None
+
+
+class SummaryLine(NamedTuple):
+    """A question and the answer that Submit sends now.
+
+    Attributes:
+        asked: The question in one line.
+        answer: The answer as text; without an answer, the error, or a note that there is none.
+        is_open: True if there is no answer to send.
+        empty: Label of the button that confirms an empty answer; None if that is not valid.
+    """
+
+    asked: str
+    answer: str
+    is_open: bool
+    empty: str | None = None
+
+
+def summary_heading(draft: FormDraft) -> str:
+    """Return the heading of the summary."""
+    if len(draft.pages) == 1:
+        return ONE_NOT_ANSWERED if draft.open_pages else ONE_ANSWERED
+    return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
+
+
+def send_label(draft: FormDraft) -> str:
+    """Return the label of the button that sends the answers in the summary."""
+    return SEND if draft.open_pages else SEND_ALL
+
+
+def summary(draft: FormDraft) -> list[SummaryLine]:
+    """Return a line for each page, in order."""
+    return [_summary_line(*each) for each in zip(draft.prompt.pages, draft.pages, strict=True)]
+
+
+def _summary_line(page: QuestionPrompt, held: PageDraft) -> SummaryLine:
+    asked = question(page)
+    if held.answer is not None:
+        return SummaryLine(asked, format_answer(page, held.answer), is_open=False)
+    return SummaryLine(
+        asked,
+        held.problem or NOT_ANSWERED,
+        is_open=True,
+        empty=_empty_label(page) if held.empty else None,
+    )
+
+
+def _empty_label(page: QuestionPrompt) -> str:
+    kind = page.question.answer_type
+    if isinstance(kind, SelectAnswer) and kind.multi:
+        return NONE_OF_THESE.capitalize()
+    return EMPTY_TEXT
+
+
+_TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}
+_KINDS = {"differs": "b", "fold": "i"}
+_BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
+
+
+def change_table(changes: Iterable[ProposedChange]) -> str:
+    """Return a table with a row for each of `changes`, complete and exact.
+
+    Short values are next to each other. A long value shows its differences. If equal parts are
+    folded, the user can unfold both full values.
+    """
+    found = [(change, difference(change)) for change in changes]
+    body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)
+    head = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
+    if all(d is not None for _, d in found):
+        head = ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _short_row(change: ProposedChange) -> str:
+    shown = exactly(change)
+    cells = (_path(change), _text(UNSET if shown.now is None else shown.now))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*cells, _text(shown.becomes)))}</tr>"
+
+
+def _long_row(change: ProposedChange, found: Difference) -> str:
+    title = f"{_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
+    lines = "".join(map(_change_line, found.lines))
+    whole = ""
+    if found.is_folded:
+        whole = _full_value(NOW_WHOLE, found.now) + _full_value(PROPOSED_WHOLE, found.proposed)
+    return (
+        f"<tr class='jp-nb-long'><td colspan='3'>{title}"
+        f"<div class='jp-nb-lines'>{lines}</div>{whole}</td></tr>"
+    )
+
+
+def _change_line(line: Line) -> str:
+    tag = _TAGS[line.sign]
+    pieces = ((_KINDS.get(piece.kind), escape(piece.text)) for piece in line.pieces)
+    text = "".join(f"<{kind}>{text}</{kind}>" if kind else text for kind, text in pieces)
+    sign = "" if line.sign == "…" else f"<span>{line.sign}</span>"
+    return f"<{tag}>{sign}<bdi>{text}</bdi></{tag}>"
+
+
+def _full_value(title: str, lines: tuple[str, ...]) -> str:
+    if not lines:
+        return ""
+    text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in lines)
+    count = f"{len(lines):,} line{'' if len(lines) == 1 else 's'}"
+    return (
+        f"<details><summary>{title} ({count})</summary>"
+        f"<div class='jp-nb-lines'>{text}</div></details>"
+    )
+
+
+def _path(change: ProposedChange) -> str:
+    shown = escape(exactly(change).path)
+    return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"
+
+
+def _text(text: str) -> str:
+    return f"<bdi>{escape(text)}</bdi>"

@@ -14,6 +14,7 @@ Source: `docs/prompts.md`, `docs/record.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -24,11 +25,9 @@ from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, QuestionOutcome
 from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, LoggedAnswer
-from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block, no_markup, quoted
-from jp_nb.rendering.report import Report, joined, remark, table
-from jp_nb.rendering.tool_calls import bounded
-from jp_nb.text import BAR, one_line, plain, spell_invisible
+from jp_nb.rendering.report import Report, bounded, joined, remark, table
+from jp_nb.text import BAR, format_user_name, lookalike_key, one_line, plain, spell_invisible
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 MAX_UNCHOSEN: Final = 20
@@ -165,7 +164,7 @@ def _option_labels(options: JsonValue) -> dict[str, str]:
         if not is_deeper(value, MAX_SHOWN_LEVELS):
             label = shape.get("label")
             found.setdefault(sorted_json(value), label if isinstance(label, str) else _text(value))
-    labels = prompt_text.option_labels(tuple(found.values()))
+    labels = option_labels(tuple(found.values()))
     return {
         key: one_line(label, limit=MAX_LABEL_CHARS)
         for key, label in zip(found, labels, strict=True)
@@ -297,7 +296,7 @@ def format_marks(outcome: QuestionOutcome) -> str:
     if outcome.empty:
         said.append("left blank on purpose")
     marks = f" ({'; '.join(said)})" if said else ""
-    return f"{marks}{prompt_text.by_in_words(outcome.by)}"
+    return f"{marks}{by_in_words(outcome.by)}"
 
 
 # --- lines below the answer ---------------------------------------------------------------
@@ -346,6 +345,30 @@ def _option_lines(card: QuestionCard) -> list[str]:
 
 def _own_lines(text: str) -> list[str]:
     return bounded(text, lines=MAX_OWN_LINES).split("\n") if text.strip() else [EMPTY]
+
+
+def option_labels(options: tuple[str, ...]) -> list[str]:
+    """Return a distinct label for each of `options`.
+
+    Labels that look alike include their JSON escapes.
+    """
+    labels: dict[str, None] = {}  # an ordered set
+    twins: dict[str, int] = {}
+    alike = Counter(map(lookalike_key, dict.fromkeys(options)))
+    for option in options:
+        label = text = spell_invisible(option) or EMPTY
+        if alike[lookalike_key(option)] > 1 and not option.isascii():
+            label = text = f"{label} ({json.dumps(option)})"
+        while label in labels:  # widgets find an option by its label
+            twins[text] = twins.get(text, 1) + 1
+            label = f"{text} ({twins[text]})"
+        labels[label] = None
+    return list(labels)
+
+
+def by_in_words(name: str | None) -> str:
+    """Return the sender of an answer as ` (by Ada)`; "" without a name."""
+    return f" (by {format_user_name(name)})" if name is not None else ""
 
 
 QUESTION_CHARS: Final = 60

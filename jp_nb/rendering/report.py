@@ -6,15 +6,18 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.rendering.markdown import MAX_CHARS, code_block, no_markup, safe_markdown
-from jp_nb.text import escape_markdown, one_line, plain
+from jp_nb.text import escape_markdown, one_line, plain, truncate
 
 MAX_CELL_CHARS = 200
 MAX_LINE_CHARS = 2000
+MAX_BLOCK_CHARS = 100_000
+MAX_BLOCK_LINE_CHARS = 1000
 _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 
@@ -79,6 +82,18 @@ def prose(text: str, *, image_hosts: Collection[str] = ()) -> Report:
 def indent(text: str) -> str:
     """Return `text` with indentation, so that its lines do not look like lines of a report."""
     return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def bounded(text: str, *, lines: int | None = None) -> str:
+    """Return `text` as plain text of at most `lines` lines, with the number of omitted lines."""
+    # `plain` spells out invisible characters. Its limit would count the longer spelling, and cut
+    # text that the limits below allow.
+    found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
+    shown = found if lines is None else found[:lines]
+    left = len(found) - len(shown)
+    cut = [truncate(line, MAX_BLOCK_LINE_CHARS).rstrip() for line in shown]
+    more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
+    return "\n".join([truncate("\n".join(cut), MAX_BLOCK_CHARS), *more])
 
 
 def with_note(report: Report, text: str) -> Report:

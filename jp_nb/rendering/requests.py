@@ -25,6 +25,7 @@ from jp_nb.agent.compaction import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
+from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
@@ -33,6 +34,7 @@ from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
+from jp_nb.rendering.difference import difference, limit_lines
 from jp_nb.rendering.report import Report, block, heading, joined, remark, table
 from jp_nb.text import escape_invisible, one_line
 
@@ -297,7 +299,7 @@ def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         yield from (_full_text(str(number), text) for number, text in enumerate(texts, start=1))
     elif texts:
         rows = [
-            (str(n), bounded(text), f"{estimate_text_tokens(text):,}")
+            (str(n), _shorten(text), f"{estimate_text_tokens(text):,}")
             for n, text in enumerate(texts, 1)
         ]
         yield _rows(("#", "text", "tokens"), rows)
@@ -321,7 +323,7 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
 def attachment_in_words(attachment: Attachment) -> str:
     """Return the text of `attachment`, or its kind and size."""
     if isinstance(attachment.content, str):
-        return bounded(attachment.content)
+        return _shorten(attachment.content)
     if attachment.media_type in MEDIA_TYPES:
         return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
     return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
@@ -342,7 +344,7 @@ def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         rows = [
             (
                 tool.name,
-                bounded(tool.description.strip().partition("\n")[0]),
+                _shorten(tool.description.strip().partition("\n")[0]),
                 ", ".join(parameters_in_words(tool.parameters)) or "-",
                 f"{estimate_tool_tokens(tool):,}",
             )
@@ -377,7 +379,7 @@ def _first_and_last_rows(messages: Sequence[Message]) -> Iterator[tuple[str, str
 
 def message_row(number: int, message: Message) -> tuple[str, str, str, str]:
     """Return `message` as a row: number, role, content, tokens."""
-    return str(number), message.role, bounded(message.text) or "(empty)", f"{message.tokens:,}"
+    return str(number), message.role, _shorten(message.text) or "(empty)", f"{message.tokens:,}"
 
 
 def _is_cut(traced: TracedRequest) -> bool:
@@ -394,7 +396,7 @@ def _is_cut(traced: TracedRequest) -> bool:
 # --- layout ----------------------------------------------------------------------------
 
 
-def bounded(text: str, limit: int = MAX_TEXT) -> str:
+def _shorten(text: str, limit: int = MAX_TEXT) -> str:
     """Return the beginning of `text`, and the number of omitted characters."""
     if len(text) <= limit:
         return text
@@ -472,3 +474,181 @@ def _key_header(key: KeyReference) -> str:
             "the API key: choose another name and set it in `api_key_env`"
         )
     return f'"{key.header}: {key.before}${key.variable}"'
+
+
+# --- two requests ----------------------------------------------------------------------
+
+MAX_MESSAGES: Final = 10
+"""Limit of the messages of each request, from the first difference on."""
+MAX_DIFF_LINES: Final = 400
+"""Limit of the diff lines of one part."""
+
+
+def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
+    """Report the differences between two requests, and their common prefix."""
+    parts = [
+        heading(f"request {before.name} → request {after.name}"),
+        *_values(before, after),
+        *_diff_system(before, after),
+        *_diff_attachments(before, after),
+        *_diff_tools(before, after),
+        *_message_rows(before, after),
+    ]
+    if len(parts) == 1:
+        parts.append(remark("no differences"))
+    parts.append(remark(describe_shared_prefix(before, after)))
+    for each in (before, after):
+        parts.append(remark(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
+    return joined(parts, between="\n\n")
+
+
+# --- the parts -------------------------------------------------------------------------------
+
+
+def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    old, new = _plain_values(before), _plain_values(after)
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield from _changed_rows(key, old.get(key), new.get(key))
+
+
+def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
+    schema = traced.shown.schema
+    headers: dict[str, JsonValue] = dict(traced.sent.headers)
+    return {
+        "model": traced.model,
+        "sent to": traced.sent.url,
+        **headers,
+        **traced.parameters,
+        "tool choice": traced.shown.tool_choice,
+        "response schema": dict(schema) if schema is not None else None,
+    }
+
+
+def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
+    found = difference(ProposedChange(label, _json(old), _json(new)))
+    if found is None:
+        sides = (UNSET if value is None else as_json(value) for value in (old, new))
+        yield remark(f"{label}: {' → '.join(sides)}")
+        return
+    yield remark(f"{label}: {found.sizes}")
+    yield block("\n".join(limit_lines(found, MAX_DIFF_LINES)), "diff")
+
+
+def _json(value: JsonValue) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _diff_system(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    if before.shown.system != after.shown.system:
+        old, new = ("\n\n".join(each.shown.system) or None for each in (before, after))
+        yield from _changed_rows("system", old, new)
+
+
+def _diff_attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    yield from _members(
+        "attachment",
+        {each.source: _describe_attachment(each) for each in before.shown.attachments},
+        {each.source: _describe_attachment(each) for each in after.shown.attachments},
+    )
+
+
+def _describe_attachment(attachment: Attachment) -> JsonValue:
+    content = attachment.content
+    if isinstance(content, str):
+        return content
+    return f"{attachment.media_type}, {format_bytes(len(content))}"
+
+
+def _diff_tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    yield from _members(
+        "tool",
+        {tool.name: tool.to_json() for tool in before.shown.tools},
+        {tool.name: tool.to_json() for tool in after.shown.tools},
+    )
+    names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
+    if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+        yield remark("tools: the same in another order")
+
+
+def _members(
+    label: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
+) -> Iterator[Report]:
+    removed = [name for name in old if name not in new]
+    added = [name for name in new if name not in old]
+    for word, names in (("removed", removed), ("added", added)):
+        if names:
+            yield remark(f"{label}s {word}: {_shorten(', '.join(names), 1_000)}")
+    for name, value in old.items():
+        if name in new and value != new[name]:
+            yield from _changed_rows(f"{label} {name}", value, new[name])
+
+
+def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    old, new = before.messages, after.messages
+    same = _count_equal(old, new)
+    if same == len(old) == len(new):
+        return
+    yield remark(
+        f"messages: {same:,} identical, then {len(old) - same:,} in {before.name} and "
+        f"{len(new) - same:,} in {after.name}"
+    )
+    for traced, messages in ((before, old), (after, new)):
+        rest = messages[same : same + MAX_MESSAGES]
+        rows = [message_row(number, each) for number, each in enumerate(rest, same + 1)]
+        if more := len(messages) - same - len(rest):
+            rows.append(("…", "…", f"… and {more:,} more", ""))
+        if rows:
+            yield remark(f"from message {same + 1} on in {traced.name}:")
+            yield table(MESSAGE_COLUMNS, rows)
+    if same < min(len(old), len(new)) and old[same].role == new[same].role:
+        yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
+
+
+def _count_equal(old: list[Message], new: list[Message]) -> int:
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        same += 1
+    return same
+
+
+# --- common beginning ------------------------------------------------------------------
+
+
+def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
+    """Return a line about the common prefix of two requests, which a prompt cache can serve.
+
+    The prefix has the tools, system texts, attachments, and messages, in this order.
+    """
+    begins = "shared prefix for a prompt cache:"
+    if before.model != after.model:
+        return f"{begins} none, because each model has its own cache"
+    tokens, shared = 0, list[str]()
+    one, other = before.shown, after.shown
+    for part, alike, count in (
+        ("tools", one.tools == other.tools, sum(map(estimate_tool_tokens, one.tools))),
+        ("system", one.system == other.system, sum(map(estimate_text_tokens, one.system))),
+        (
+            "attachments",
+            one.attachments == other.attachments,
+            sum(map(estimate_attachment_tokens, one.attachments)),
+        ),
+    ):
+        if not alike:
+            return _describe_shared(begins, shared, tokens, f"then {part} differ")
+        tokens += count
+        if count:
+            shared.append(part)
+    same = _count_equal(before.messages, after.messages)
+    tokens += sum(message.tokens for message in before.messages[:same])
+    if same:
+        shared.append(f"{same:,} message{'' if same == 1 else 's'}")
+    whole = same == len(before.messages)
+    end = "all of the first request" if whole else "then they differ"
+    return _describe_shared(begins, shared, tokens, end)
+
+
+def _describe_shared(begins: str, shared: list[str], tokens: int, end: str) -> str:
+    if not shared:
+        return f"{begins} none; {end.removeprefix('then ')}"
+    return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {end}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, assert_never
+from types import MappingProxyType
+from typing import Literal, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
@@ -33,36 +33,12 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
+from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.prompts import ANSWERS
-from jp_nb.config.partial import is_wrapper
-from jp_nb.config.schema import (
-    JSON,
-    ROOT,
-    Element,
-    SchemaNode,
-    format_path,
-    is_secret_path,
-    mask_secrets,
-    parse_path,
-)
-from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
-from jp_nb.errors import ConfigError
-from jp_nb.json_values import indented_json, read_json
-from jp_nb.record.compaction import find_compactions, format_compactions
-from jp_nb.record.conversations import ConversationInfo, list_conversations
-from jp_nb.record.document import Document
-from jp_nb.record.events import Entry
+from jp_nb.agent.questions import no_user_error
+from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
+from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.record.stream import ProposedBy
-from jp_nb.record.turns import (
-    ConfigChange,
-    Inquiry,
-    Part,
-    StructuredData,
-    Text,
-    ToolCall,
-    Turn,
-)
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import (
     code_block,
@@ -74,41 +50,235 @@ from jp_nb.rendering.markdown import (
 )
 from jp_nb.rendering.questions import (
     QuestionCard,
-    answer_as_json,
     card_markdown,
     card_text,
     format_outcome,
     question_card,
 )
 from jp_nb.rendering.report import (
-    MAX_CELL_CHARS,
     MAX_LINE_CHARS,
     Rendered,
-    Report,
-    block,
-    heading,
+    bounded,
     indent,
-    joined,
     line,
     note,
-    remark,
-    table,
-)
-from jp_nb.rendering.tool_calls import (
-    CallPiece,
-    TurnPiece,
-    bounded,
-    for_user,
-    format_call,
 )
 from jp_nb.text import (
-    MAX_CHARS,
+    escape_invisible,
     format_user_name,
     one_line,
     plain,
+    spell_invisible,
+    spell_lines,
+    truncate,
 )
 
+EDITED = " (arguments edited by you)"
+MAX_CALL_CHARS = 120
+MAX_REASON_CHARS = 300
+MAX_OPEN_LINES = 40
+"""Limit of lines of code in the arguments. Longer code is folded."""
+_CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
+_INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
+
+
+class TurnPiece:
+    """A piece of a turn as it is shown. Each of its states is rendered once.
+
+    Attributes:
+        is_final: True if the piece cannot change.
+    """
+
+    def __init__(self) -> None:
+        self.is_final = True
+        self._rendered: Rendered | None = None
+
+    def render(self) -> Rendered:
+        """Return the piece as it is now."""
+        if self._rendered is None:
+            self._rendered = self._render()
+        return self._rendered
+
+    def _render(self) -> Rendered:
+        raise NotImplementedError
+
+
+class CallPiece(TurnPiece):
+    """One tool call: its line, and the blocks below it.
+
+    Attributes:
+        begins: The latest event before the call runs.
+        ends: The end of the call; None while it runs.
+    """
+
+    def __init__(self, begins: ToolBegins) -> None:
+        super().__init__()
+        self.ends: ToolEnds | None = None
+        self.begin_again(begins)
+
+    def begin_again(self, begins: ToolBegins) -> None:
+        """Show the call as in `begins` from now on."""
+        self.begins = begins
+        self.is_final = False
+        self._head = _format_head(begins)
+        self._rendered = None
+
+    def end(self, ends: ToolEnds) -> None:
+        """Show the end of the call."""
+        self.ends, self.is_final, self._rendered = ends, True, None
+
+    def _render(self) -> Rendered:
+        return render_call(self.begins, self.ends, self._head)
+
+
+def render_call(begins: ToolBegins, ends: ToolEnds | None, head: str | None = None) -> Rendered:
+    """Return the line of a call, and the blocks below it.
+
+    The blocks are indented in the text, so that they do not look like a call.
+    """
+    mark, seconds, about = _format_state(ends)
+    head = _format_head(begins) if head is None else head
+    edited = EDITED if begins.edited else ""
+    line = f"{mark} {code_span(head)}{edited}"
+    blocks = _blocks_below(begins, ends)
+    below = [block.markdown for block in blocks]
+    if ends is not None and ends.traceback:
+        below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
+    lines = [indent(block.text) for block in blocks]
+    return Rendered(
+        "\n\n".join([f"{line}{no_markup(about)}", *below]),
+        "\n".join([f"{mark} {head}{edited}{about}", *lines]),
+        "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
+    )
+
+
+def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
+    # Returns the mark, the duration, and the text after it.
+    if ends is None:
+        return "⚙", "", " …"
+    mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
+    about = "".join(f" · {words}" for words in _format_images(ends))
+    if (ends.skipped or ends.is_error) and not _format_result(ends):
+        # Text after a blank line, such as advice for the model, is only in the record.
+        first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
+        if reason := one_line(first, limit=MAX_REASON_CHARS):
+            about += f" — {reason}"
+    return mark, f" {ends.seconds:.1f} s", about
+
+
+def for_user(tool: str, content: str) -> str:
+    """Return the response of a call for the user.
+
+    The error for the model mentions a terminal if no user is available (`no_user_error`). A
+    notebook has no terminal, so the user reads another message.
+    """
+    if content == no_user_error(tool):
+        return (
+            "no user is available to answer its question. Configure the answer, or give it in an "
+            "answers file."
+        )
+    return content
+
+
+def _format_images(ends: ToolEnds) -> list[str]:
+    # The model may have seen only some of the images.
+    images = len(ends.images)
+    count = [f"{images} image{'' if images == 1 else 's'}"] if images else []
+    omitted = [
+        one_line(text, limit=MAX_REASON_CHARS)
+        for text in ends.omitted_images[:MAX_LISTED_OMISSIONS]
+    ]
+    more = len(ends.omitted_images) - len(omitted)
+    return [*count, *omitted, *([f"{more} more omitted"] if more else [])]
+
+
+def _format_head(begins: ToolBegins) -> str:
+    # Only the name if the arguments are hidden, or shown below the line.
+    if begins.parameters != "line" or begins.formatted is not None:
+        return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
+    lines = {each.name: _format_line_count(begins.arguments[each.name]) for each in begins.texts}
+    return format_call(begins.name, begins.arguments, lines)
+
+
+def format_call(
+    name: str,
+    arguments: Mapping[str, JsonValue],
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return a call in one line, such as `add(a=1, b=2)`. `texts` replace values of arguments."""
+    given = [
+        (spell_invisible(key), texts[key] if key in texts else spaced_json(value))
+        for key, value in _drop_empty(arguments).items()
+    ]
+    # Cut before escaping: an argument may have a megabyte.
+    text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
+    cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
+    return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_CHARS, cut=cut)
+
+
+def _format_line_count(text: JsonValue) -> str:
+    count = str(text).removesuffix("\n").count("\n") + 1
+    return f"…{count} line{'' if count == 1 else 's'}"
+
+
+class _BlockBelow(NamedTuple):
+    """A block below the line of a call. `folds`: a block of many lines is folded."""
+
+    text: str
+    language: str
+    folds: bool = False
+
+    @property
+    def markdown(self) -> str:
+        block, lines = code_block(self.text, self.language), self.text.count("\n") + 1
+        if not self.folds or lines <= MAX_OPEN_LINES:
+            return block
+        return details_block(f"{lines} lines of {self.language}", block)
+
+
+def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
+    blocks = []
+    if begins.formatted is not None:
+        blocks.append(_BlockBelow(bounded(begins.formatted), "text"))
+    elif begins.parameters != "off":
+        blocks += _argument_blocks(begins, asked=begins.asked and ends is None)
+    if ends is not None:
+        blocks.append(_BlockBelow(_format_result(ends), "text"))
+    return [block for block in blocks if block.text]
+
+
+def _argument_blocks(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
+    if begins.parameters != "json" and not begins.texts:
+        return
+    below = {each.name for each in begins.texts}
+    others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
+    if begins.parameters == "json" and others:
+        yield _BlockBelow(bounded(format_visible_json(others)), "json")
+    for each in () if asked else begins.texts:  # the prompt shows them while it asks
+        _, lines = spell_lines(str(begins.arguments[each.name]))
+        yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
+
+
+def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
+
+
+def _format_result(ends: ToolEnds) -> str:
+    if ends.skipped or ends.result_lines == 0:
+        return ""
+    text = for_user(ends.name, ends.content).strip("\n")
+    if ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS:
+        return ""
+    return bounded(text, lines=ends.result_lines)
+
+
+def stable_traceback(text: str) -> str:
+    """Return `text` with `<cell>` for file names of cells, which differ in each run."""
+    return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
+
+
 MAX_NOTICE_LINES = 50
+_NAME = re.compile(r"[\w.-]{1,64}")
 NO_BREAK_SPACE = "\u00a0"
 TextKind = Literal["message", "reasoning", "structured"]
 Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
@@ -257,19 +427,25 @@ def _summarize_changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prom
 def _format_decision(ends: ChangeEnds) -> str:
     if ends.by == "nobody":
         return f"not applied: {one_line(ends.reason or END_WORDS['unavailable'].user, limit=300)}"
-    who = _format_approver(ends.by, ends.channel, ends.person)
+    who = format_approver(ends.by, ends.channel, ends.person)
     if not ends.applied:
         return f"rejected by {who}"
     return f"applied by {who}" if ends.counts else f"approved by {who}; not applied outside a turn"
 
 
-def _format_approver(by: Literal["person", "grant"], channel: str | None, name: str | None) -> str:
+def format_approver(by: Literal["person", "grant"], channel: str | None, name: str | None) -> str:
+    """Return the source of an approval: `you (form)`."""
     if by == "grant":
         return "a grant"
     if channel == ANSWERS:
         return "the answers file"
     user = "you" if name is None else format_user_name(name)
-    return f"{user} ({_format_name(channel)})" if channel else user
+    return f"{user} ({format_name(channel)})" if channel else user
+
+
+def format_name(text: str) -> str:
+    """Return a name of the record; quoted if it could look like other words of its line."""
+    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
 
 
 def _render_notice(text: str) -> Rendered:
@@ -463,261 +639,3 @@ class Transcript:
     def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
         """Return the MIME bundle of the last part."""
         return self.parts[-1].bundle(live=live, status=status)
-
-
-MAX_LOG_CHARS = 1000
-"""Limit of one line of the log."""
-MAX_COMPACTIONS = 20
-"""Limit of compactions shown after one turn. An untrusted record may contain any number."""
-MAX_NAMED = 5
-"""Limit of names in a list of the tools that proposed a change."""
-_NAME = re.compile(r"[\w.-]{1,64}")
-_UNANSWERED = {
-    "failed": "✗ failed: no answer",
-    "interrupted": "⏹ interrupted before the answer",
-}
-_INCOMPLETE = {
-    "failed": "✗ failed: the answer is incomplete",
-    "interrupted": "⏹ interrupted",
-    "stopped": "⏹ stopped by you",
-}
-
-
-def log_report(
-    document: Document,
-    turns: Sequence[Turn],
-    *,
-    total: int | None = None,
-    image_hosts: Collection[str] = (),
-) -> Report:
-    """Return `turns` as a conversation, and the other conversations of the notebook.
-
-    Args:
-        document: The conversations.
-        turns: The turns to show, which are the last ones.
-        total: Number of all turns, if some are hidden.
-        image_hosts: Hosts whose images are shown, not linked.
-    """
-    parts: list[Report | str] = []
-    if total is not None and total > len(turns):
-        earlier = total - len(turns)
-        word = "turn" if earlier == 1 else "turns"
-        parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
-    compactions = _compactions(document.conversation.entries) if turns else {}
-    for turn in turns:
-        parts += [*_turn_reports(turn, image_hosts), *compactions.get(turn.number, ())]
-    if not turns:
-        parts.append(remark("No turns in this conversation yet."))
-    if document.others:
-        parts += ["Other conversations in this notebook:", conversations_table(document)]
-    return joined(parts)
-
-
-def _get_speaker(part: Part) -> str:
-    if not (isinstance(part, Text) and part.by_person):
-        return "assistant"
-    return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
-
-
-def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
-    requests = (x for x in turn.parts if isinstance(x, Text) and x.by_person)
-    request = next(requests, Text("", by_person=True))
-    speaker = _get_speaker(request)
-    asked = _part_report(request, image_hosts)
-    begins = heading(f"{turn.number} · {speaker}")
-    text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
-    yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
-    for image in turn.images:
-        yield _line_report(f"[image: {image.words}]")
-    for part in (x for x in turn.parts if x is not request):
-        if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
-            continue  # only the source of a value changed
-        says = _get_speaker(part)
-        if says != speaker and not isinstance(part, ConfigChange):
-            speaker = says
-            yield Report(heading(f"{turn.number} · {says}").markdown, f"{turn.number} {says}:")
-        yield _part_report(part, image_hosts)
-    if turn.uncalled:
-        yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
-    if end := _format_end(turn):
-        yield _line_report(end)
-
-
-def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
-    # The keys are the turns after which the compactions were recorded.
-    found: dict[int, list[Report]] = {}
-    counts: Counter[int] = Counter()
-    for placed in find_compactions(entries):
-        entry, lines = placed.effective, found.setdefault(placed.after, [])
-        counts[placed.after] += 1
-        if counts[placed.after] > MAX_COMPACTIONS:
-            continue
-        end = " (undone)" if placed.is_reverted else ""
-        lines.append(_line_report(f"⊟ {format_compactions([entry])} from here on{end}"))
-        if entry.summary is not None and not placed.is_reverted:
-            said = entry.summary.summary
-            lines.append(Report(safe_markdown(said), indent(plain(said))))
-    for turn, count in counts.items():
-        if count > MAX_COMPACTIONS:
-            found[turn].append(_line_report(f"⊟ and {count - MAX_COMPACTIONS} more"))
-    return found
-
-
-def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
-    match part:
-        case Text(content=content, by_person=by_person):
-            # Markdown joins lines that do not end in two spaces.
-            markdown = content.replace("\n", "  \n") if by_person else content
-            shown = safe_markdown(markdown, image_hosts=image_hosts)
-            return Report(shown, indent(plain(content)))
-        case StructuredData(data=data):
-            return block(indented_json(data), "json", limit=MAX_CHARS)
-        case ToolCall():
-            return _line_report(_format_call(part))
-        case Inquiry():
-            return _line_report(_format_inquiry(part))
-        case ConfigChange():
-            return _line_report(_format_change(part))
-        case _:
-            assert_never(part)
-
-
-def _line_report(text: str) -> Report:
-    shown = line(text, limit=MAX_LOG_CHARS)
-    return Report(f"- {shown.markdown}", f"  {shown.text}")
-
-
-def _format_end(turn: Turn) -> str:
-    if turn.left_out:
-        taken = "; its settings were reverted" if turn.taken_back else ""
-        how = _UNANSWERED.get(turn.status, "✗ no answer")
-        return f"{how} (this turn is not sent to models{taken})"
-    return _INCOMPLETE.get(turn.status, "")
-
-
-def conversations_table(document: Document, *, with_active: bool = False) -> Report:
-    """Return the other conversations of `document` as a table, or all `with_active`."""
-    rows = [
-        (
-            x.id,
-            " ".join(filter(None, (x.title, "(active)" if x.active else None))),
-            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
-            x.made or "",
-            _format_parent(x),
-        )
-        for x in list_conversations(document)
-        if with_active or not x.active
-    ]
-    return table(("id", "title", "turns", "made", "from"), rows)
-
-
-def _format_parent(listed: ConversationInfo) -> str:
-    if listed.parent is None:
-        return ""
-    return (
-        listed.parent
-        if listed.parent_turn is None
-        else f"{listed.parent}, turn {listed.parent_turn}"
-    )
-
-
-def uncalled_words(required: str) -> str:
-    """Return the sentence about a required tool call that the model did not make."""
-    return f"a call of {required} was required, but the model made none"
-
-
-def _format_call(call: ToolCall) -> str:
-    shown = f"{format_call(call.name, call.arguments)}{_format_edited(call)}"
-    if call.is_error is None:
-        return f"⚙ {shown} …"
-    mark = "⊘" if call.skipped else "✗" if call.is_error else "✓"
-    result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
-    return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
-
-
-def _format_edited(call: ToolCall) -> str:
-    if call.edited_by is None:
-        return ""
-    channel = f", {_format_name(call.channel)}" if call.channel else ""
-    return f" (arguments edited by you{channel})"
-
-
-def _format_inquiry(inquiry: Inquiry) -> str:
-    answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
-    outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
-    return f"? {one_line(inquiry.question, limit=300)} {outcome}"
-
-
-def _format_change(change: ConfigChange) -> str:
-    if change.begins_again:
-        return f"⟳ configuration reset{_format_proposers(change)}"
-    settings = ", ".join(_format_settings(dict(change.delta)))
-    says = [one_line(settings, limit=300)] if settings else []
-    back = frozenset(change.taken_back)
-    for word, taken in (("unset", False), ("reverted", True)):
-        found = [path for path in change.unsets if (path in back) is taken]
-        if found:
-            # Each path has at least one character, so `one_line` would cut further paths.
-            paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
-            says.append(f"{word} {one_line(paths, limit=200)}")
-    return f"⟳ configuration {', '.join(says)}{_format_proposers(change)}"
-
-
-def _format_settings(
-    delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
-) -> Iterator[str]:
-    for key, value in delta.items():
-        keys, below = (*above, key), node.child(key) or JSON
-        is_whole = below.kind == "json" or is_wrapper(value, below)
-        if isinstance(value, dict) and value and not is_whole:
-            yield from _format_settings(value, below, keys)
-        else:
-            shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
-            yield f"{format_path(keys)} = {hide_credentials(shown)}"
-
-
-def masked_path(path: str) -> str:
-    """Return `path` without list items that may be secrets."""
-    try:
-        keys = parse_path(path)
-    except ConfigError:
-        return hide_credentials(path)
-    shown = [
-        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret_path(keys[:i]) else key
-        for i, key in enumerate(keys)
-    ]
-    return hide_credentials(format_path(shown))
-
-
-def _format_proposers(change: ConfigChange) -> str:
-    # Tools of one response are named together.
-    tools: dict[str, dict[str, None]] = {}
-    for call in change.proposed_by:
-        tools.setdefault(_format_approval(call), {})[_format_name(call.tool)] = None
-    said = [f"proposed by {_join_names(names)}, {how}" for how, names in tools.items()]
-    return f" ({_join_names(said, '; ')})" if said else ""
-
-
-def _format_approval(call: ProposedBy) -> str:
-    return f"applied by {_format_approver(call.applied_by, call.channel, call.by)}"
-
-
-def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
-    """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
-    texts = (f"by tool {_format_name(call.tool)}, {_format_approval(call)}" for call in calls)
-    return _limit_names(dict.fromkeys(texts))
-
-
-def _format_name(text: str) -> str:
-    # An invalid name is quoted, because it could look like other words of the line.
-    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
-
-
-def _join_names(names: Iterable[str], between: str = ", ") -> str:
-    return between.join(_limit_names(names))
-
-
-def _limit_names(names: Iterable[str]) -> list[str]:
-    found = list(names)
-    more = len(found) - MAX_NAMED
-    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found

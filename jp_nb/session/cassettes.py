@@ -20,7 +20,7 @@ from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, StorageError, UnrecordedError
-from jp_nb.rendering.request_diff import format_mismatch
+from jp_nb.rendering.difference import format_mismatch
 from jp_nb.storage.cassette import (
     CassetteContent,
     CassetteWriter,

@@ -278,7 +278,7 @@ class ActiveConversation:
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
-            from jp_nb.rendering.notices import interrupted_turn
+            from jp_nb.rendering.status import interrupted_turn
 
             self.notices.append(interrupted_turn(turn, recovered))
 

@@ -23,7 +23,7 @@ from jp_nb.record.conversations import fork, undo
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, TurnEntries, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
-from jp_nb.rendering.notices import format_dropped_settings, inherited_notices
+from jp_nb.rendering.status import format_dropped_settings, inherited_notices
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import MODEL, Settings

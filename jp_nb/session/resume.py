@@ -26,8 +26,8 @@ from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.stream import NoAnswer, make_no_answer
 from jp_nb.record.turns import InterruptedTurn, Turn, find_interrupted_turn
-from jp_nb.rendering.notices import finished_words, skipped_words
 from jp_nb.rendering.prompts import one_name
+from jp_nb.rendering.status import finished_words, skipped_words
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.session import Session
 from jp_nb.text import one_line

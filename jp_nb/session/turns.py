@@ -52,8 +52,8 @@ from jp_nb.record.marks import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
-from jp_nb.rendering.forms import record_of
-from jp_nb.rendering.notices import inherited_notices
+from jp_nb.rendering.prompts import record_of
+from jp_nb.rendering.status import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.ask import CodeQuestions, format_questions
 from jp_nb.session.conversation import INHERITED, ActiveConversation

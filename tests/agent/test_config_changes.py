@@ -17,7 +17,7 @@ from jp_nb.errors import PromptUnavailable
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.stream import ProposedBy, proposed_by
-from jp_nb.rendering.turn import by_tools
+from jp_nb.rendering.log import by_tools
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (

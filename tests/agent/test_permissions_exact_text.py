@@ -20,7 +20,8 @@ from jp_nb.agent.prompts import ActionPrompt, Answered, PromptEnd, QuestionPromp
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.forms import record_of
+from jp_nb.rendering.prompts import record_of
+from jp_nb.rendering.questions import option_labels
 from jp_nb.text import (
     escape_invisible,
     format_object,
@@ -452,7 +453,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
 
 def test_options_with_invisible_characters_look_different() -> None:
     options = ("delete", "delete\u200b", "delete ", "del\u00adete", "dele\ufe0fte", "a b", "a  b")
-    labels = prompt_text.option_labels(options)
+    labels = option_labels(options)
     assert labels == [
         "delete",
         "delete⟨U+200B⟩",
@@ -480,10 +481,10 @@ def test_options_with_lookalike_letters_are_distinguished_by_their_code() -> Non
         ("\u05d01", "1\u05d0"),
         ("A", "\u0391"),
     ]:
-        first, second = prompt_text.option_labels((one, other))
+        first, second = option_labels((one, other))
         assert first in (one, f"{one} ({json.dumps(one)})")
         assert second == f"{other} ({json.dumps(other)})"
-        assert prompt_text.option_labels((other, "else")) == [other, "else"]
+        assert option_labels((other, "else")) == [other, "else"]
 
 
 @pytest.mark.deep

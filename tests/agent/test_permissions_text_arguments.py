@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.tool_calls import render_call
+from jp_nb.rendering.turn import render_call
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question

@@ -23,7 +23,8 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.rendering.turn import Transcript, log_report
+from jp_nb.rendering.log import log_report
+from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool

@@ -20,7 +20,7 @@ from jp_nb.agent.display import (
 from jp_nb.images import Image
 from jp_nb.notebook.display import turn as displayed_turn
 from jp_nb.notebook.display.turn import CHARS_PER_INTERVAL, TurnDisplay
-from jp_nb.rendering import markdown, tool_calls
+from jp_nb.rendering import markdown
 from jp_nb.rendering import turn as rendered_turn
 from jp_nb.rendering.report import Rendered
 from jp_nb.rendering.turn import Transcript
@@ -177,13 +177,13 @@ def test_work_for_many_functions_that_print_is_linear(
 ) -> None:
     watched = Watched(monkeypatch)
     texts: list[int] = []
-    render = tool_calls.render_call
+    render = rendered_turn.render_call
 
     def counted(*args: Any) -> Rendered:
         texts.append(1)
         return render(*args)
 
-    monkeypatch.setattr(tool_calls, "render_call", counted)
+    monkeypatch.setattr(rendered_turn, "render_call", counted)
     for n in range(200):
         call_id = f"c{n}"
         watched.sees(ToolBegins(call_id, "t", {}), FunctionBegins(call_id, "t"))

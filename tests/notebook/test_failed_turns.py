@@ -13,7 +13,7 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
 from jp_nb.record.stream import NoAnswer, read_no_answer
-from jp_nb.rendering import turn as turn_module
+from jp_nb.rendering import log as log_module
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
 from tests.support.loopback import LoopbackServer, Received, Reply
@@ -102,7 +102,7 @@ def test_cell_shows_one_notice_and_the_log_names_the_failure(session: Session) -
         "⚠ The request failed. Run the cell again, or `%jp resume`. Its options, such as `-m`, "
         "were not kept."
     )
-    log = turn_module.log_report(session.document, session.conversations.log()).text
+    log = log_module.log_report(session.document, session.conversations.log()).text
     line = "✗ failed: no answer (this turn is not sent to models; its settings were reverted)"
     assert log.count(line) == 2
 

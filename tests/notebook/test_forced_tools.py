@@ -16,7 +16,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.events import ConfigDelta
-from jp_nb.rendering import turn as turn_module
+from jp_nb.rendering import log as log_module
 from jp_nb.session import current
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
@@ -255,7 +255,7 @@ def test_demanded_tool_that_was_not_called_is_reported(
     assert missing is None or said(missing) in shown[-1]
     [turn] = session.conversations.log()
     assert turn.uncalled == missing
-    log = turn_module.log_report(session.document, [turn]).text
+    log = log_module.log_report(session.document, [turn]).text
     assert (f"⚠ a call of {missing} was required, but the model made none" in log) is (
         missing is not None
     )

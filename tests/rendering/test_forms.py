@@ -16,8 +16,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.rendering.forms import record_of, without_form
-from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.rendering.prompts import PromptSummary, record_of, without_form
 from jp_nb.tools.answer_types import Option
 from jp_nb.tools.question import FormAnswer, Question
 

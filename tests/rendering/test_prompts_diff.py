@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import ProposedChange
-from jp_nb.rendering.prompts import Difference, Line, difference
+from jp_nb.rendering.difference import Difference, Line, difference
 
 PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
 

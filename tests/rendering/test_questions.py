@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.forms import record_of
+from jp_nb.rendering.prompts import record_of
 from jp_nb.rendering.questions import (
     answer_as_json,
     card_markdown,

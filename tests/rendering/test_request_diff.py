@@ -9,8 +9,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.rendering.request_diff import describe_shared_prefix, request_difference
-from jp_nb.rendering.requests import TracedRequest
+from jp_nb.rendering.requests import TracedRequest, describe_shared_prefix, request_difference
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, user
 
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))

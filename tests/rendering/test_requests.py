@@ -20,8 +20,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, build_context
 from jp_nb.record.events import ChatRequest
-from jp_nb.rendering.request_diff import request_difference
-from jp_nb.rendering.requests import TracedRequest, request_report
+from jp_nb.rendering.requests import TracedRequest, request_difference, request_report
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE

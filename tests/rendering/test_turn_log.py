@@ -16,7 +16,7 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
-from jp_nb.rendering import turn as turn_module
+from jp_nb.rendering import log as log_module
 from jp_nb.rendering.report import Report
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
@@ -39,7 +39,7 @@ GO = Text("Go.", by_person=True)
 def test_every_entry_of_a_log_is_one_plain_line() -> None:
     question = Inquiry("i", HOSTILE, QuestionOutcome("answered", HOSTILE, by=HOSTILE), HOSTILE)
     turn = Turn(0, (GO, question, ConfigChange({"a": HOSTILE}, (HOSTILE,))))
-    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
     assert "<img" not in rendered(shown.markdown)
@@ -48,7 +48,7 @@ def test_every_entry_of_a_log_is_one_plain_line() -> None:
 def log_of(*entries: Any, status: str = "") -> Report:
     made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
     turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
-    return turn_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+    return log_module.log_report(Document.new(clock=utc_now, made="live"), turns)
 
 
 def test_log_names_the_collaborator_who_asked() -> None:
@@ -61,7 +61,7 @@ def test_log_names_the_collaborator_who_asked() -> None:
     for name, line in names:
         asked = {**ASKED, "content": "Go.", "metadata": {"by": name}}
         [turn] = new_stream(START, asked, SAID).turns()
-        shown = turn_module.log_report(
+        shown = log_module.log_report(
             Document.new(clock=utc_now, made="live"), [read_turn(0, turn.entries)]
         )
         assert shown.text.splitlines()[0] == line
@@ -163,10 +163,10 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 
 def test_log_counts_the_hidden_turns() -> None:
     document, turn = Document.new(clock=utc_now, made="live"), Turn(7, (GO, Text("Gone.")))
-    shown = turn_module.log_report(document, [turn], total=8)
+    shown = log_module.log_report(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n7 you: Go.")
     assert "7 earlier turns" in shown.markdown
-    assert "earlier" not in turn_module.log_report(document, [turn], total=1).text
+    assert "earlier" not in log_module.log_report(document, [turn], total=1).text
 
 
 def test_declined_call_is_not_marked_as_successful() -> None:
@@ -186,7 +186,7 @@ def test_call_that_the_user_stopped_is_marked_by_its_metadata() -> None:
 def test_log_names_the_images_of_requests_and_results() -> None:
     call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
     turn = Turn(0, (GO, call), images=(figure("asked"),))
-    text = turn_module.log_report(Document(new_stream()), [turn]).text
+    text = log_module.log_report(Document(new_stream()), [turn]).text
     assert "[image: asked, image/png 4×3]" in text
     assert "✓ plot() → a plot · figure 1, image/png 4×3" in text
 
@@ -202,7 +202,7 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     """Return the line of the log about one change."""
     change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
     turn = Turn(0, (GO, change))
-    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
     logged = shown.text.splitlines()[-1]
@@ -211,8 +211,8 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
 
 def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
-    logged = turn_module.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
-    assert len(logged) == turn_module.MAX_NAMED + 1
+    logged = log_module.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
+    assert len(logged) == log_module.MAX_NAMED + 1
     assert logged[-1] == "and 996 more"
     assert len(logged[0]) < 300
     assert logged[0].startswith('by tool "$ | ')
@@ -252,7 +252,7 @@ def test_log_shows_each_setting_of_a_change_with_its_value() -> None:
 def test_log_keeps_the_line_breaks_of_a_request() -> None:
     made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
     turns = [read_turn(turn.number, turn.entries) for turn in made]
-    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), turns)
     assert "Look:  \na" in shown.markdown
 
 
@@ -313,7 +313,7 @@ def test_log_shows_edited_arguments_of_a_call() -> None:
         {"path": "a.txt"},
     )
     assert (call.edited_by, call.channel) == ("person", "form")
-    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    shown = log_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
     for text in (shown.text, shown.markdown):
         assert 'path="b\\u200b.txt"' in text.replace("` ", "").replace(" `", "")
         assert "(arguments edited by you, form)" in text

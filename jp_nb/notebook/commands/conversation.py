@@ -23,9 +23,9 @@ from jp_nb.record.config_history import NOT_FOLLOWED
 from jp_nb.record.conversations import ConversationInfo, list_conversations, make_title
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
+from jp_nb.rendering.log import conversations_table
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
-from jp_nb.rendering.turn import conversations_table
 from jp_nb.session.compaction import CompactionOptions, ManualCompaction
 from jp_nb.session.resume import TurnResumption
 from jp_nb.storage import trust as trust_module

@@ -28,20 +28,18 @@ from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.packages import list_versions
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
-from jp_nb.rendering import report, tables, turn
+from jp_nb.rendering import report, tables
 from jp_nb.rendering import tools as tools_module
+from jp_nb.rendering.difference import describe_exchange, format_exchange_count
+from jp_nb.rendering.log import log_report
 from jp_nb.rendering.questions import question_sheets, question_table
 from jp_nb.rendering.report import Report, with_note
-from jp_nb.rendering.request_diff import (
-    describe_exchange,
-    format_exchange_count,
-    request_difference,
-)
 from jp_nb.rendering.requests import (
     TracedRequest,
     body_text,
     curl_command,
     key_in_words,
+    request_difference,
     request_report,
 )
 from jp_nb.rendering.tables import model_table
@@ -462,7 +460,7 @@ def log(call: Invocation) -> None:
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_TURNS)
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
-    call.show(turn.log_report(document, turns, total=total, image_hosts=hosts))
+    call.show(log_report(document, turns, total=total, image_hosts=hosts))
 
 
 def usage(call: Invocation) -> None:

@@ -22,10 +22,10 @@ from jp_nb.notebook.page.stores import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import last_turn_to_repeat
+from jp_nb.rendering.log import by_tools
 from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tools import call_source
-from jp_nb.rendering.turn import by_tools
 from jp_nb.session.bench import TurnReplay, find_call, read_assignments, read_object
 from jp_nb.session.session import Session
 from jp_nb.session.settings import write_config_file

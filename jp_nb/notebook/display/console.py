@@ -24,8 +24,7 @@ from jp_nb.agent.display import (
 from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import interrupt_words, retry_words
-from jp_nb.rendering.tool_calls import CallPiece, render_call
-from jp_nb.rendering.turn import EventPiece, TextPiece, Transcript
+from jp_nb.rendering.turn import CallPiece, EventPiece, TextPiece, Transcript, render_call
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
 

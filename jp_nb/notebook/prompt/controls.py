@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import EMPTY_MARK, ActionPrompt, Answered, QuestionPrompt
 from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.questions import option_labels
 from jp_nb.text import plain, spell_prose
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
@@ -193,7 +194,7 @@ def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     shown = widgets.RadioButtons if len(values) <= MAX_RADIO_BUTTONS else widgets.Dropdown
     initial = _initial_picks(prompt, kind).indices
     listed = shown(
-        options=prompt_text.option_labels(kind.labels),
+        options=option_labels(kind.labels),
         index=initial[0] if initial else None,
     )
 
@@ -213,9 +214,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
                 "label": label,
                 "description": plain(spell_prose(option.description or "")).strip("\n"),
             }
-            for label, option in zip(
-                prompt_text.option_labels(kind.labels), kind.options, strict=True
-            )
+            for label, option in zip(option_labels(kind.labels), kind.options, strict=True)
         ],
         multi=kind.multi,
         other=OTHER if kind.other else "",
@@ -408,7 +407,7 @@ def question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormCo
 def action_buttons(prompt: ActionPrompt) -> FormControl:
     """Return a button for each action that a form offers."""
     offered = [action for action in prompt.actions if action.on_form]
-    labels = prompt_text.option_labels(tuple(action.label for action in offered))
+    labels = option_labels(tuple(action.label for action in offered))
     answers = [Answered(action.value, "form") for action in offered]
     return FormControl(buttons=dict(zip(labels, answers, strict=True)))
 

@@ -46,11 +46,9 @@ from jp_nb.notebook.prompt.controls import (
 )
 from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.notebook.prompt.presence import IdleClock, note_page, who_sent
-from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.forms import change_table, without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.rendering.prompts import PromptSummary, change_table, without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 _FILES = files(__package__)
@@ -344,7 +342,7 @@ class PromptForm(ABC):
             case str() as name if current:
                 self._press(name, message)
             case _:
-                self._show_note(form_text.STALE)
+                self._show_note(prompt_text.STALE)
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")
@@ -361,7 +359,7 @@ class PromptForm(ABC):
             act()
         except Exception as exc:
             log.exception("A form failed")
-            self._show_note(form_text.FAILED.format(type(exc).__name__))
+            self._show_note(prompt_text.FAILED.format(type(exc).__name__))
 
     def _finish(self, end: AnyEnd) -> None:
         # `who_sent` is None after a deadline, because no message of a page is handled then.

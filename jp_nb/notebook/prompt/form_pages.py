@@ -32,10 +32,9 @@ from jp_nb.notebook.prompt.form import (
     split_reports,
     text,
 )
-from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.forms import SummaryLine
 from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.prompts import SummaryLine
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import REQUIRED, FormAnswer
 
@@ -92,7 +91,7 @@ class PageField:
             return found
         if isinstance(found, Answered):
             self._secret = found
-            self.control.widget.hint = form_text.SECRET_KEPT
+            self.control.widget.hint = prompt_text.SECRET_KEPT
         elif found.blank and self._secret is not None:
             return self._secret
         return found
@@ -235,7 +234,7 @@ def _find_problems(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping
         return form.problems(values)
     except Exception as exc:  # the check is the tool's code; the form must stay usable
         log.exception("The check of a form failed")
-        return {"": form_text.UNCHECKED.format(type(exc).__name__)}
+        return {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
 
 
 def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
@@ -252,14 +251,14 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
 
 def summary_screen(draft: FormDraft) -> widgets.VBox:
     """Return the screen that lists the answers, with a button for each question."""
-    rows = (_summary_row(number, line) for number, line in enumerate(form_text.summary(draft)))
+    rows = (_summary_row(number, line) for number, line in enumerate(prompt_text.summary(draft)))
     listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
-    return _make_screen(text(form_text.heading(draft), "question"), listed)
+    return _make_screen(text(prompt_text.summary_heading(draft), "question"), listed)
 
 
 def _summary_row(number: int, line: SummaryLine) -> str:
     # The rows are HTML of one widget, because many widgets are slow.
-    change = form_text.ANSWER if line.is_open else form_text.CHANGE
+    change = prompt_text.ANSWER if line.is_open else prompt_text.CHANGE
     buttons = [_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
         buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
@@ -280,7 +279,7 @@ def _inner_button(does: str, label: str, about: str) -> str:
 
 def discard_screen() -> widgets.VBox:
     """Return the screen that asks whether to discard the input."""
-    return _make_screen(text(form_text.DISCARDED, "question"))
+    return _make_screen(text(prompt_text.DISCARDED, "question"))
 
 
 class ReplyMenu:
@@ -289,10 +288,10 @@ class ReplyMenu:
     def __init__(self) -> None:
         self.area = widgets.Textarea(rows=3)
         self.area.add_class("jp-nb-control")
-        field = widgets.VBox([text(form_text.REPLY_LABEL, "field-name"), self.area])
+        field = widgets.VBox([text(prompt_text.REPLY_LABEL, "field-name"), self.area])
         field.add_class("jp-nb-field")
         self.widget = _make_screen(
-            text(form_text.MENU, "question"), text(form_text.MENU_HINT, "hint"), field
+            text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
         )
 
     @property
@@ -308,14 +307,14 @@ def _make_screen(*children: widgets.Widget) -> widgets.VBox:
 
 
 LABELS: Final = {
-    "back": form_text.BACK,
-    "next": form_text.NEXT,
+    "back": prompt_text.BACK,
+    "next": prompt_text.NEXT,
     "submit": prompt_text.SUBMIT,
     "cancel": prompt_text.CANCEL,
-    "discard": form_text.DISCARD,
-    "reply": form_text.REPLY,
-    "stop": form_text.STOP,
-    "resume": form_text.BACK,
+    "discard": prompt_text.DISCARD,
+    "reply": prompt_text.REPLY,
+    "stop": prompt_text.STOP,
+    "resume": prompt_text.BACK,
 }
 """Label of each button, by its action. The label of `send` depends on the answers."""
 
@@ -349,7 +348,7 @@ class PagedForm(PromptForm):
 
     def __init__(self, prompt: FormPrompt, context: FormContext) -> None:
         first = prompt.pages[0]
-        title = prompt_text.header(first) or form_text.page_header(first)
+        title = prompt_text.header(first) or prompt_text.page_header(first)
         super().__init__(prompt, title, context)
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
@@ -384,7 +383,7 @@ class PagedForm(PromptForm):
         picked = page.read({}).draft.answer if page.touched else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
-            self._show_note(form_text.TIME_WENT)
+            self._show_note(prompt_text.TIME_WENT)
 
     def discard(self) -> None:
         """Close all widgets, including those of hidden pages."""
@@ -440,7 +439,7 @@ class PagedForm(PromptForm):
         if made is None:
             made = button("", partial(self._press, name), does=name)
             self._buttons[name] = made
-        made.description = LABELS.get(name) or form_text.send_label(self._draft)
+        made.description = LABELS.get(name) or prompt_text.send_label(self._draft)
         made.button_style = "primary" if primary else ""
         (made.add_class if primary else made.remove_class)("jp-nb-primary")
         made.disabled = name == "back" and self._draft.is_first
@@ -449,10 +448,10 @@ class PagedForm(PromptForm):
     def _progress(self) -> str:
         label, topic = (
             prompt_text.header(self._draft.asked),
-            form_text.page_header(self._draft.asked),
+            prompt_text.page_header(self._draft.asked),
         )
         on_page = self._draft.screen == "page"
-        parts = [label, form_text.progress(self._draft) if on_page else None]
+        parts = [label, prompt_text.progress(self._draft) if on_page else None]
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
@@ -555,7 +554,7 @@ class PagedForm(PromptForm):
         reading = page.read({})
         page.show_problems(reading)
         if not self._draft.pages[self._draft.page].problem:
-            self._show_note(form_text.DEMANDED)
+            self._show_note(prompt_text.DEMANDED)
 
     def _cancel(self, message: Message) -> None:
         page = self._page
@@ -571,7 +570,7 @@ class PagedForm(PromptForm):
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
             self._actions[primary](message)
         else:
-            self._show_note(form_text.UNTOUCHED.format(LABELS[primary]))
+            self._show_note(prompt_text.UNTOUCHED.format(LABELS[primary]))
 
     def _reply(self, message: Message) -> None:
         value = message.get("value")
@@ -579,7 +578,7 @@ class PagedForm(PromptForm):
         if words.strip():
             self._draft.reply(words)
         else:
-            self._show_note(form_text.REPLY_IS_BLANK)
+            self._show_note(prompt_text.REPLY_IS_BLANK)
             self._bridge.focus(0)
 
     def _resume(self, _: Message) -> None:

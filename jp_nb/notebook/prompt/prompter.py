@@ -48,8 +48,7 @@ from jp_nb.notebook.prompt.stdin import (
     ask_on_stdin,
 )
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.forms import record_of
-from jp_nb.rendering.prompts import PromptSummary
+from jp_nb.rendering.prompts import PromptSummary, record_of
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:

@@ -38,8 +38,9 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.record.question_log import EMPTY
-from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.difference import difference
+from jp_nb.rendering.questions import option_labels
 from jp_nb.text import BAR, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
@@ -336,7 +337,7 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
     if prompt.changes:
         yield ""
         for change in prompt.changes:
-            exact, found = prompt_text.exactly(change), prompt_text.difference(change)
+            exact, found = prompt_text.exactly(change), difference(change)
             yield f"  {exact}" if found is None else f"  {exact.path}: {found.sizes}"
             for line in _bar_lines(map(str, found.lines)) if found is not None else ():
                 yield f"  {line}"
@@ -345,7 +346,7 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
 
 def _full_values(prompt: ActionPrompt) -> Iterator[str]:
     for change in prompt.changes:
-        found = prompt_text.difference(change)
+        found = difference(change)
         if found is None or not found.is_folded:
             continue
         for title, value in (
@@ -523,7 +524,7 @@ class _Selection:
     def __init__(self, prompt: QuestionPrompt, kind: SelectAnswer) -> None:
         self._kind = kind
         self._exclusive = prompt.question.exclusive
-        self._labels = prompt_text.option_labels(kind.labels)
+        self._labels = option_labels(kind.labels)
         self._highest = len(self._labels) + kind.other
         self._may_be_none = kind.multi and not kind.min_picks
         preset = prompt_text.preselected(prompt)
@@ -673,7 +674,7 @@ CLEAR: Final = "-"
 """Key that clears an answer. The question is then open again."""
 SEND: Final = "s"
 LEFT_OPEN: Final = "Not answered."
-LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
+LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
 IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
@@ -767,13 +768,13 @@ class _StdinForm:
         label = prompt_text.header(page)
         if label == prompt_text.header(self._prompt.pages[0]):
             label = None  # already shown above the first question
-        title = (form_text.progress(self._draft), label, form_text.page_header(page))
+        title = (prompt_text.progress(self._draft), label, prompt_text.page_header(page))
         if line := " · ".join(filter(None, title)):
             yield line
         yield from _context_lines(page)
         yield prompt_text.question(page)
         if self._draft.demanded:
-            yield self._draft.pages[self._draft.page].problem or form_text.DEMANDED
+            yield self._draft.pages[self._draft.page].problem or prompt_text.DEMANDED
 
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
@@ -881,7 +882,7 @@ class _StdinForm:
     def _review(self) -> None:
         draft, count = self._draft, len(self._prompt.pages)
         above, width = ["", "Your answers:"], len(str(count))
-        for number, line in enumerate(form_text.summary(draft), start=1):
+        for number, line in enumerate(prompt_text.summary(draft), start=1):
             above.append(f"  {number:>{width}}  {line.asked} → {line.answer}")
         if (blocked := draft.blocked) is not None:
             above.append(f"Question {blocked + 1} is required. Answer it before you send.")
@@ -905,10 +906,10 @@ class _StdinForm:
             draft.go(numbers.get(typed, count - 1))
 
     def _menu(self) -> None:
-        ways = {"r": form_text.REPLY, "s": form_text.STOP, "b": BACK_TO_QUESTIONS}
-        chosen = choose(self._console, [form_text.MENU], ways)
+        ways = {"r": prompt_text.REPLY, "s": prompt_text.STOP, "b": BACK_TO_QUESTIONS}
+        chosen = choose(self._console, [prompt_text.MENU], ways)
         if chosen == "r":
-            self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
+            self._write(prompt_text.REPLY_LABEL, "  An empty line goes back.")
             if (text := self._console.read("Your reply: ", secret=False)).strip():
                 self._draft.reply(text)
         elif chosen == "s":
@@ -917,8 +918,8 @@ class _StdinForm:
             self._resume()
 
     def _discard(self) -> None:
-        ways = {"y": form_text.DISCARD, "n": BACK_TO_QUESTIONS}
-        above = [f"{form_text.DISCARDED} {form_text.DISCARD}?"]
+        ways = {"y": prompt_text.DISCARD, "n": BACK_TO_QUESTIONS}
+        above = [f"{prompt_text.DISCARDED} {prompt_text.DISCARD}?"]
         if choose(self._console, above, ways) == "y":
             self._draft.discard()
         else:

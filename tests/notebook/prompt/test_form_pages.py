@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt import form_pages
-from jp_nb.rendering import forms as form_text
+from jp_nb.rendering import prompts as prompt_text
 from jp_nb.tools.question import FormAnswer, Question
 from tests.notebook.prompt.paged_forms import TIMEOUT, FormUser
 
@@ -90,7 +90,7 @@ def test_click_on_an_earlier_page_changes_nothing() -> None:
     for _ in range(2):
         user.send("next", step=step)
     assert user.draft.page == 1
-    assert user.note == form_text.STALE
+    assert user.note == prompt_text.STALE
     user.send("back")
     assert (user.draft.page, user.note) == (0, "")
 
@@ -116,9 +116,9 @@ def test_demand_stays_when_a_change_arrives_that_was_sent_with_the_click() -> No
     user.send("next")
     (box,) = user.boxes
     user.send("submit", value="Ada")
-    assert (user.draft.page, user.note) == (0, form_text.DEMANDED)
+    assert (user.draft.page, user.note) == (0, prompt_text.DEMANDED)
     box.value = "Ada"  # on its way when the button was clicked
-    assert user.note == form_text.DEMANDED
+    assert user.note == prompt_text.DEMANDED
     user.boxes[0].index = 1
     assert user.note == ""
 
@@ -148,7 +148,7 @@ def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> 
     user.send("next")
     user.boxes[0].value = "4"
     user.send("submit")
-    assert (user.draft.page, user.note) == (1, form_text.DEMANDED)
+    assert (user.draft.page, user.note) == (1, prompt_text.DEMANDED)
     user.boxes[0].index = 0
     user.send("submit")
     assert user.ends == [FormEnd((given_("Ada"), given_("red"), given_(4)))]
@@ -249,7 +249,7 @@ def test_reply_sends_the_answers_so_far_and_the_text() -> None:
     user.send("cancel")
     assert user.labels == ["Reply to the assistant", "Stop the turn", "Back"]
     user.send("reply", value=" ")
-    assert user.note == form_text.REPLY_IS_BLANK
+    assert user.note == prompt_text.REPLY_IS_BLANK
     user.send("reply", value="Why these?")
     answered = (given_("blue"), given_(["b"]), CANCELLED, CANCELLED)
     assert user.ends == [FormEnd(answered, "reply", "Why these?")]
@@ -269,7 +269,7 @@ def test_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
 def test_key_continues_only_where_an_answer_was_sent_before() -> None:
     user = FormUser(COLOUR, NAME)
     user.send("unchosen")
-    assert (user.draft.page, user.note) == (0, form_text.UNTOUCHED.format("Next"))
+    assert (user.draft.page, user.note) == (0, prompt_text.UNTOUCHED.format("Next"))
     user.boxes[0].index = 2
     user.send("next")
     user.send("back")
@@ -383,7 +383,7 @@ def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
     user = FormUser(KEY, NAME)
     user.send("next", value="hunter2")
     user.send("back")
-    assert user.fields[0].control.widget.hint == form_text.SECRET_KEPT
+    assert user.fields[0].control.widget.hint == prompt_text.SECRET_KEPT
     assert "hunter2" not in str([each.get_state() for each in user.form._pages[0].widget.children])
     user.send("next")
     user.boxes[0].value = "Ada"
@@ -402,7 +402,7 @@ def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
     for page in (1, 2):
         user.send("rendered")
         user.loop.pass_(TIMEOUT)
-        assert (user.draft.page, user.note) == (page, form_text.TIME_WENT)
+        assert (user.draft.page, user.note) == (page, prompt_text.TIME_WENT)
     user.send("rendered")
     user.loop.pass_(TIMEOUT)
     late = frozenset({"timed_out"})
@@ -497,10 +497,10 @@ def test_summary_reports_unanswered_questions(
         user.boxes[0].value = "Ada"
     user.send("submit")
     one = len(questions) == 1
-    assert (form_text.ONE_NOT_ANSWERED if one else form_text.NOT_ALL_ANSWERED) in heading(user)
+    assert (prompt_text.ONE_NOT_ANSWERED if one else prompt_text.NOT_ALL_ANSWERED) in heading(user)
     assert user.labels == ["Back", "Send as it is"]
     user.send("empty-0")
-    assert (form_text.ONE_ANSWERED if one else form_text.ALL_ANSWERED) in heading(user)
+    assert (prompt_text.ONE_ANSWERED if one else prompt_text.ALL_ANSWERED) in heading(user)
     assert user.labels == ["Back", "Send"]
     user.send("send")
     assert user.ends == [FormEnd((given_([]), given_("Ada"))[: len(questions)])]

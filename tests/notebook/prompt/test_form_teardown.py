@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.rendering import forms as form_text
+from jp_nb.rendering import prompts as prompt_text
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
@@ -51,7 +51,7 @@ def test_error_in_a_form_is_shown_there_and_the_form_can_be_cancelled(user: Fron
     beacon = user.form("Which name?")
     user.send(beacon, {"type": "next", "step": 0, "value": "Ada"})
     user.send(beacon, {"type": "submit", "step": 1, "value": "7"})
-    said = form_text.FAILED.format("ZeroDivisionError")
+    said = prompt_text.FAILED.format("ZeroDivisionError")
     user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("value") == said)
     user.send(beacon, {"type": "cancel", "step": 1, "value": "7"})
     user.send(beacon, {"type": "discard", "step": 2})

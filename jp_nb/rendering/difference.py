@@ -1,0 +1,528 @@
+r"""Differences between two values, two texts, or a recorded and a new request.
+
+Text values are compared line by line, other values as indented JSON. Replaced lines are compared
+word by word. Equal parts are folded, and different parts are complete and exact. In a text, a
+backslash or invisible character is shown as its JSON escape (`\`, `\t`, `\u200b`; a space at the
+end of a line is `\u0020`). In JSON, its own escapes are shown. Folds are in `⟨…⟩`, and a `⟨` of a
+value is `\u27e8`, so that no value looks like a fold.
+
+The comparison pairs parts that occur once in both values, in at most `PASSES` passes. It takes
+O(n log n) time for values of size n.
+
+Source: `docs/guide.md`, `docs/turns.md`, `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise, zip_longest
+from typing import Final, Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.agent.recording import NormalizedRequest, RequestPart
+from jp_nb.config.secrets import hide_secrets
+from jp_nb.json_values import MAX_INDENTED_LEVELS, JsonObject, as_object, indented_json, is_deeper
+from jp_nb.storage.cassette import CassetteContent, StoredExchange
+from jp_nb.text import escape_invisible, one_line, plain
+
+SHORT = 100
+"""Up to this length, values are shown next to each other as JSON."""
+CONTEXT_LINES = 3
+"""Equal lines that are shown on either side of a difference."""
+CONTEXT_CHARS = 60
+"""Equal characters that are shown on either side of a difference in a line."""
+PASSES = 12
+"""Limit of passes over both values. Parts that are still unpaired count as different."""
+
+Sign = Literal["-", "+", " ", "…"]
+_WORDS = re.compile(r"\w+|\W")
+
+
+class Piece(NamedTuple):
+    """A part of a line: equal on both sides, different, or a fold of equal characters."""
+
+    text: str
+    kind: Literal["same", "differs", "fold"] = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a difference: removed, added, equal, or (`…`) a fold of equal lines."""
+
+    sign: Sign
+    pieces: tuple[Piece, ...]
+
+    def __str__(self) -> str:
+        """Return `- text`; a fold without its sign."""
+        text = "".join(piece.text for piece in self.pieces)
+        return text if self.sign == "…" else f"{self.sign} {text}".rstrip(" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A changed value.
+
+    Attributes:
+        sizes: `text, 30 lines → text, 31 lines`.
+        lines: The differences, with some lines of context.
+        now: All lines of the current value; empty if it is not set.
+        proposed: All lines of the proposed value; empty if it is removed.
+    """
+
+    sizes: str
+    lines: tuple[Line, ...]
+    now: tuple[str, ...]
+    proposed: tuple[str, ...]
+
+    @property
+    def is_folded(self) -> bool:
+        """True if `lines` omit equal parts."""
+        return any(piece.kind == "fold" for line in self.lines for piece in line.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    kind: str
+    lines: tuple[str, ...]
+    escaped: Callable[[str], str]
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return tuple(_escape_line(line, self.escaped) for line in self.lines)
+
+    def __str__(self) -> str:
+        count = len(self.lines)
+        return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
+
+
+_NOTHING = _Value(UNSET, (), escape_invisible)
+
+
+def difference(change: ProposedChange) -> Difference | None:
+    """Return the differences of `change` line by line; None if its values are short.
+
+    An added item of a list is compared with nothing. An unset value is compared with the inherited
+    value that replaces it.
+    """
+    after = change.then if change.proposed is None else change.proposed
+    before = None if change.added else change.now
+    if max(len(before or ""), len(after or "")) <= SHORT:
+        return None
+    now, proposed = _value(before), _value(after)
+    sizes = f"{now} → {proposed}"
+    if change.added:
+        sizes = f"+ {proposed}"
+    elif change.proposed is None and change.then is not None:
+        sizes = f"{now} → {UNSET}, then {proposed}"
+    return Difference(sizes, tuple(_diff_lines(now, proposed)), now.whole, proposed.whole)
+
+
+def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, ...]:
+    """Return the exact differences between lines; empty if there are none."""
+    now, then = (_Value("lines", tuple(lines), _escape_json) for lines in (before, after))
+    return () if now.lines == then.lines else tuple(_diff_lines(now, then))
+
+
+def _value(text: str | None) -> _Value:
+    if text is None:
+        return _NOTHING
+    try:
+        value: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        return _Value("JSON", (text,), _escape_json)
+    if isinstance(value, str):
+        return _Value("text", tuple(value.split("\n")), _escape_text)
+    if not is_deeper(value, MAX_INDENTED_LEVELS):
+        text = indented_json(value)
+    return _Value("JSON", tuple(text.split("\n")), _escape_json)
+
+
+def _escape_json(text: str) -> str:
+    return escape_invisible(text).replace("⟨", r"\u27e8")
+
+
+def _escape_text(text: str) -> str:
+    return _escape_json(text.replace("\\", r"\\"))
+
+
+def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
+    kept = text.rstrip(" ")
+    return escaped(kept) + r"\u0020" * (len(text) - len(kept))
+
+
+# --- lines -----------------------------------------------------------------------------------
+
+
+def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
+    at = there = 0
+    if now.kind != proposed.kind:  # a line of text never equals a line of JSON
+        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]
+    else:
+        runs = same_runs(now.lines, proposed.lines)
+    for run in runs:
+        yield from _changed_lines(now, proposed, range(at, run.at), range(there, run.there))
+        at, there = run.at + run.length, run.there + run.length
+        same = [_escape_line(line, now.escaped) for line in now.lines[run.at : at]]
+        last = at == len(now.lines) and there == len(proposed.lines)
+        yield from _context_lines(same, first=run.at == run.there == 0, last=last)
+
+
+def _changed_lines(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
+    # Equal numbers of removed and added lines are compared word by word.
+    if now.kind == proposed.kind and len(gone) == len(new):
+        pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
+        yield from (Line("-", before) for before, _ in pairs)
+        yield from (Line("+", after) for _, after in pairs)
+    else:
+        yield from (Line("-", (Piece(_escape_line(now.lines[i], now.escaped)),)) for i in gone)
+        yield from (
+            Line("+", (Piece(_escape_line(proposed.lines[j], proposed.escaped)),)) for j in new
+        )
+
+
+def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
+    head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
+    left = len(same) - head - tail
+    if left <= 1:  # a fold would be as long
+        head, left = len(same), 0
+    yield from (Line(" ", (Piece(line),)) for line in same[:head])
+    if left:
+        yield Line("…", (Piece(f"⟨… {left:,} unchanged lines⟩", "fold"),))
+        yield from (Line(" ", (Piece(line),)) for line in same[len(same) - tail :][:tail])
+
+
+# --- within a line -----------------------------------------------------------------------------
+
+
+def _diff_words(
+    now: _Value, proposed: _Value, i: int, j: int
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
+    sides: tuple[list[Piece], list[Piece]] = ([], [])
+    at = there = 0
+    for run in same_runs(before, after):
+        _add_changed(sides, "".join(before[at : run.at]), "".join(after[there : run.there]))
+        at, there = run.at + run.length, run.there + run.length
+        same = "".join(before[run.at : at])
+        for side in sides:
+            side.append(Piece(same))
+    return _join_pieces(sides[0], now.escaped), _join_pieces(sides[1], proposed.escaped)
+
+
+def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
+    # If one side has no text, an empty piece marks the place. Its context is then not folded.
+    if not gone and not new:
+        return
+    head = _count_equal(gone, new)
+    tail = _count_equal(gone[head:][::-1], new[head:][::-1])
+    for side, text in zip(sides, (gone, new), strict=True):
+        end = len(text) - tail
+        side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
+
+
+def _count_equal(one: str, other: str) -> int:
+    unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(unlike, min(len(one), len(other)))
+
+
+def _join_pieces(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].kind == piece.kind:
+            joined[-1] = Piece(joined[-1].text + piece.text, piece.kind)
+        elif piece.text or piece.kind == "differs":
+            joined.append(piece)
+    last = len(joined) - 1
+    return tuple(
+        chain.from_iterable(
+            _fold_piece(piece, escaped, first=at == 0, last=at == last)
+            for at, piece in enumerate(joined)
+        )
+    )
+
+
+def _fold_piece(
+    piece: Piece, escaped: Callable[[str], str], *, first: bool, last: bool
+) -> Iterator[Piece]:
+    show = partial(_escape_line, escaped=escaped) if last else escaped
+    head, tail = (0 if first else CONTEXT_CHARS), (0 if last else CONTEXT_CHARS)
+    left = len(piece.text) - head - tail
+    if piece.kind == "differs" or left <= CONTEXT_CHARS:
+        yield Piece(show(piece.text), piece.kind)
+        return
+    if head:
+        yield Piece(escaped(piece.text[:head]))
+    yield Piece(f"⟨… {left:,} unchanged characters⟩", "fold")
+    if tail:
+        yield Piece(escaped(piece.text[-tail:]))
+
+
+# --- equal parts ---------------------------------------------------------------------------------
+
+
+class SameRun(NamedTuple):
+    """A run of equal parts, from `at` on one side and from `there` on the other."""
+
+    at: int
+    there: int
+    length: int
+
+
+def same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
+    """Return the runs of equal parts, in order, and an empty run at the end."""
+    same = [0] * (len(before) + 1)  # by index in `before`: index in `after`, plus one
+    gaps = [(0, len(before), 0, len(after))]
+    for _ in range(PASSES):
+        gaps = list(chain.from_iterable(_split_gap(before, after, same, gap) for gap in gaps))
+    runs: list[SameRun] = []
+    for at, mark in enumerate(same):
+        if not mark:
+            continue
+        if runs and runs[-1].at + runs[-1].length == at and sum(runs[-1][1:]) == mark - 1:
+            runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
+        else:
+            runs.append(SameRun(at, mark - 1, 1))
+    return [*runs, SameRun(len(before), len(after), 0)]
+
+
+_Gap = tuple[int, int, int, int]
+
+
+def _split_gap(
+    before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
+) -> Iterator[_Gap]:
+    # Marks the equal start, the equal end and the parts that occur once on both sides. Yields the
+    # gaps between the marks.
+    low, high, there, beyond = gap
+    while low < high and there < beyond and before[low] == after[there]:
+        same[low] = there + 1
+        low, there = low + 1, there + 1
+    while low < high and there < beyond and before[high - 1] == after[beyond - 1]:
+        high, beyond = high - 1, beyond - 1
+        same[high] = beyond + 1
+    if low == high or there == beyond:
+        return
+    anchors = _longest_increasing(_once_in_both(before, after, (low, high, there, beyond)))
+    for (i, j), (k, m) in pairwise([(low - 1, there - 1), *anchors, (high, beyond)]):
+        if k < high:
+            same[k] = m + 1
+        if anchors and i + 1 < k and j + 1 < m:
+            yield i + 1, k, j + 1, m
+
+
+def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> list[tuple[int, int]]:
+    low, high, there, beyond = gap
+    count, others = Counter(before[low:high]), Counter(after[there:beyond])
+    places = {after[j]: j for j in range(there, beyond) if others[after[j]] == 1}
+    return [
+        (i, places[before[i]])
+        for i in range(low, high)
+        if count[before[i]] == 1 and before[i] in places
+    ]
+
+
+def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    # Longest subsequence with increasing second numbers. The first numbers increase already.
+    ends: list[int] = []  # by length: the smallest second number that ends such a subsequence
+    places: list[int] = []  # by length: index of that pair
+    before: list[int] = []  # by pair: index of the previous pair in its subsequence
+    for place, (_, there) in enumerate(pairs):
+        length = bisect_left(ends, there)
+        before.append(places[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(there)
+            places.append(place)
+        else:
+            ends[length], places[length] = there, place
+    found: list[tuple[int, int]] = []
+    place = places[-1] if places else -1
+    while place >= 0:
+        found.append(pairs[place])
+        place = before[place]
+    return found[::-1]
+
+
+def limit_lines(found: Difference, limit: int) -> list[str]:
+    """Return the first `limit` lines of `found`, and the number of others."""
+    lines = [str(line) for line in found.lines]
+    if more := lines[limit:]:
+        lines[limit:] = [f"⟨… {len(more):,} more lines⟩"]
+    return lines
+
+
+# --- cassettes -------------------------------------------------------------------------
+
+MAX_EXCHANGE_CHARS = 60
+"""Limit of the text of a request in one line."""
+
+
+def format_exchange_count(count: int) -> str:
+    """Return the count as words, such as `1 exchange` or `2 exchanges`."""
+    return f"{count:,} exchange{'' if count == 1 else 's'}"
+
+
+def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> str:
+    """Return line, model, and last message of `exchange`: `line 7, anthropic/opus: Hello`."""
+    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
+    last = cassette.parts.get(("message", exchange.last_message))
+    said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
+    # Before the text is cut, because a part of a key is not recognized as a key.
+    hidden = hide_secrets(plain(said, limit=sys.maxsize))
+    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_EXCHANGE_CHARS)}"
+
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
+MAX_MISMATCH_LINES: Final = 40
+"""Limit of the diff lines of one part."""
+MAX_PARTS: Final = 12
+MAX_LINE_CHARS: Final = 4_000
+
+
+def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
+    """Return lines about settings, system texts, attachments, tools, and messages that differ."""
+    found: list[list[str]] = []
+    for label, old, new in _diff_requests(recorded, asked):
+        if len(found) == MAX_PARTS:
+            found.append(["… and more"])
+            break
+        found.append([*_changed_parts(label, old, new), *_hint(label, old, new)])
+    return [_bounded(line) for lines in found for line in lines]
+
+
+_Change = tuple[str, JsonValue, JsonValue]
+
+
+def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
+    yield from _diff_settings(recorded.settings, asked.settings)
+    for number, (one, other) in enumerate(zip_longest(recorded.system, asked.system), 1):
+        if _get_id(one) != _get_id(other):
+            yield f"system text {number}", _get_value(one, "text"), _get_value(other, "text")
+    yield from _diff_named_parts("attachment", "source", recorded.attachments, asked.attachments)
+    yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
+    yield from _diff_messages(recorded.messages, asked.messages)
+
+
+def _diff_settings(recorded: JsonObject, asked: JsonObject) -> Iterator[_Change]:
+    for key in dict.fromkeys([*recorded, *asked]):
+        old, new = recorded.get(key), asked.get(key)
+        if key == "parameters":
+            before, after = as_object(old), as_object(new)
+            for name in dict.fromkeys([*before, *after]):
+                if not _is_equal(before.get(name), after.get(name)):
+                    yield f"parameter {name}", before.get(name), after.get(name)
+        elif not _is_equal(old, new):
+            yield key.replace("_", " "), old, new
+
+
+def _diff_named_parts(
+    kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
+) -> Iterator[_Change]:
+    old = {str(part.value.get(key)): part for part in recorded}
+    new = {str(part.value.get(key)): part for part in asked}
+    for name in dict.fromkeys([*old, *new]):
+        one, other = old.get(name), new.get(name)
+        if _get_id(one) == _get_id(other):
+            continue
+        before, after = (dict(each.value) if each else {} for each in (one, other))
+        if one is None or other is None:
+            yield f"{kind} {name}", before or None, after or None
+            continue
+        for field in dict.fromkeys([*before, *after]):
+            if not _is_equal(before.get(field), after.get(field)):
+                yield f"{kind} {name}, {field}", before.get(field), after.get(field)
+    order = [str(part.value.get(key)) for part in recorded]
+    new_order = [str(part.value.get(key)) for part in asked]
+    if order != new_order and sorted(order) == sorted(new_order):
+        yield f"the order of the {kind}s", ", ".join(order), ", ".join(new_order)
+
+
+def _diff_messages(
+    recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
+) -> Iterator[_Change]:
+    for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
+        if _get_id(one) == _get_id(other):
+            continue
+        before, after = (dict(each.value) if each else {} for each in (one, other))
+        if before.get("role") != after.get("role"):
+            yield f"message {number}", before or None, after or None
+            continue
+        for field in dict.fromkeys([*before, *after]):
+            if not _is_equal(before.get(field), after.get(field)):
+                role, more = before["role"], "" if field == "text" else f", {field}"
+                yield f"message {number} ({role}){more}", before.get(field), after.get(field)
+
+
+def _get_id(part: RequestPart | None) -> str:
+    return part.id if part is not None else ""
+
+
+def _get_value(part: RequestPart | None, key: str) -> JsonValue:
+    return part.value.get(key) if part is not None else None
+
+
+def _is_equal(old: JsonValue, new: JsonValue) -> bool:
+    return _part_json(old) == _part_json(new)  # 1, 1.0 and True differ
+
+
+def _part_json(value: JsonValue) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
+    # Before the texts are cut, because a part of a key is not recognized as a key.
+    old, new = _hide_keys(old), _hide_keys(new)
+    found = difference(ProposedChange(label, _part_json(old), _part_json(new)))
+    name = escape_invisible(label)
+    if _is_equal(old, new):
+        yield f"  {name}: the difference looks like an API key and is not shown"
+        return
+    if found is None:
+        sides = (
+            UNSET if (text := _part_json(each)) is None else escape_invisible(text)
+            for each in (old, new)
+        )
+        yield f"  {name}: {' → '.join(sides)}"
+        return
+    yield f"  {name}: {found.sizes}"
+    yield from (f"    {line}" for line in limit_lines(found, MAX_MISMATCH_LINES))
+
+
+def _hide_keys(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return hide_secrets(value)
+        case list():
+            return [_hide_keys(each) for each in value]
+        case dict():
+            return {key: _hide_keys(each) for key, each in value.items()}
+    return value
+
+
+def _hint(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
+    # For differences with a known cause: times, or a tool that needs a user.
+    before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (old, new))
+    if before and before == after:
+        yield (
+            "    only times differ: set `record.reproducible = true` to record and to replay, so "
+            "that each run writes the same times"
+        )
+    if label.startswith("tool ") and isinstance(old, dict) and new is None:
+        yield (
+            "    headless runs do not offer tools that need a user, such as `ask`: record with "
+            "`jp-nb run --record`, which is headless too"
+        )
+
+
+def _bounded(line: str) -> str:
+    if len(line) <= MAX_LINE_CHARS:
+        return line
+    return f"{line[:MAX_LINE_CHARS]}⟨… {len(line) - MAX_LINE_CHARS:,} more⟩"

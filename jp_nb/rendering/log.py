@@ -1,0 +1,565 @@
+"""Recorded turns: the log, and the comparison of two records.
+
+The comparison ignores ids and times, because they differ in each run. Secrets are masked, and
+differing inactive conversations are only counted. Everything else is shown completely and exactly.
+The work is linear in the size of the records.
+
+Source: `docs/guide.md`, `docs/decisions.md` D121.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import is_wrapper
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    SchemaNode,
+    format_path,
+    is_secret_path,
+    mask_secrets,
+    parse_path,
+)
+from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
+from jp_nb.errors import ConfigError
+from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_json, sorted_json
+from jp_nb.record.compaction import find_compactions, format_compactions
+from jp_nb.record.conversations import ConversationInfo, list_conversations
+from jp_nb.record.document import Document, events_of, head_of
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
+from jp_nb.record.marks import Usage, read_usage
+from jp_nb.record.stream import ConversationStream, ProposedBy
+from jp_nb.record.turns import (
+    ConfigChange,
+    Inquiry,
+    Part,
+    StructuredData,
+    Text,
+    ToolCall,
+    Turn,
+    read_turns,
+)
+from jp_nb.rendering.difference import Line, line_difference, same_runs
+from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.questions import answer_as_json, format_outcome
+from jp_nb.rendering.report import (
+    MAX_CELL_CHARS,
+    Report,
+    block,
+    heading,
+    indent,
+    joined,
+    line,
+    note,
+    remark,
+    table,
+)
+from jp_nb.rendering.turn import for_user, format_approver, format_call, format_name
+from jp_nb.text import MAX_CHARS, escape_invisible, format_user_name, one_line, plain
+
+MAX_LOG_CHARS = 1000
+"""Limit of one line of the log."""
+MAX_COMPACTIONS = 20
+"""Limit of compactions shown after one turn. An untrusted record may contain any number."""
+MAX_NAMED = 5
+"""Limit of names in a list of the tools that proposed a change."""
+_UNANSWERED = {
+    "failed": "✗ failed: no answer",
+    "interrupted": "⏹ interrupted before the answer",
+}
+_INCOMPLETE = {
+    "failed": "✗ failed: the answer is incomplete",
+    "interrupted": "⏹ interrupted",
+    "stopped": "⏹ stopped by you",
+}
+
+
+def log_report(
+    document: Document,
+    turns: Sequence[Turn],
+    *,
+    total: int | None = None,
+    image_hosts: Collection[str] = (),
+) -> Report:
+    """Return `turns` as a conversation, and the other conversations of the notebook.
+
+    Args:
+        document: The conversations.
+        turns: The turns to show, which are the last ones.
+        total: Number of all turns, if some are hidden.
+        image_hosts: Hosts whose images are shown, not linked.
+    """
+    parts: list[Report | str] = []
+    if total is not None and total > len(turns):
+        earlier = total - len(turns)
+        word = "turn" if earlier == 1 else "turns"
+        parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
+    compactions = _compactions(document.conversation.entries) if turns else {}
+    for turn in turns:
+        parts += [*_turn_reports(turn, image_hosts), *compactions.get(turn.number, ())]
+    if not turns:
+        parts.append(remark("No turns in this conversation yet."))
+    if document.others:
+        parts += ["Other conversations in this notebook:", conversations_table(document)]
+    return joined(parts)
+
+
+def _get_speaker(part: Part) -> str:
+    if not (isinstance(part, Text) and part.by_person):
+        return "assistant"
+    return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
+
+
+def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+    requests = (x for x in turn.parts if isinstance(x, Text) and x.by_person)
+    request = next(requests, Text("", by_person=True))
+    speaker = _get_speaker(request)
+    asked = _part_report(request, image_hosts)
+    begins = heading(f"{turn.number} · {speaker}")
+    text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
+    yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
+    for image in turn.images:
+        yield _line_report(f"[image: {image.words}]")
+    for part in (x for x in turn.parts if x is not request):
+        if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
+            continue  # only the source of a value changed
+        says = _get_speaker(part)
+        if says != speaker and not isinstance(part, ConfigChange):
+            speaker = says
+            yield Report(heading(f"{turn.number} · {says}").markdown, f"{turn.number} {says}:")
+        yield _part_report(part, image_hosts)
+    if turn.uncalled:
+        yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
+    if end := _format_end(turn):
+        yield _line_report(end)
+
+
+def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
+    # The keys are the turns after which the compactions were recorded.
+    found: dict[int, list[Report]] = {}
+    counts: Counter[int] = Counter()
+    for placed in find_compactions(entries):
+        entry, lines = placed.effective, found.setdefault(placed.after, [])
+        counts[placed.after] += 1
+        if counts[placed.after] > MAX_COMPACTIONS:
+            continue
+        end = " (undone)" if placed.is_reverted else ""
+        lines.append(_line_report(f"⊟ {format_compactions([entry])} from here on{end}"))
+        if entry.summary is not None and not placed.is_reverted:
+            said = entry.summary.summary
+            lines.append(Report(safe_markdown(said), indent(plain(said))))
+    for turn, count in counts.items():
+        if count > MAX_COMPACTIONS:
+            found[turn].append(_line_report(f"⊟ and {count - MAX_COMPACTIONS} more"))
+    return found
+
+
+def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
+    match part:
+        case Text(content=content, by_person=by_person):
+            # Markdown joins lines that do not end in two spaces.
+            markdown = content.replace("\n", "  \n") if by_person else content
+            shown = safe_markdown(markdown, image_hosts=image_hosts)
+            return Report(shown, indent(plain(content)))
+        case StructuredData(data=data):
+            return block(indented_json(data), "json", limit=MAX_CHARS)
+        case ToolCall():
+            return _line_report(_format_call(part))
+        case Inquiry():
+            return _line_report(_format_inquiry(part))
+        case ConfigChange():
+            return _line_report(_format_change(part))
+        case _:
+            assert_never(part)
+
+
+def _line_report(text: str) -> Report:
+    shown = line(text, limit=MAX_LOG_CHARS)
+    return Report(f"- {shown.markdown}", f"  {shown.text}")
+
+
+def _format_end(turn: Turn) -> str:
+    if turn.left_out:
+        taken = "; its settings were reverted" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer")
+        return f"{how} (this turn is not sent to models{taken})"
+    return _INCOMPLETE.get(turn.status, "")
+
+
+def conversations_table(document: Document, *, with_active: bool = False) -> Report:
+    """Return the other conversations of `document` as a table, or all `with_active`."""
+    rows = [
+        (
+            x.id,
+            " ".join(filter(None, (x.title, "(active)" if x.active else None))),
+            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
+            x.made or "",
+            _format_parent(x),
+        )
+        for x in list_conversations(document)
+        if with_active or not x.active
+    ]
+    return table(("id", "title", "turns", "made", "from"), rows)
+
+
+def _format_parent(listed: ConversationInfo) -> str:
+    if listed.parent is None:
+        return ""
+    return (
+        listed.parent
+        if listed.parent_turn is None
+        else f"{listed.parent}, turn {listed.parent_turn}"
+    )
+
+
+def uncalled_words(required: str) -> str:
+    """Return the sentence about a required tool call that the model did not make."""
+    return f"a call of {required} was required, but the model made none"
+
+
+def _format_call(call: ToolCall) -> str:
+    shown = f"{format_call(call.name, call.arguments)}{_format_edited(call)}"
+    if call.is_error is None:
+        return f"⚙ {shown} …"
+    mark = "⊘" if call.skipped else "✗" if call.is_error else "✓"
+    result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
+    return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
+
+
+def _format_edited(call: ToolCall) -> str:
+    if call.edited_by is None:
+        return ""
+    channel = f", {format_name(call.channel)}" if call.channel else ""
+    return f" (arguments edited by you{channel})"
+
+
+def _format_inquiry(inquiry: Inquiry) -> str:
+    answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+    outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
+    return f"? {one_line(inquiry.question, limit=300)} {outcome}"
+
+
+def _format_change(change: ConfigChange) -> str:
+    if change.begins_again:
+        return f"⟳ configuration reset{_format_proposers(change)}"
+    settings = ", ".join(_format_settings(dict(change.delta)))
+    says = [one_line(settings, limit=300)] if settings else []
+    back = frozenset(change.taken_back)
+    for word, taken in (("unset", False), ("reverted", True)):
+        found = [path for path in change.unsets if (path in back) is taken]
+        if found:
+            # Each path has at least one character, so `one_line` would cut further paths.
+            paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
+            says.append(f"{word} {one_line(paths, limit=200)}")
+    return f"⟳ configuration {', '.join(says)}{_format_proposers(change)}"
+
+
+def _format_settings(
+    delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
+) -> Iterator[str]:
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_whole = below.kind == "json" or is_wrapper(value, below)
+        if isinstance(value, dict) and value and not is_whole:
+            yield from _format_settings(value, below, keys)
+        else:
+            shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
+            yield f"{format_path(keys)} = {hide_credentials(shown)}"
+
+
+def masked_path(path: str) -> str:
+    """Return `path` without list items that may be secrets."""
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return hide_credentials(path)
+    shown = [
+        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret_path(keys[:i]) else key
+        for i, key in enumerate(keys)
+    ]
+    return hide_credentials(format_path(shown))
+
+
+def _format_proposers(change: ConfigChange) -> str:
+    # Tools of one response are named together.
+    tools: dict[str, dict[str, None]] = {}
+    for call in change.proposed_by:
+        tools.setdefault(_format_approval(call), {})[format_name(call.tool)] = None
+    said = [f"proposed by {_join_names(names)}, {how}" for how, names in tools.items()]
+    return f" ({_join_names(said, '; ')})" if said else ""
+
+
+def _format_approval(call: ProposedBy) -> str:
+    return f"applied by {format_approver(call.applied_by, call.channel, call.by)}"
+
+
+def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
+    """Return a short text for each of `calls`: `by tool t, applied by you (form)`."""
+    texts = (f"by tool {format_name(call.tool)}, {_format_approval(call)}" for call in calls)
+    return _limit_names(dict.fromkeys(texts))
+
+
+def _join_names(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(_limit_names(names))
+
+
+def _limit_names(names: Iterable[str]) -> list[str]:
+    found = list(names)
+    more = len(found) - MAX_NAMED
+    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found
+
+
+INDENT: Final = "  "
+_TITLE_CHARS: Final = 60
+_IGNORED_KEYS: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRecord:
+    """The compared parts of a notebook's record.
+
+    Attributes:
+        beginning: Title and configuration of the active conversation, as lines.
+        requests: The request of each turn.
+        turns: The turns, as lines.
+        others: The other conversations, without ids and times.
+    """
+
+    beginning: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    turns: tuple[tuple[str, ...], ...] = ()
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Document) -> ComparedRecord:
+        """Return the record in `document`, whose entries may be damaged."""
+        stream = document.conversation
+        turns = read_turns(stream)
+        lines = [
+            [*_turn_lines(turn), *_entry_lines(each.entries)]
+            for turn, each in zip(turns, stream.turns(), strict=True)
+        ]
+        beginning = list(_beginning_lines(stream))
+        for placed in find_compactions(stream.entries):
+            end = " (undone)" if placed.is_reverted else ""
+            where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
+            where.append(f"compaction: {format_compactions([placed.effective])}{end}")
+        return cls(
+            tuple(beginning),
+            tuple(turn.request for turn in turns),
+            tuple(map(tuple, lines)),
+            tuple(map(_normalize_conversation, document.others)),
+        )
+
+
+def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+    """Return the differences as lines; empty if the records are equal."""
+    found: list[str] = []
+    if lines := line_difference(before.beginning, after.beginning):
+        found += _format_section("at the beginning", lines)
+    for at, there in _pair_turns(before.requests, after.requests):
+        then = after.turns[there] if there is not None else None
+        now = before.turns[at] if at is not None else None
+        if now == then:
+            continue
+        lines = line_difference(now or (), then or ())
+        request = after.requests[there] if there is not None else before.requests[at or 0]
+        found += _format_section(f"{_format_numbers(at, there)}: {_title(request)}", lines)
+    if gone_or_new := _count_unmatched(before.others, after.others):
+        found += ["other conversations", *gone_or_new, ""]
+    return found
+
+
+def _title(request: str) -> str:
+    return escape_invisible(one_line(request, limit=_TITLE_CHARS))
+
+
+def _format_section(heading: str, lines: Sequence[Line]) -> list[str]:
+    return [heading, *map(str, lines), ""]
+
+
+def _format_numbers(at: int | None, there: int | None) -> str:
+    if at is None:
+        return f"+ turn {there}"
+    if there is None:
+        return f"- turn {at}"
+    return f"turn {at}" if at == there else f"turn {at} → {there}"
+
+
+def _count_unmatched(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    now, then = Counter(before), Counter(after)
+    counts = ((now - then).total(), "-"), ((then - now).total(), "+")
+    return [f"{sign} {count} without a counterpart" for count, sign in counts if count]
+
+
+def _pair_turns(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[int | None, int | None]]:
+    # Pairs turns with equal requests. Between them, equal numbers of turns are paired in order.
+    at = there = 0
+    for run in same_runs(before, after):
+        gone, new = range(at, run.at), range(there, run.there)
+        if len(gone) == len(new):
+            yield from zip(gone, new, strict=True)
+        else:
+            yield from ((index, None) for index in gone)
+            yield from ((None, index) for index in new)
+        yield from ((run.at + step, run.there + step) for step in range(run.length))
+        at, there = run.at + run.length, run.there + run.length
+
+
+def _beginning_lines(stream: ConversationStream) -> Iterator[str]:
+    if stream.title:
+        yield f"title: {stream.title}"
+    yield from _json_lines("configuration", mask_secrets(stream.base_config))
+    yield from (f"damaged: {damage.message}" for damage in stream.damage)
+
+
+# --- a turn in lines -------------------------------------------------------------------------
+
+
+def _turn_lines(turn: Turn) -> Iterator[str]:
+    for part in turn.parts:
+        yield from _part_lines(part)
+    yield from (f"image of the request: {image.words}, {image.digest}" for image in turn.images)
+    if turn.uncalled:
+        yield uncalled_words(turn.uncalled)
+    if turn.left_out:
+        end = f" ({turn.status})" if turn.status else ""
+        yield f"no answer{end}: this turn is not sent to models"
+    if tokens := _format_tokens(turn.usage):
+        yield f"tokens: {tokens}"
+
+
+def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    # `Turn` has no author, reasoning, asker or model, so they are read from the entries.
+    models: dict[str, None] = {}
+    for entry in entries:
+        models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
+        match entry:
+            case ChatRequest(author=str(author)):
+                yield f"author: {author}"
+            case ChatResponse(kind="reasoning", reasoning=reasoning):
+                yield from _text_lines("reasoning", reasoning or "")
+            case InquiryRequest(source=source, question=question):
+                exclusive = ", which only a user may answer" if question.exclusive else ""
+                yield f"question of {source.name or source.source}{exclusive}"
+    if models:
+        yield f"tokens of: {', '.join(models)}"
+
+
+def _part_lines(part: Part) -> Iterator[str]:
+    match part:
+        case Text(content=content, by_person=by_person):
+            yield from _text_lines("you" if by_person else "assistant", content)
+        case StructuredData(data=data):
+            yield from _json_lines("answer", data)
+        case ToolCall():
+            yield from _call_lines(part)
+        case Inquiry():
+            yield from _inquiry_lines(part)
+        case ConfigChange():
+            yield from _change_lines(part)
+        case _:
+            assert_never(part)
+
+
+def _call_lines(call: ToolCall) -> Iterator[str]:
+    yield f"call {call.name}"
+    for name, value in sorted(call.arguments.items()):
+        yield from _indent(_json_lines(name, value))
+    if call.requested_arguments is not None:
+        yield f"{INDENT}arguments edited by you"
+        yield from _indent(_json_lines("model's arguments", dict(call.requested_arguments)))
+    if call.content is None:
+        yield f"{INDENT}no result"
+    else:
+        yield from _indent(_text_lines("error" if call.is_error else "result", call.content))
+    yield from (f"{INDENT}image: {image.words}, {image.digest}" for image in call.images)
+
+
+def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
+    yield from _text_lines("question", inquiry.question)
+    yield from _indent(_json_lines("kind", dict(inquiry.answer_type)))
+    by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
+    said = [inquiry.channel, *inquiry.marks, _describe_other_end(inquiry), by]
+    about = ", ".join(filter(None, said))
+    shown = f" ({about})" if about else ""
+    match inquiry.outcome:
+        case "answered":
+            answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+            yield f"{INDENT}answer{shown}: {answer}"
+        case "redacted":
+            yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"
+        case _:
+            yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
+            yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
+
+
+def _describe_other_end(inquiry: Inquiry) -> str | None:
+    # An answered question may have another end, such as a timeout.
+    ended = inquiry.ended
+    return f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
+
+
+def _change_lines(change: ConfigChange) -> Iterator[str]:
+    if not (change.delta or change.unsets or change.begins_again):
+        return  # only the source of a value changed
+    yield "configuration reset" if change.begins_again else "configuration"
+    if change.delta:
+        yield from _indent(_json_lines("set", mask_secrets(dict(change.delta))))
+    yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
+    yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
+
+
+def _format_tokens(usage: Usage) -> str:
+    counts = (
+        (usage.input_tokens, "in"),
+        (usage.cache_read_tokens, "from cache"),
+        (usage.cache_write_tokens, "into cache"),
+        (usage.output_tokens, "out"),
+        (usage.reasoning_tokens, "reasoning"),
+    )
+    return ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
+
+
+def _text_lines(name: str, text: str) -> Iterator[str]:
+    yield f"{name}:"
+    yield from _indent(text.split("\n"))
+
+
+def _json_lines(name: str, value: JsonValue) -> Iterator[str]:
+    # Front ends may sort the keys when they save a notebook, so the keys are always sorted.
+    first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
+    yield f"{name}: {first}"
+    yield from more
+
+
+def _indent(lines: Iterable[str]) -> Iterator[str]:
+    return (f"{INDENT}{line}" if line else "" for line in lines)
+
+
+# --- other conversations ---------------------------------------------------------------------
+
+
+def _normalize_conversation(entry: JsonValue) -> str:
+    said: JsonObject = {
+        "title": head_of(entry).get("title"),
+        "base_config": as_object(entry).get("base_config"),
+        "events": [_without_ids(event) for event in events_of(entry)],
+    }
+    return canonical_json(said if events_of(entry) else entry)
+
+
+def _without_ids(event: JsonValue) -> JsonValue:
+    if not isinstance(event, dict):
+        return event
+    return {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
