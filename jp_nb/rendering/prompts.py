@@ -31,8 +31,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
     get_outcome,
 )
-from jp_nb.record.outcomes import END_WORDS
-from jp_nb.record.question_log import NONE_OF_THESE
+from jp_nb.record.outcomes import END_WORDS, NONE_OF_THESE
 from jp_nb.rendering.difference import Difference, Line, difference
 from jp_nb.rendering.questions import (
     NOT_ANSWERED,

@@ -23,8 +23,14 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, QuestionOutcome
-from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, LoggedAnswer
+from jp_nb.record.outcomes import (
+    CHANNEL_WORDS,
+    EMPTY,
+    END_WORDS,
+    NONE_OF_THESE,
+    LoggedAnswer,
+    QuestionOutcome,
+)
 from jp_nb.rendering.markdown import code_block, no_markup, quoted
 from jp_nb.rendering.report import Report, bounded, joined, remark, table
 from jp_nb.text import BAR, format_user_name, lookalike_key, one_line, plain, spell_invisible

@@ -3,34 +3,41 @@
 Messages to the user call it the project log. An answer that cannot be written to the log is still
 in the record. A notice reports the failure once, and the next answer tries again.
 
-Source: `docs/record.md`.
+An imported table has the columns datetime, question and answer, separated by semicolons and quoted
+as in RFC 4180. Its first line may have their names.
+
+Source: `docs/record.md`, RFC 4180.
 """
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import hashlib
+import io
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from pydantic import JsonValue, SecretBytes
 
 from jp_nb.errors import JpNbError, StorageError, UsageError
 from jp_nb.json_values import sorted_json
+from jp_nb.record.clock import parse_timestamp
 from jp_nb.record.document import Document
-from jp_nb.record.question_log import (
+from jp_nb.record.outcomes import (
+    ENTRY_VERSION,
     QuestionHistory,
-    TableRows,
-    ended_inquiries,
-    find_own_lines,
-    make_entry,
-    read_log,
-    read_rows,
+    ended_questions,
+    entry_time,
+    format_rfc3339,
+    is_answered,
+    parse_rfc3339,
+    read_entry,
     recorded_answers,
-    sign_entry,
-    to_logged_answer,
 )
 from jp_nb.record.signing import NoKeyError, Trust
 from jp_nb.record.stream import ConversationStream
@@ -39,10 +46,10 @@ from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import MAX_BYTES, ForeignFileError, is_owned_folder, read_owned_file
 from jp_nb.storage.question_log import (
     EntryTooLongError,
-    Finish,
     LogContents,
     LogEntry,
     QuestionLogFile,
+    decode_entry,
 )
 from jp_nb.storage.trust import KeyFile, PendingConsent
 
@@ -59,6 +66,102 @@ MAX_WAITING: Final = 1000
 """Limit of the answers that wait to be written again."""
 USER_CHANNELS: Final = ("form", "stdin", "terminal")
 """Channels of answers by the user. Other answers repeat with every run."""
+
+
+COLUMNS = ("datetime", "question", "answer")
+
+
+class TableRows(NamedTuple):
+    """The rows of a table, or the lines of a log, oldest first.
+
+    The `row` of an entry identifies it in repeated imports. `skipped` has the line number and the
+    error of each other row.
+    """
+
+    entries: tuple[LogEntry, ...]
+    skipped: tuple[str, ...]
+
+
+def read_rows(text: str) -> TableRows:
+    """Return the rows of the table `text`."""
+    entries: list[LogEntry] = []
+    skipped: list[str] = []
+    seen: Counter[str] = Counter()
+    for line, row in _rows(text):
+        if isinstance(row, str):
+            skipped.append(f"line {line}: {row}")
+        elif line == 1 and tuple(cell.strip().lower() for cell in row) == COLUMNS:
+            continue
+        elif isinstance(found := _entry(row), str):
+            skipped.append(f"line {line}: {found}")
+        else:
+            found["row"] = _row_digest(list(row), seen)
+            entries.append(found)
+    return _in_order(entries, skipped)
+
+
+def read_log(text: str) -> TableRows:
+    """Return the answered questions of a log, without their numbers and signatures."""
+    entries: list[LogEntry] = []
+    skipped: list[str] = []
+    seen: Counter[str] = Counter()
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        entry = decode_entry(line.encode("utf-8", "replace"))
+        if entry is None or (when := entry_time(entry)) is None:
+            skipped.append(f"line {number}: not a log entry")
+        elif is_answered(entry):
+            moment = format_rfc3339(when)
+            kept = {key: value for key, value in entry.items() if key not in _NOT_IMPORTED}
+            row = _row_digest([moment, entry["question"], entry["answer"]], seen)
+            entries.append({"v": ENTRY_VERSION, "timestamp": moment, **kept, "row": row})
+    return _in_order(entries, skipped)
+
+
+_NOT_IMPORTED = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
+
+
+def _in_order(entries: Sequence[LogEntry], skipped: Sequence[str]) -> TableRows:
+    return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
+
+
+def _rows(text: str) -> Iterator[tuple[int, Sequence[str] | str]]:
+    """Yield each row that is not empty, or an error, with the line number of its end."""
+    reader = csv.reader(
+        io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True
+    )
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as exc:
+            yield reader.line_num, str(exc)
+            continue
+        if row:
+            yield reader.line_num, row
+
+
+def _entry(row: Sequence[str]) -> LogEntry | str:
+    if len(row) != len(COLUMNS):
+        return f"{len(row)} columns, expected datetime;question;answer"
+    when, question, answer = row
+    # As in the record, a time without an offset is UTC.
+    moment = parse_rfc3339(when.strip()) or parse_timestamp(when.strip())
+    if moment is None:
+        return f"{when[:40]!r} is not a date with a time, such as 2026-03-18T13:19:06Z"
+    if not question.strip() or not answer.strip():
+        return "the question or the answer is blank"
+    timestamp = format_rfc3339(moment)
+    return {"v": ENTRY_VERSION, "timestamp": timestamp, "question": question, "answer": answer}
+
+
+def _row_digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:
+    # Equal rows are numbered in `seen`, so that each has its own digest.
+    text = sorted_json([*row])
+    seen[text] += 1
+    return hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace")).hexdigest()
 
 
 def read_table(path: Path) -> bytes:
@@ -79,7 +182,13 @@ def read_table(path: Path) -> bytes:
 
 
 def import_rows(
-    log: QuestionLogFile, path: Path, data: bytes, finish: Finish | None, *, most: int | None = None
+    log: QuestionLogFile,
+    path: Path,
+    data: bytes,
+    *,
+    trusted: bool,
+    key: SecretBytes | None = None,
+    most: int | None = None,
 ) -> list[str]:
     """Write the rows of a table, or the lines of another log; return a report.
 
@@ -87,7 +196,8 @@ def import_rows(
         log: The log. Rows that it already has are not written.
         path: The file: a log if its name ends in `.jsonl`.
         data: Its content.
-        finish: Signs an entry of a table that the user trusts; None if the author is unknown.
+        trusted: False if the author is unknown.
+        key: Signs the entries.
         most: Limit of the rows; None for no limit.
 
     Raises:
@@ -112,8 +222,8 @@ def import_rows(
             f"{len(rows.entries)} answers are too many for an automatic import. If "
             f"they are yours, import them with `%jp qna import {path}`"
         )
-    entries = [{**entry, "trusted": finish is not None} for entry in rows.entries]
-    added = log.append(entries, finish=finish)
+    entries: list[LogEntry] = [{**entry, "trusted": trusted} for entry in rows.entries]
+    added = log.append(entries, key=key)
     return [*_format_import(path, rows, added.written, added.known), *added.problems]
 
 
@@ -206,11 +316,7 @@ class QuestionLog:
 
     def keep_ended(self, stream: ConversationStream, start: int) -> None:
         """Log the questions that ended in `stream` from entry `start` on. Never raises an error."""
-        entries = [
-            entry
-            for inquiry in ended_inquiries(stream.raw, start)
-            if (entry := make_entry(*inquiry)) is not None
-        ]
+        entries = list(ended_questions(stream, start))
         if not entries or not self._trusted:
             return
         origin = self._describe_origin(stream)
@@ -234,7 +340,7 @@ class QuestionLog:
             entry = self._unwritten[0]
             try:
                 repeats = entry.get("channel") not in USER_CHANNELS
-                added = log.append([entry], finish=partial(self._signed, log), if_new=repeats)
+                added = log.append([entry], key=self._find_key(), if_new=repeats)
                 self._add_notices(*added.problems)
             except EntryTooLongError as exc:  # not tried again
                 self._add_notices(f"the answer is only in this notebook's record: {exc}")
@@ -252,10 +358,10 @@ class QuestionLog:
                 origin["cell"] = cell
         return origin
 
-    def _signed(self, log: QuestionLogFile, entry: LogEntry) -> LogEntry:
+    def _find_key(self) -> SecretBytes | None:
         with suppress(NoKeyError):  # reported by the record; an unsigned entry needs consent
-            return sign_entry(entry, self._keys.obtain(), log.workspace)
-        return entry
+            return self._keys.obtain()
+        return None
 
     def _add_notices(self, *notices: str) -> None:
         for notice in notices:
@@ -291,25 +397,12 @@ class QuestionLog:
     def _read_record(self) -> QuestionHistory:
         if not self._trusted:
             return QuestionHistory(trusted=False)
-        return QuestionHistory(recorded_answers(self._active.document.conversation.raw))
+        return QuestionHistory(recorded_answers(self._active.document.conversation))
 
     def _read_log(self, log: QuestionLogFile, *, everybody: bool) -> QuestionHistory:
         if not log.exists():
             return self._read_record()
         contents = self._read_contents(log)
-        mine = self._find_own(log, contents)
-        accepted = self._is_accepted(self._foreign(contents, mine))
-        answers = [
-            to_logged_answer(entry, number, is_trusted=is_mine or accepted)
-            for (number, entry), is_mine in zip(contents.answered, mine, strict=True)
-            if is_mine or accepted or everybody
-        ]
-        answers.sort(key=lambda answer: (answer.moment, answer.id))
-        omitted = 0 if accepted else mine.count(False)
-        return QuestionHistory(tuple(answers), True, "log", omitted, contents.damaged)
-
-    def _read_contents(self, log: QuestionLogFile) -> LogContents:
-        contents = log.read()
         if contents.damaged:
             lines = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
             them = "it" if contents.damaged == 1 else "them"
@@ -318,23 +411,23 @@ class QuestionLog:
             )
         for problem in contents.unread:
             self._add_notices(f"a file of the project log is ignored: {problem}")
-        return contents
+        foreign = _foreign_answers(contents)
+        accepted = self._is_accepted(foreign)
+        answers = [
+            read_entry(line.entry, line.number, is_trusted=line.is_own or accepted)
+            for line in contents.lines
+            if line.entry is not None and line.number is not None
+            if line.is_own or accepted or everybody
+        ]
+        answers.sort(key=lambda answer: (answer.moment, answer.id))
+        omitted = 0 if accepted else len(foreign)
+        return QuestionHistory(tuple(answers), True, "log", omitted, contents.damaged)
 
-    def _find_own(self, log: QuestionLogFile, contents: LogContents) -> list[bool]:
-        """Return a flag for each answer: True if this user gave it in this workspace."""
-        key, newest = None, log.newest_signed()
-        if newest is not None:
-            with suppress(NoKeyError):
-                key = self._keys.read()
-        if key is None or newest is None:
-            return [False] * len(contents.answered)
-        mine = find_own_lines(contents.read, key, log.workspace, newest.chain)
-        return [mine[place] for place in contents.places]
-
-    @staticmethod
-    def _foreign(contents: LogContents, mine: Sequence[bool]) -> list[tuple[int, LogEntry]]:
-        pairs = zip(contents.answered, mine, strict=True)
-        return [numbered for numbered, is_mine in pairs if not is_mine]
+    def _read_contents(self, log: QuestionLogFile) -> LogContents:
+        key = None
+        with suppress(NoKeyError):  # then every entry needs consent
+            key = self._keys.read()
+        return log.read(key)
 
     def _is_accepted(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
         # Headless runs have no `trust`, and accept the files of their folder.
@@ -346,14 +439,13 @@ class QuestionLog:
         log = self._open_log()
         if log is None or not log.exists():
             return []
-        contents = log.read()
-        foreign = self._foreign(contents, self._find_own(log, contents))
+        foreign = _foreign_answers(self._read_contents(log))
         if self._is_accepted(foreign):
             return []
         leaves = tuple(
             (f"answers[{number}]", f"{entry['question']} → {answer.words}", str(log.path))
             for number, entry in foreign
-            for answer in [to_logged_answer(entry, number, is_trusted=False)]
+            for answer in [read_entry(entry, number, is_trusted=False)]
         )
         return [PendingConsent(self._active.files.root, log.path, _digest(foreign), leaves)]
 
@@ -373,7 +465,7 @@ class QuestionLog:
             raise UsageError(
                 "there is no project log. Turn it on with `%jp config record.project_log=on`"
             )
-        report = import_rows(log, path, read_table(path), partial(self._signed, log))
+        report = import_rows(log, path, read_table(path), trusted=True, key=self._find_key())
         is_old_table = path.resolve() == (log.folder / TABLE).resolve()
         return [*report, rename_table(path)] if is_old_table else report
 
@@ -389,10 +481,18 @@ class QuestionLog:
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
         try:
-            report = import_rows(log, path, read_owned_file(path), None, most=MAX_UNASKED)
+            report = import_rows(log, path, read_owned_file(path), trusted=False, most=MAX_UNASKED)
         except (StorageError, ForeignFileError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
         return [*report, rename_table(path)]
+
+
+def _foreign_answers(contents: LogContents) -> list[tuple[int, LogEntry]]:
+    return [
+        (line.number, line.entry)
+        for line in contents.lines
+        if line.entry is not None and line.number is not None and not line.is_own
+    ]
 
 
 def _digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:

@@ -1,8 +1,15 @@
 """Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
 
-Each line is one entry. A writer holds a lock until its lines are on the disk, so a killed process
-leaves at most one incomplete line, at the end. The next writer then begins a new line. A file with
-100 lines is archived under the next number.
+Each line is one entry of `record.outcomes.make_entry`. Answers have a permanent number, counted
+from 1. Entries of older logs have three fields, and their position is their number.
+
+A writer holds a lock until its lines are on the disk, so a killed process leaves at most one
+incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
+archived under the next number.
+
+A signature covers the entry, the workspace, and the chain value of the lines before it. A signed
+line is the user's own if the chain from it to the newest signed line is intact. The user's data
+folder has the chain value of that line, where someone who changes the log cannot change it.
 
 Source: `docs/record.md`.
 """
@@ -11,27 +18,30 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import hmac
+import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file, replace_file, sync_folder
-from jp_nb.json_values import as_object, compact_json, read_json, sorted_json
-from jp_nb.record.question_log import (
-    AFTER,
-    MAX_ID,
-    decode_entry,
-    encode_entry,
-    extend_chain,
-    is_answered,
+from jp_nb.json_values import (
+    JsonObject,
+    as_object,
+    canonical_json,
+    compact_json,
+    make_storable,
+    read_json,
+    sorted_json,
 )
+from jp_nb.record.outcomes import SEEN_ENDS, entry_time, is_answered
 from jp_nb.storage.files import (
     LOCK_TIMEOUT_S,
     MAX_BYTES,
@@ -55,14 +65,126 @@ MAX_LOG_BYTES: Final = 200_000_000
 """Size of all files together. A larger log is not read."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+MAX_ID: Final = 2**53 - 1
+"""Largest integer that every JSON reader represents exactly. A larger id is damage."""
+AFTER: Final = "after"
+"""Key of the chain value of the lines before an entry."""
+_SCHEME: Final = 2
+_PURPOSE: Final = f"jp_nb question {_SCHEME}"
+_LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
+"""Line ends for some readers, which JSON does not escape."""
 
 
 class EntryTooLongError(StorageError):
     """An entry that is too long for the log. A retry does not help."""
 
 
-LogEntry = dict[str, JsonValue]
-Finish = Callable[[LogEntry], LogEntry]
+LogEntry = JsonObject
+
+
+# --- lines -------------------------------------------------------------------------------------
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """Return `entry` as one line."""
+    text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_LINE_BREAKS).encode() + b"\n"
+
+
+def decode_entry(line: bytes) -> LogEntry | None:
+    """Return the entry in `line`, or None if it is damaged.
+
+    Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
+    `empty` is true. Its number, if it has one, is from 1 to `MAX_ID`.
+    """
+    try:
+        found = read_json(line.decode())
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not _is_text(found.get("question")):
+        return None
+    number, answer = found.get("id", 1), found.get("answer")
+    if type(number) is not int or not 1 <= number <= MAX_ID or entry_time(found) is None:
+        return None
+    if not is_answered(found):
+        return found if found["outcome"] in SEEN_ENDS else None
+    is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
+    return None if answer is None or is_blank else found
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def extend_chain(before: str, line: bytes) -> str:
+    """Return the chain value of a log up to `line`. `before` is that of the lines before."""
+    text = line.strip(b"\r\n")
+    return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
+
+
+def sign_entry(entry: LogEntry, key: SecretBytes, workspace: str) -> LogEntry:
+    """Return `entry`, which has its chain value, with a signature for `workspace`."""
+    return {**entry, "signature": _signature(entry, key, workspace)}
+
+
+def has_valid_signature(entry: LogEntry, key: SecretBytes, workspace: str) -> bool:
+    """Return True if `key` signed this `entry` in `workspace`.
+
+    Signatures of scheme 1 are not valid, because they do not cover the workspace.
+    """
+    found = entry.get("signature")
+    if not isinstance(found, str) or not found.isascii():
+        return False
+    try:
+        return hmac.compare_digest(found, _signature(entry, key, workspace))
+    except StorageError:
+        return False
+
+
+def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
+    unsigned = {name: value for name, value in entry.items() if name != "signature"}
+    mac = hmac.new(key.get_secret_value(), digestmod="sha256")
+    for value in (_PURPOSE, workspace, unsigned):
+        mac.update(canonical_json(value).encode("ascii") + b"\n")
+    return f"{_SCHEME}:{mac.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that is not blank.
+
+    Attributes:
+        entry: The entry; None if the line is damaged.
+        number: Id of the answer; None if the entry has no answer.
+        is_own: True if this user gave the answer in this workspace.
+    """
+
+    data: bytes
+    entry: LogEntry | None
+    number: int | None = None
+    is_own: bool = False
+
+
+def mark_own_lines(
+    lines: Sequence[LogLine], key: SecretBytes, workspace: str, newest: str
+) -> list[LogLine]:
+    """Return all lines of a log, with marks on the key holder's own.
+
+    These are signed, and no line between one of them and the newest signed line is missing, added,
+    or moved. `newest` is the chain value of the log up to the newest signed line.
+    """
+    value, run, known = "", 0, -1
+    runs: list[int | None] = []
+    for line in lines:
+        entry = line.entry
+        is_own = entry is not None and has_valid_signature(entry, key, workspace)
+        if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
+            value, run = after, run + 1  # the lines before it have changed
+        value = extend_chain(value, line.data)
+        runs.append(run if is_own else None)
+        if is_own and value == newest:
+            known = run
+    return [replace(line, is_own=run == known) for line, run in zip(lines, runs, strict=True)]
 
 
 @dataclass(slots=True)
@@ -70,24 +192,18 @@ class LogContents:
     """Content of the files of a log, oldest first.
 
     Attributes:
-        answered: Ids and entries of answered questions.
-        read: Lines that are not blank, with their entries; None for a damaged line.
-        places: Index in `read` of each answered question.
+        lines: All lines that are not blank.
         last: Highest id so far.
-        damaged: Number of damaged lines.
         unread: Reasons for files that were not read.
-        lines: Number of lines of the active file.
+        count: Number of lines of the active file, blank ones included.
         size: Size of the active file in bytes.
         is_torn: True if the last line of the active file is incomplete.
     """
 
-    answered: list[tuple[int, LogEntry]] = field(default_factory=list)
-    read: list[tuple[bytes, LogEntry | None]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     last: int = 0
-    damaged: int = 0
     unread: list[str] = field(default_factory=list)
-    lines: int = 0
+    count: int = 0
     size: int = 0
     is_torn: bool = False
 
@@ -99,24 +215,29 @@ class LogContents:
         """
         lines = data.split(b"\n")
         self.is_torn, self.size = lines[-1] != b"", len(data)
-        self.lines = len(lines) - (not self.is_torn)
+        self.count = len(lines) - (not self.is_torn)
         for line in filter(bytes.strip, lines):
             entry = decode_entry(line)
-            self.read.append((line, entry))
             if entry is None:
-                self.damaged += 1
                 self.last += 1
-            elif is_answered(entry):
+                self.lines.append(LogLine(line, None))
+            elif not is_answered(entry):
+                self.lines.append(LogLine(line, entry))
+            else:
                 number = entry.get("id", self.last + 1)
                 assert isinstance(number, int)  # `decode_entry` checks it
                 self.last = max(self.last, number)
-                self.answered.append((number, entry))
-                self.places.append(len(self.read) - 1)
+                self.lines.append(LogLine(line, entry, number))
 
-    def rows(self) -> set[str]:
-        """Return the digests of imported lines."""
-        rows = (entry.get("row") for _, entry in self.answered)
-        return {row for row in rows if isinstance(row, str)}
+    @property
+    def damaged(self) -> int:
+        """Number of damaged lines."""
+        return sum(line.entry is None for line in self.lines)
+
+    @property
+    def answered(self) -> list[tuple[int, LogEntry]]:
+        """Ids and entries of answered questions."""
+        return [(x.number, x.entry) for x in self.lines if x.number is not None and x.entry]
 
     def has_same_answer(self, wanted: LogEntry) -> bool:
         """Return True if the newest answer to the same question from the same source is equal."""
@@ -127,14 +248,8 @@ class LogContents:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class NewestSigned:
-    """Newest signed line of a log, stored outside of the workspace.
-
-    Attributes:
-        line: Digest of the line.
-        chain: Chain value of the log up to the line.
-    """
+class NewestSigned(NamedTuple):
+    """Newest signed line of a log: its digest, and the chain value of the log up to it."""
 
     line: str
     chain: str
@@ -145,7 +260,6 @@ class Added:
     """Result of an `append`.
 
     Attributes:
-        written: Number of written entries.
         known: Number of entries that the log already contained.
         problems: Messages about problems that did not prevent the write.
     """
@@ -162,7 +276,6 @@ class QuestionLogFile:
         max_archives: Number of archives to keep; 0 keeps all.
         timeout_s: Longest time to wait for the lock.
         workspace: Real path of `root`, which names the workspace in signatures.
-        folder: Folder of the files.
         path: The active file.
     """
 
@@ -183,8 +296,8 @@ class QuestionLogFile:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def read(self) -> LogContents:
-        """Read the log, and change nothing.
+    def read(self, key: SecretBytes | None = None) -> LogContents:
+        """Read the log, and change nothing. The lines of the owner of `key` are marked.
 
         Raises:
             StorageError: The folder is not owned, or another process keeps it locked.
@@ -193,7 +306,10 @@ class QuestionLogFile:
             return LogContents()
         self._check_folder()
         with _translated("read", self.folder), self._locked(make=False):
-            return self._gather()
+            contents, newest = self._gather(), self._newest_signed()
+            if key is not None and newest is not None:
+                contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
+            return contents
 
     def _gather(self, *, ends_alone: bool = False) -> LogContents:
         """Read the files. `ends_alone` reads only the last id of archives that were read before."""
@@ -221,7 +337,7 @@ class QuestionLogFile:
                 continue
             self._known[path] = stamp, contents.last
         if not os.path.lexists(self.path):
-            contents.lines, contents.size, contents.is_torn = 0, 0, False
+            contents.count, contents.size, contents.is_torn = 0, 0, False
         return contents
 
     def _files(self) -> list[Path]:
@@ -240,15 +356,15 @@ class QuestionLogFile:
     # --- writing -----------------------------------------------------------------------------
 
     def append(
-        self, entries: Sequence[LogEntry], *, finish: Finish | None = None, if_new: bool = False
+        self, entries: Sequence[LogEntry], *, key: SecretBytes | None = None, if_new: bool = False
     ) -> Added:
         """Append `entries` to the log and sync them to the disk. Answered ones get the next ids.
 
         An entry with a `row` is not written if the log already contains this row.
 
         Args:
-            entries: Entries of `record.question_log.entry_of`.
-            finish: Called with a numbered entry; returns the entry to write, such as a signed one.
+            entries: Entries of `record.outcomes.make_entry`.
+            key: Signs the entries.
             if_new: Skip an entry if the newest answer to the same question is equal.
 
         Raises:
@@ -258,8 +374,9 @@ class QuestionLogFile:
         with _translated("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._gather(ends_alone=not needs_all)
-            newest = self.newest_signed() if finish else None
-            if newest and not needs_all and not _has(contents, newest):
+            newest = self._newest_signed() if key else None
+            digests = [extend_chain("", line.data) for line in contents.lines]
+            if newest and not needs_all and newest.line not in digests:
                 contents = self._gather()  # the newest signed line is in an archive
             if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
@@ -268,36 +385,61 @@ class QuestionLogFile:
                     f"an answer in {self.folder} has the id {contents.last}, which is "
                     "the highest possible id: delete that line"
                 )
-            rows = contents.rows()
-            new = [each for each in entries if each.get("row") not in rows]
+            rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
+            new = [each for each in entries if "row" not in each or each["row"] not in rows]
             if if_new:
                 new = [each for each in new if not contents.has_same_answer(each)]
-            chain = _chain(contents, newest)
-            problems = self._write(list(_lines(new, contents.last, finish, chain)), contents)
+            lines = self._make_lines(new, contents.last, key, _chain(contents, newest))
+            problems = self._write(lines, contents, signed=key is not None)
             return Added(len(new), len(entries) - len(new), problems)
 
-    def _write(self, lines: list[_NewLine], contents: LogContents) -> tuple[str, ...]:
+    def _make_lines(
+        self, entries: Sequence[LogEntry], last: int, key: SecretBytes | None, chain: str
+    ) -> list[tuple[bytes, str]]:
+        """Return each of `entries` as a line, with the chain value up to it.
+
+        `last` is the highest id so far, and `chain` the chain value of the earlier lines.
+        """
+        made: list[tuple[bytes, str]] = []
+        for entry in entries:
+            if is_answered(entry):
+                last += 1
+                entry = {"id": last, **entry}
+            if key is not None:
+                entry = sign_entry({**entry, AFTER: chain}, key, self.workspace)
+            line = encode_entry(entry)
+            if len(line) > MAX_FILE_BYTES:
+                raise EntryTooLongError(
+                    f"the entry has {len(line)} bytes, which is too long for the project log"
+                )
+            chain = extend_chain(chain, line)
+            made.append((line, chain))
+        return made
+
+    def _write(
+        self, lines: list[tuple[bytes, str]], contents: LogContents, *, signed: bool
+    ) -> tuple[str, ...]:
         """Write `lines`, archive full files, and return messages about problems."""
         problems: dict[str, None] = {}
         while lines:
-            if contents.lines >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
+            if contents.count >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
                 try:
-                    self._set_aside()
-                    contents.lines, contents.size, contents.is_torn = 0, 0, False
+                    self._archive_active()
+                    contents.count, contents.size, contents.is_torn = 0, 0, False
                 except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
-            count = max(MAX_LINES - contents.lines, 1)
-            data = b"".join(each.line for each in lines[:count])
+            written = lines[: max(MAX_LINES - contents.count, 1)]
+            data = b"".join(line for line, _ in written)
             data = b"\n" + data if contents.is_torn else data
             self._append(data)
-            signed = [each.signed for each in lines[:count] if each.signed is not None]
-            if signed:
-                problems |= dict.fromkeys(self._keep_newest(signed[-1]))
-            contents.lines += len(lines[:count])
+            line, chain = written[-1]
+            if signed and (problem := self._keep_newest(extend_chain("", line), chain)):
+                problems[problem] = None
+            contents.count += len(written)
             contents.size += len(data)
             contents.is_torn = False
-            del lines[:count]
+            del lines[: len(written)]
         return tuple(problems)
 
     def _append(self, data: bytes) -> None:
@@ -320,37 +462,32 @@ class QuestionLogFile:
 
     # --- the newest signed line ------------------------------------------------------------------
 
-    def newest_signed(self) -> NewestSigned | None:
-        """Return the newest signed line; None if this user has signed none.
-
-        It is stored in the user's data folder, where someone who removes lines of the log cannot
-        change it.
-        """
+    def _newest_signed(self) -> NewestSigned | None:
         try:
             found = read_json(read_owned_file(self._newest_path()).decode())
         except (OSError, ForeignFileError, ValueError):
             return None
-        known = as_object(found)
-        line, chain = known.get("line"), known.get("chain")
-        if not isinstance(line, str) or not isinstance(chain, str):
-            return None
-        return NewestSigned(line, chain)
+        match as_object(found):
+            case {"line": str() as line, "chain": str() as chain}:
+                return NewestSigned(line, chain)
+        return None
 
-    def _keep_newest(self, newest: NewestSigned) -> Iterator[str]:
-        """Store the newest signed line; yield messages about problems."""
+    def _keep_newest(self, line: str, chain: str) -> str | None:
+        """Store the newest signed line; return a message about a problem."""
         path = self._newest_path()
-        kept = {"workspace": self.workspace, "line": newest.line, "chain": newest.chain}
+        kept: JsonObject = {"workspace": self.workspace, "line": line, "chain": chain}
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(path, compact_json(kept).encode("utf-8", "replace"), mode=0o600)
         except OSError as exc:
-            yield f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+            return f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+        return None
 
     def _newest_path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
         return data_folder() / NEWEST / f"{name}.json"
 
-    def _set_aside(self) -> None:
+    def _archive_active(self) -> None:
         """Rename the active file to the next archive, and delete archives over the limit."""
         archives = self._archives()
         number = archives[-1][0] + 1 if archives else 1
@@ -385,52 +522,14 @@ class QuestionLogFile:
                 )
 
 
-class _NewLine(NamedTuple):
-    line: bytes
-    signed: NewestSigned | None
-
-
-def _has(contents: LogContents, newest: NewestSigned) -> bool:
-    return any(_digest(line) == newest.line for line, _ in contents.read)
-
-
-def _digest(line: bytes) -> str:
-    return extend_chain("", line)
-
-
 def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
     """Return the chain value of the log, continued from the newest signed line if possible."""
-    lines, value = [line for line, _ in contents.read], ""
-    if newest is not None:
-        places = [place for place, line in enumerate(lines) if _digest(line) == newest.line]
-        if places:
-            lines, value = lines[places[-1] + 1 :], newest.chain
-    for line in lines:
-        value = extend_chain(value, line)
+    value = ""
+    for line in contents.lines:
+        value = extend_chain(value, line.data)
+        if newest is not None and extend_chain("", line.data) == newest.line:
+            value = newest.chain
     return value
-
-
-def _lines(
-    entries: Sequence[LogEntry], number: int, finish: Finish | None, chain: str
-) -> Iterator[_NewLine]:
-    """Yield `entries` as lines. Answered ones get the ids after `number`.
-
-    `chain` is the chain value of the earlier lines.
-    """
-    for entry in entries:
-        numbered: LogEntry = dict(entry)
-        if is_answered(entry):
-            number += 1
-            numbered = {"id": number, **entry}
-        finished = finish({**numbered, AFTER: chain}) if finish else numbered
-        line = encode_entry(finished)
-        chain = extend_chain(chain, line)
-        if len(line) > MAX_FILE_BYTES:
-            raise EntryTooLongError(
-                f"the entry has {len(line)} bytes, which is too long for the project log"
-            )
-        is_signed = "signature" in finished
-        yield _NewLine(line, NewestSigned(_digest(line), chain) if is_signed else None)
 
 
 @contextmanager

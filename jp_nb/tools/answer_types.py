@@ -37,7 +37,7 @@ from pydantic import (
 )
 
 from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.question_log import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.record.outcomes import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.parameters import TextFormat, has_format
 

@@ -21,8 +21,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import Covers, RunMode, ToolConfig
 from jp_nb.record.events import InquirySource
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_log import QuestionHistory
+from jp_nb.record.outcomes import QuestionHistory, QuestionOutcome
 from jp_nb.tools.notebook_access import NotebookAccess
 from jp_nb.tools.outcome import Failure, Outcome
 from jp_nb.values.base import DEFAULT_SIDE

@@ -32,7 +32,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.question_log import EMPTY
+from jp_nb.record.outcomes import EMPTY
 from jp_nb.text import one_line
 from jp_nb.tools.answer_types import (
     MAX_FIELDS,

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from pydantic import SecretBytes
 
 from jp_nb.agent.questions import closing_entry, inquiry_request
-from jp_nb.record.events import InquirySource
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_log import (
+from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
+from jp_nb.record.outcomes import QuestionOutcome, make_entry, read_entry
+from jp_nb.storage.question_log import (
+    LogLine,
     decode_entry,
     encode_entry,
     extend_chain,
-    find_own_lines,
     has_valid_signature,
-    make_entry,
+    mark_own_lines,
     sign_entry,
-    to_logged_answer,
 )
 from jp_nb.tools.answer_types import Option
 from jp_nb.tools.question import FormAnswer, Question
@@ -33,14 +32,19 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def asked(answer_type: Any = None, **more: Any) -> dict[str, Any]:
+def asked(answer_type: Any = None) -> InquiryRequest:
     question = {"text": "Which?", "answer_type": answer_type or {"type": "text"}}
-    return {"source": {"source": "assistant"}, "question": question} | more
+    return InquiryRequest.model_validate(
+        {"id": "c.q.1", "source": {"source": "assistant"}, "question": question}
+    )
 
 
-def ended(**more: Any) -> dict[str, Any]:
+def ended(**more: Any) -> InquiryResponse:
+    raw = {"type": "inquiry_response", "id": "c.q.1", "timestamp": "2026-03-18 13:19:06.5"}
     about = {"end": "answered", "channel": "form"}
-    return {"timestamp": "2026-03-18 13:19:06.5", "outcome": "answered", "metadata": about} | more
+    entry = decode(raw | {"outcome": "answered", "metadata": about} | more, 0)
+    assert isinstance(entry, InquiryResponse)
+    return entry
 
 
 @pytest.mark.req("RCP-40", "RCP-37")
@@ -64,11 +68,11 @@ def test_entry_names_the_collaborator_who_answered() -> None:
     entry = make_entry(asked(), ended(answer="A", metadata={"channel": "form", "by": "Ada"}))
     assert entry is not None
     assert entry["by"] == "Ada"
-    answer = to_logged_answer(entry, 1, is_trusted=True)
+    answer = read_entry(entry, 1, is_trusted=True)
     assert answer.to_json()["answered_by"] == "the user (Ada)"
-    forged = to_logged_answer(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
+    forged = read_entry(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
     assert forged.answered_by == "the user (the user)"
-    assert to_logged_answer(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).outcome.by is None
+    assert read_entry(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).outcome.by is None
 
 
 @pytest.mark.req("RCP-36")
@@ -102,7 +106,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     metadata = {"end": "answered", "channel": "form", "auto": True, "timed_out": True}
     entry = make_entry(asked(), ended(answer="A", metadata=metadata))
     assert entry is not None
-    answer = to_logged_answer(entry, 1, is_trusted=True)
+    answer = read_entry(entry, 1, is_trusted=True)
     assert answer.outcome.marks == {"auto", "timed_out"}
     assert answer.answered_by == "an automatic choice (timed out)"
     blank = make_entry(asked(), ended(answer=" "))
@@ -152,7 +156,7 @@ def test_entries_of_three_fields_are_read() -> None:
     ):
         entry = decode_entry(encode_entry({"datetime": timestamp, "question": "Q?", "answer": "A"}))
         assert entry is not None
-        assert to_logged_answer(entry, 4, is_trusted=False).words == "A"
+        assert read_entry(entry, 4, is_trusted=False).words == "A"
 
 
 TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(text.strip()))
@@ -174,7 +178,7 @@ def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
 
 @pytest.mark.req("RCP-68")
 def test_signature_covers_all_fields_key_and_workspace() -> None:
-    entry = sign_entry(GOOD | {"trusted": True}, KEY, HERE)
+    entry: dict[str, Any] = sign_entry(GOOD | {"trusted": True}, KEY, HERE)
     assert has_valid_signature(entry, KEY, HERE)
     read = decode_entry(encode_entry(entry))
     assert read is not None
@@ -216,7 +220,7 @@ def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subt
         with subtests.test(question=question):
             request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
             response = closing_entry("c.q.1", question, auto, answer)
-            entry = make_entry(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
+            entry = make_entry(request, response.stamped("2026-03-18 13:19:06.5"))
             assert entry is not None
             assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
             assert (entry["source"], entry["auto"]) == ("plan", True)
@@ -250,7 +254,8 @@ def log_of(*answers: str | None) -> tuple[list[bytes], str]:
 
 
 def owned_lines(lines: list[bytes], newest: str, workspace: str = HERE) -> list[bool]:
-    return find_own_lines([(line, decode_entry(line)) for line in lines], KEY, workspace, newest)
+    read = [LogLine(line, decode_entry(line)) for line in lines]
+    return [line.is_own for line in mark_own_lines(read, KEY, workspace, newest)]
 
 
 def test_own_lines_count_among_lines_of_others() -> None:

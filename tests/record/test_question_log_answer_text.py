@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.question_log import format_answer
+from jp_nb.record.outcomes import format_answer
 from tests.support.record_strategies import json_values
 
 SIZES = {

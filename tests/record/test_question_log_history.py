@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
+from jp_nb.record import outcomes
 from jp_nb.record.events import InquiryRequest, InquiryResponse
-from jp_nb.record.question_log import QuestionHistory, ended_inquiries, recorded_answers
+from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory
 from tests.support.entries import new_stream
 
 
@@ -27,6 +28,14 @@ def pair(name: str, answer: Any, *, text: str = "Which?", **more: Any) -> list[d
             "metadata": {"end": "answered", "channel": "form"}, **more,
         },
     ]  # fmt: skip
+
+
+def recorded_answers(raw: list[dict[str, Any]]) -> tuple[LoggedAnswer, ...]:
+    return outcomes.recorded_answers(new_stream(*raw))
+
+
+def ended_answers(raw: list[dict[str, Any]], start: int = 0) -> list[Any]:
+    return [entry["answer"] for entry in outcomes.ended_questions(new_stream(*raw), start)]
 
 
 def turn(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,15 +70,13 @@ def test_unanswered_questions_and_secrets_are_not_listed() -> None:
 
 def test_questions_pair_within_their_turn_and_halves_are_ignored() -> None:
     request, response = pair("c.a.1", "pg")
-    assert list(ended_inquiries(turn(request) + turn(response))) == []
+    assert ended_answers(turn(request) + turn(response)) == []
     both = turn(request, response) + turn(*pair("c.a.1", "li"))
     assert [x.answer for x in recorded_answers(both)] == ["pg", "li"]
-    found = [(q["id"], a["answer"]) for q, a in ended_inquiries(both, start=5)]
-    assert found == [("c.a.1", "li")]
-    assert list(ended_inquiries(both, start=len(both))) == []
+    assert ended_answers(both, start=5) == ["li"]
+    assert ended_answers(both, start=len(both)) == []
     one_turn = turn(request, response, *pair("c.b.1", "li"))
-    found = [(q["id"], a["answer"]) for q, a in ended_inquiries(one_turn, start=4)]
-    assert found == [("c.b.1", "li")]
+    assert ended_answers(one_turn, start=4) == ["li"]
 
 
 def test_records_with_and_without_outcomes_are_read() -> None:
@@ -79,7 +86,7 @@ def test_records_with_and_without_outcomes_are_read() -> None:
     stream = new_stream(*turn())
     stream.append(InquiryRequest.model_validate(pair("c.a.1", "pg")[0]))
     stream.append(InquiryResponse.model_validate(pair("c.a.1", "pg")[1]))
-    assert [x.words for x in recorded_answers(stream.raw)] == ["Postgres"]
+    assert [x.words for x in outcomes.recorded_answers(stream)] == ["Postgres"]
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")

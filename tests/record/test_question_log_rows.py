@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.record.question_log import read_log, read_rows
+from jp_nb.session.question_log import read_log, read_rows
 
 TABLE = (
     "datetime;question;answer\r\n"

@@ -12,7 +12,6 @@ import errno
 import json
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -432,10 +431,10 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
     notebook: AskedNotebook, folder: Path, answers: int
 ) -> None:
     log = QuestionLogFile(folder)
-    sign = partial(notebook.session.active.questions._signed, log)
+    key = notebook.session.active.questions._find_key()
     for number in range(answers):
         entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
-        log.append([entry], finish=sign)
+        log.append([entry], key=key)
     assert notebook.read(limit=200)["total"] == answers
     lines = notebook.log.read_bytes().splitlines(keepends=True)
     notebook.log.write_bytes(b"".join(lines[:-1]))
@@ -451,10 +450,10 @@ def test_answers_stay_valid_after_archives_were_removed(
     notebook: AskedNotebook, folder: Path
 ) -> None:
     log = QuestionLogFile(folder, max_archives=1)
-    sign = partial(notebook.session.active.questions._signed, log)
+    key = notebook.session.active.questions._find_key()
     for number in range(320):
         entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
-        log.append([entry], finish=sign)
+        log.append([entry], key=key)
     assert len(list(log.folder.glob("qna_*"))) == 1
     assert notebook.read(limit=200)["total"] == 120
 

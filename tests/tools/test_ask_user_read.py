@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.record.question_log import LoggedAnswer, QuestionHistory
+from jp_nb.record.outcomes import LoggedAnswer, QuestionHistory, QuestionOutcome
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.builtin.ask_user import MAX_CHARS

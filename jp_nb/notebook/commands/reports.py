@@ -27,7 +27,7 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.packages import list_versions
-from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
+from jp_nb.record.outcomes import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables
 from jp_nb.rendering import tools as tools_module
 from jp_nb.rendering.difference import describe_exchange, format_exchange_count

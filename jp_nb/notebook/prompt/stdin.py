@@ -37,7 +37,7 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
 )
 from jp_nb.notebook.prompt.presence import Expired
-from jp_nb.record.question_log import EMPTY
+from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.questions import option_labels
