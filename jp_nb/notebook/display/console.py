@@ -21,7 +21,7 @@ from jp_nb.agent.display import (
     ToolEnds,
     Waits,
 )
-from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.notebook.prompt.presence import SeparateOutput
 from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import interrupt_words, retry_words
 from jp_nb.rendering.turn import CallPiece, EventPiece, TextPiece, Transcript, render_call

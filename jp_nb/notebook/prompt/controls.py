@@ -47,7 +47,6 @@ class Choices(AnyWidget):
         question: Accessible name of the list.
         options: One `{"label": text, "description": text}` per option, in order, shown as plain
             text.
-        multi: Whether several options may be selected.
         wanted: Text that says how many options to select; "" if any number is allowed.
         recommended: Index of the option that is marked as recommended.
         other: Label of the row with a box for the user's own text; "" without such a row.
@@ -56,7 +55,6 @@ class Choices(AnyWidget):
             while the user's own text replaces it.
         custom: The user's own text; None if it is not part of the answer.
         draft: Content of the box for the user's own text.
-        search: Filter of the list, independent of the selection.
         writing: Whether the box for the user's own text has the focus.
     """
 
@@ -77,11 +75,7 @@ class Choices(AnyWidget):
 
 
 class SecretField(AnyWidget):
-    """A password field. Its text stays in the page until the user sends it.
-
-    Attributes:
-        hint: Placeholder of the empty field.
-    """
+    """A password field. Its text stays in the page until the user sends it."""
 
     _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
     hint = traitlets.Unicode("").tag(sync=True)
@@ -103,7 +97,6 @@ class NoValidAnswer:
     """A control without a valid answer.
 
     Attributes:
-        why: Message to the user.
         blank: True if the control is empty, so the question may stay open. False if its content is
             invalid or incomplete; it stays in the control.
         confirmable: True if the control, read again with `confirmed`, gives an empty answer.
@@ -180,13 +173,10 @@ def select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
-    make = _choice_list if (in_form and is_list) or _needs_choice_list(kind) else _plain_select
-    return make(prompt, kind)
-
-
-def _needs_choice_list(kind: SelectAnswer) -> bool:
     described = any(option.description for option in kind.options)
-    return kind.multi or kind.other or described or kind.recommended_index is not None
+    is_rich = kind.multi or kind.other or described or kind.recommended_index is not None
+    make = _choice_list if (in_form and is_list) or is_rich else _plain_select
+    return make(prompt, kind)
 
 
 def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
@@ -289,9 +279,8 @@ MAX_ROWS: Final = 16
 """Maximum height of a text box, in lines."""
 SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
-Confirmed = bool
-"""True if the user confirmed that the answer is empty."""
-ReadText = Callable[[str, Confirmed], Answered | NoValidAnswer]
+ReadText = Callable[[str, bool], Answered | NoValidAnswer]
+"""Reads a typed text. The second argument is True if the user confirmed an empty answer."""
 
 
 def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
@@ -305,7 +294,7 @@ def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         return _date_control(prompt, kind)
     draft = prompt_text.draft(prompt)
 
-    def read(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
+    def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         answer = draft.unspell_edited(text if kind.format is None else text.strip())
         if answer.strip():
             return _validate_answer(kind, answer)
@@ -315,30 +304,18 @@ def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
             return NoValidAnswer(SEND_EMPTY, blank=True, confirmable=True)
         return Answered(answer, "form", marks=EMPTY_MARK if in_form else frozenset())
 
-    one_line = (
-        (kind.format is not None or not kind.lines)
-        and not prompt.is_code
-        and "\n" not in draft.shown
-    )
-    box = (
-        _make_line_box(kind, draft.shown)
-        if one_line
-        else _make_text_area(draft.shown, is_code=prompt.is_code)
-    )
-    return _text_box_control(box, read)
+    if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
+        return _text_box_control(_make_line_box(kind, draft.shown), read)
+    rows = draft.shown.count("\n") + 2
+    area = widgets.Textarea(value=draft.shown, rows=min(MAX_ROWS, rows))
+    if prompt.is_code or rows > 2:  # such as arguments in JSON
+        area.add_class("jp-nb-code")
+    return _text_box_control(area, read)
 
 
 def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
     hint = prompt_text.describe_expected(kind) if kind.misfit("any text") else ""
     return widgets.Text(value=value, placeholder=hint)
-
-
-def _make_text_area(value: str, *, is_code: bool) -> widgets.Widget:
-    rows = value.count("\n") + 2
-    area = widgets.Textarea(value=value, rows=min(MAX_ROWS, rows))
-    if is_code or rows > 2:  # such as arguments in JSON
-        area.add_class("jp-nb-code")
-    return area
 
 
 def number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
@@ -347,7 +324,7 @@ def number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
 
-    def read(text: str, confirmed: Confirmed) -> Answered | NoValidAnswer:
+    def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         if not text.strip():
             return NoValidAnswer(NOTHING_TYPED, blank=True)
         try:

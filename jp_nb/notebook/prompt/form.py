@@ -44,8 +44,7 @@ from jp_nb.notebook.prompt.controls import (
     action_buttons,
     question_control,
 )
-from jp_nb.notebook.prompt.output import FormOutput
-from jp_nb.notebook.prompt.presence import IdleClock, note_page, who_sent
+from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import PromptSummary, change_table, without_form
@@ -68,9 +67,6 @@ class FormBridge(AnyWidget):
     - `unchosen`: a key tried to submit a value that the user did not touch.
     - `cancel`: Esc, unless `only_buttons` is set.
     - `writing`: the user entered (`"value": true`) or left a text box.
-
-    It receives `{"type": "announce", …}`, which notifies a user who does not see the form, and
-    `{"type": "focus", "field": 0}`.
 
     Attributes:
         controls: Model ids of the current controls, in order; "" for a password field, whose text
@@ -211,12 +207,7 @@ def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widge
 class FormContext:
     """The surroundings of a form.
 
-    Attributes:
-        loop: Loop of the cell's thread.
-        place: Output for the form.
-        settings: The time to answer, from when a page shows the form, and whether to notify.
-        on_seen: Called when a page shows the form.
-        on_end: Called with the end of the form, possibly several times.
+    `on_seen` is called when a page shows the form; `on_end` with its end, possibly several times.
     """
 
     loop: CellLoop
@@ -233,10 +224,8 @@ FormAction = Callable[[Message], None]
 class PromptForm(ABC):
     """A form in the running cell, from `show` to `close`. Used on the cell's thread.
 
-    It has a deadline for a page to show it, and one for the user to answer.
-
-    Attributes:
-        widget: The root widget: the earlier output of the cell, and the form below it.
+    It has a deadline for a page to show it, and one for the user to answer. `widget` contains the
+    earlier output of the cell, and the form below it.
     """
 
     def __init__(self, prompt: AnyPrompt, title: str | None, context: FormContext) -> None:
@@ -263,8 +252,6 @@ class PromptForm(ABC):
         self.widget = widgets.VBox([self._so_far, self._form])
         self.widget.add_class("jp-nb-waiting")
 
-    # --- parts of a subclass -------------------------------------------------------------------
-
     @property
     def _step(self) -> int:
         """Number of the current step."""
@@ -277,8 +264,6 @@ class PromptForm(ABC):
     @abstractmethod
     def _expire(self) -> None:
         """End the current step, because its time is over."""
-
-    # --- display -------------------------------------------------------------------------------
 
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
@@ -304,15 +289,8 @@ class PromptForm(ABC):
         """Keep the form while no page shows it. The time to answer starts anyway."""
         self._clock.start()
 
-    def give_way(self) -> None:
-        """Show that the prompt continues below, on stdin."""
-        self._end(prompt_text.ANSWERED_BELOW, None)
-
-    def close(self, record: PromptSummary | None) -> None:
-        """Remove the form. `record` replaces it if given."""
-        self._end(None, record)
-
-    def _end(self, note: str | None, record: PromptSummary | None) -> None:
+    def close(self, record: PromptSummary | None, *, note: str | None = None) -> None:
+        """Remove the form. The permanent `record` or the temporary `note` replaces it, if given."""
         self._clock.stop()
         self._stop_patience()
         self._over = True  # later messages of a page are ignored
@@ -411,17 +389,24 @@ class Form(PromptForm):
             "unchosen": self._report_no_choice,
         }
         entry = [] if self._control.widget is None else [self._control.widget]
+        header = prompt_text.header(prompt)
+        head = [*([text(header, "header")] if header else []), *question_head(prompt)]
+        if isinstance(prompt, ActionPrompt):
+            exhibits = zip(prompt.exhibits, prompt_text.exhibits(prompt), strict=True)
+            for detail, (caption, lines) in exhibits:
+                head += show_exact_text(caption, lines, detail.language)
+            if prompt.changes:
+                head.append(html(change_table(prompt.changes), "table"))
+                self._form.add_class("jp-nb-wide")
         self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
         self._form.children = [
-            *_decision_head(prompt),
+            *head,
             *entry,
             self._bridge,
             self._note,
             action_row(prompt, self._buttons()),
         ]
-        if isinstance(prompt, ActionPrompt) and prompt.changes:
-            self._form.add_class("jp-nb-wide")
 
     def _is_busy(self) -> bool:
         return self._writing or self._control.in_use()
@@ -461,18 +446,6 @@ class Form(PromptForm):
         self._clock.restart()
 
 
-def _decision_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
-    if header := prompt_text.header(prompt):
-        yield text(header, "header")
-    yield from question_head(prompt)
-    if not isinstance(prompt, ActionPrompt):
-        return
-    for detail, (caption, lines) in zip(prompt.exhibits, prompt_text.exhibits(prompt), strict=True):
-        yield from show_exact_text(caption, lines, detail.language)
-    if prompt.changes:
-        yield html(change_table(prompt.changes), "table")
-
-
 MAX_LINES: Final = 1000
 """Limit of lines of one part."""
 MAX_CHARS: Final = 50_000
@@ -494,13 +467,9 @@ _LEXERS: Final = {"python": ("ipython3", "python")}
 
 @dataclass(frozen=True, slots=True)
 class ExactPart:
-    """Consecutive lines of a text. A line that is too long for one part is split.
+    """Consecutive lines of a text, with numbers from 1. A line that is too long is split.
 
-    Attributes:
-        lines: The lines, or pieces of them.
-        first: Number of the first line, from 1.
-        last: Number of the last line.
-        continues: True if the first line starts in the previous part.
+    `continues` is True if the first line starts in the previous part.
     """
 
     lines: tuple[str, ...]
@@ -509,12 +478,8 @@ class ExactPart:
     continues: bool = False
 
 
-def split_parts(lines: Sequence[str]) -> list[ExactPart]:
-    """Return `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
-    return list(_parts(lines)) or [ExactPart((), 0, 0)]
-
-
-def _parts(lines: Sequence[str]) -> Iterator[ExactPart]:
+def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
+    """Yield `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
     part: list[str] = []
     chars, first, continues = 0, 1, False
     for number, line in enumerate(lines, start=1):
@@ -528,8 +493,8 @@ def _parts(lines: Sequence[str]) -> Iterator[ExactPart]:
             rest, first, continues = rest[len(piece) :], number, True
         part.append(rest)
         chars += len(rest)
-    if part:
-        yield ExactPart(tuple(part), first, len(lines), continues)
+    if part or not lines:
+        yield ExactPart(tuple(part), first if lines else 0, len(lines), continues)
 
 
 def show_exact_text(
@@ -537,13 +502,10 @@ def show_exact_text(
 ) -> Iterator[widgets.Widget]:
     """Yield widgets that show `caption` and, below it, all of `lines`.
 
-    Args:
-        caption: One line.
-        lines: Lines without invisible characters, from `jp_nb.text`.
-        language: Programming language for syntax highlighting, such as `python`.
+    The lines have no invisible characters. Code of a known `language` is highlighted.
     """
     yield text(caption, "caption")
-    parts = split_parts(lines)
+    parts = list(split_parts(lines))
     if len(parts) == 1:
         yield _text_box(parts[0], language)
         return
@@ -576,22 +538,17 @@ class _PagedText:
         self._text_box.children = (_text_box(self._parts[self._at], self._language),)
         for each in old:
             close_widgets(each)
-        self._place.value = escape(self._position())
-
-    def _position(self) -> str:
         part, total = self._parts[self._at], self._parts[-1].last
-        one = f"line {part.first}" + (", continued" if part.continues else "")
-        which = one if part.first == part.last else f"lines {part.first} to {part.last}"
-        return f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
+        which = f"lines {part.first} to {part.last}"
+        if part.first == part.last:
+            which = f"line {part.first}" + (", continued" if part.continues else "")
+        self._place.value = f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
 
 
 def _text_box(part: ExactPart, language: str | None) -> widgets.HTML:
     lines = highlight_code(part.lines, language) if language else map(escape, part.lines)
     # `bdo` shows all characters in their logical order, also right-to-left text.
     return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
-
-
-# --- code --------------------------------------------------------------------------------------
 
 
 def highlight_code(lines: Sequence[str], language: str) -> list[str]:

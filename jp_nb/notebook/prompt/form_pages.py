@@ -50,12 +50,9 @@ Changed = Callable[[bool], None]
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """The current input of a page.
+    """The current input of a page, with messages by number of the field or `FOR_ALL`.
 
-    Attributes:
-        draft: The resulting state of the page.
-        problems: Message by number of the field; `FOR_ALL` for the whole page.
-        confirmable: Numbers of fields that give an empty answer after the user confirms it.
+    The `confirmable` fields give an empty answer after the user confirms it.
     """
 
     draft: PageDraft
@@ -97,7 +94,7 @@ class PageField:
         return found
 
     def read_as_empty(self, reported: Message) -> Answered | None:
-        """Return the answer after the user confirms an empty one; None if there is none."""
+        """Return the answer after the user confirms an empty one; None without one."""
         found = self.control.read({**reported, "confirmed": True})
         return found if isinstance(found, Answered) else None
 
@@ -135,15 +132,6 @@ class FormPage:
             [*question_head(prompt), *(each.widget for each in self.fields), *below]
         )
         self.widget.add_class("jp-nb-page")
-
-    @property
-    def model_ids(self) -> list[str]:
-        """Model ids of the controls, in order."""
-        return [each.control.model_id for each in self.fields]
-
-    def is_busy(self) -> bool:
-        """Return True while a text box has changed text that was not sent."""
-        return any(each.control.in_use() for each in self.fields)
 
     def is_touched(self, message: Message) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
@@ -249,8 +237,7 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
         yield text(hint, "hint")
 
 
-def summary_screen(draft: FormDraft) -> widgets.VBox:
-    """Return the screen that lists the answers, with a button for each question."""
+def _summary_screen(draft: FormDraft) -> widgets.VBox:
     rows = (_summary_row(number, line) for number, line in enumerate(prompt_text.summary(draft)))
     listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
     return _make_screen(text(prompt_text.summary_heading(draft), "question"), listed)
@@ -277,11 +264,6 @@ def _inner_button(does: str, label: str, about: str) -> str:
     )
 
 
-def discard_screen() -> widgets.VBox:
-    """Return the screen that asks whether to discard the input."""
-    return _make_screen(text(prompt_text.DISCARDED, "question"))
-
-
 class ReplyMenu:
     """The screen with the ways to leave a form. Its reply box keeps its text."""
 
@@ -293,11 +275,6 @@ class ReplyMenu:
         self.widget = _make_screen(
             text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
         )
-
-    @property
-    def text(self) -> str:
-        """Text of the reply."""
-        return str(self.area.value)
 
 
 def _make_screen(*children: widgets.Widget) -> widgets.VBox:
@@ -321,15 +298,10 @@ LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The current step of a form.
+    """The current step of a form: its content, actions, and models of its controls.
 
-    Attributes:
-        widget: Its content.
-        buttons: Actions of its buttons, in order.
-        others: Actions without a button of their own.
-        primary: Name of the action of Enter; "" for none.
-        model_ids: Models of its controls.
-        is_kept: Whether `widget` is shown again after another step.
+    `buttons` are shown in order, and `others` are actions without a button. Enter runs the action
+    `primary`. If it `is_kept`, `widget` is shown again after another step.
     """
 
     widget: widgets.Widget
@@ -371,9 +343,9 @@ class PagedForm(PromptForm):
     def _is_busy(self) -> bool:
         match self._draft.screen:
             case "page":
-                return self._writing or self._page.is_busy()
+                return self._writing or any(each.control.in_use() for each in self._page.fields)
             case "menu":
-                return self._writing or bool(self._reply_menu().text.strip())
+                return self._writing or bool(self._reply_menu().area.value.strip())
             case _:
                 return False
 
@@ -393,8 +365,6 @@ class PagedForm(PromptForm):
         menu = [] if self._menu is None else [self._menu.widget]
         for hidden in (*menu, *self._buttons.values()):
             close_widgets(hidden)
-
-    # --- current step --------------------------------------------------------------------------
 
     @property
     def _page(self) -> FormPage:
@@ -422,17 +392,20 @@ class PagedForm(PromptForm):
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
+        step.widget.add_class(f"jp-nb-screen-{step.widget.model_id}")
         self._body.children = (step.widget,)
         buttons = [self._button(name, primary=name == step.primary) for name in step.buttons]
         self._row.children = (*buttons, *self._asked_by)
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
             self._bridge.controls = list(step.model_ids)
-            self._bridge.screen = _screen_class(step.widget)
+            self._bridge.screen = f"jp-nb-screen-{step.widget.model_id}"
             self._bridge.step = self._draft.step
         if previous is not None and not previous.is_kept:
             close_widgets(previous.widget)
         if self._draft.demanded:
-            self._show_missing()
+            self._page.show_problems(self._page.read({}))
+            if not self._draft.pages[self._draft.page].problem:
+                self._show_note(prompt_text.DEMANDED)
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
         made = self._buttons.get(name)
@@ -446,11 +419,8 @@ class PagedForm(PromptForm):
         return made
 
     def _progress(self) -> str:
-        label, topic = (
-            prompt_text.header(self._draft.asked),
-            prompt_text.page_header(self._draft.asked),
-        )
-        on_page = self._draft.screen == "page"
+        asked, on_page = self._draft.asked, self._draft.screen == "page"
+        label, topic = prompt_text.header(asked), prompt_text.page_header(asked)
         parts = [label, prompt_text.progress(self._draft) if on_page else None]
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
@@ -463,7 +433,7 @@ class PagedForm(PromptForm):
                 return self._page_step()
             case "summary":
                 return _Step(
-                    summary_screen(draft),
+                    _summary_screen(draft),
                     {"resume": resume, "send": lambda _: draft.send()},
                     {
                         "go": lambda message: draft.go(_parse_page_number(message)),
@@ -483,7 +453,7 @@ class PagedForm(PromptForm):
                 )
             case "discard":
                 return _Step(
-                    discard_screen(),
+                    _make_screen(text(prompt_text.DISCARDED, "question")),
                     {"resume": resume, "discard": lambda _: draft.discard()},
                     unchosen,
                     is_kept=False,
@@ -506,10 +476,8 @@ class PagedForm(PromptForm):
             buttons,
             {"unchosen": self._submit_untouched},
             "submit" if draft.is_last else "next",
-            page.model_ids,
+            [each.control.model_id for each in page.fields],
         )
-
-    # --- input of the user ----------------------------------------------------------------
 
     def _run_action(self, act: Callable[[], None]) -> None:
         before = self._draft.step
@@ -549,13 +517,6 @@ class PagedForm(PromptForm):
         self._bridge.focus(max(0, min(reading.problems)))
         return False
 
-    def _show_missing(self) -> None:
-        page = self._page
-        reading = page.read({})
-        page.show_problems(reading)
-        if not self._draft.pages[self._draft.page].problem:
-            self._show_note(prompt_text.DEMANDED)
-
     def _cancel(self, message: Message) -> None:
         page = self._page
         entered = page.is_touched(message)
@@ -574,7 +535,7 @@ class PagedForm(PromptForm):
 
     def _reply(self, message: Message) -> None:
         value = message.get("value")
-        words = value if isinstance(value, str) else self._reply_menu().text
+        words = value if isinstance(value, str) else str(self._reply_menu().area.value)
         if words.strip():
             self._draft.reply(words)
         else:
@@ -586,12 +547,6 @@ class PagedForm(PromptForm):
 
     def _report_no_choice(self, _: Message) -> None:
         self._show_note(prompt_text.NOTHING_CHOSEN)
-
-
-def _screen_class(widget: widgets.Widget) -> str:
-    name = f"jp-nb-screen-{widget.model_id}"
-    widget.add_class(name)
-    return name
 
 
 def _parse_page_number(message: Message) -> int:

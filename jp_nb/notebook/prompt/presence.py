@@ -1,4 +1,4 @@
-"""Availability of a user for a prompt, and the deadlines of prompts.
+"""Availability of a user for a prompt, outputs that show forms, and the deadlines of prompts.
 
 Source: `docs/prompts.md`.
 """
@@ -13,12 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import sleep
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.cells import Collaborators
+from jp_nb.notebook.display.turn import DisplayPublisher
 from jp_nb.notebook.prompt.pump import missing_internals
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
@@ -27,10 +29,9 @@ RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 
 @dataclass(frozen=True, slots=True)
 class FormRoute:
-    """Show a form.
+    """Show a form. A page has `patience` seconds to show it.
 
     Attributes:
-        patience: Seconds that a page has to show it.
         stdin: Whether stdin may be used if no page shows it in time.
         stays: Whether the form stays then, and stdin is used only after an interrupt. It stays if a
             page is known, because an input box would take the focus from a user who types there.
@@ -135,7 +136,7 @@ def note_page() -> None:
 def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     """Return the collaborator whose page sent the current message, if it is of that kind.
 
-    Called on the cell's thread. None if collaborators have no names, as for a single user.
+    It is None if collaborators have no names, as for a single user.
     """
     kernel = running_kernel()
     message = kernel.get_parent("shell") if kernel is not None else {}
@@ -151,16 +152,62 @@ def running_kernel() -> Any:
     return getattr(shell, "kernel", None)
 
 
+class FormOutput(Protocol):
+    """Output that shows a form: a separate one, or the output of a turn."""
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Show the form `bundle`.
+
+        An output that already has content calls `so_far` to show it above the form.
+        """
+        ...
+
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
+        """Replace the form with a temporary `note` or a permanent `record`."""
+        ...
+
+    def catch_up(self) -> None:
+        """Show all pending output before a question is asked on stdin."""
+        ...
+
+
+class SeparateOutput:
+    """An output that only the form uses, `of_turn` or of a tool; implements `FormOutput`."""
+
+    def __init__(self, *, of_turn: bool = False) -> None:
+        from IPython.display import publish_display_data  # imported only when a user is asked
+
+        publisher = DisplayPublisher(publish_display_data, running_kernel(), of_turn=of_turn)
+        self._publish = publisher()
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Display the form below the current outputs of the cell."""
+        self._publish(bundle, update=False, final=False)
+
+    def show_note(self, note: str) -> None:
+        """Display `note` until `end` is called."""
+        self._publish(_note(note), update=False, final=False)
+
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
+        """Replace the form with the note or the record."""
+        data = _note(note) if note else {}
+        if record is not None:
+            data = {"text/plain": record.plain, "text/markdown": record.markdown}
+        self._publish(data, update=True, final=not note)
+
+    def catch_up(self) -> None:
+        """Do nothing, because nothing is pending."""
+
+
+def _note(words: str) -> dict[str, str]:
+    return {"text/plain": words, "text/markdown": words}
+
+
 class IdleClock:
     """Calls back when the user has been idle for some time. Used on the cell's thread.
 
-    The clock stops while the thread is busy, because clicks are not read then.
-
-    Args:
-        loop: Loop of the cell's thread.
-        seconds: Idle time; 0: never.
-        busy: Return True while the user writes a text; the time restarts afterwards.
-        expired: Called once, at the end.
+    The clock stops while the thread is busy, because clicks are not read then. It also stops while
+    `busy` returns True, and restarts afterwards. With 0 `seconds`, `expired` is never called.
     """
 
     def __init__(

@@ -29,19 +29,19 @@ from jp_nb.agent.prompts import (
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.notebook.prompt.output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.presence import (
     Deadline,
     Expired,
+    FormOutput,
     FormRoute,
     Presence,
+    SeparateOutput,
     StdinRoute,
     running_kernel,
     who_sent,
 )
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import (
-    Console,
     InputConsole,
     StdinChannel,
     ask_form_on_stdin,
@@ -62,26 +62,21 @@ class Withdrawn(Exception):  # noqa: N818 - not an error
 
 
 class OpenPrompt(Generic[T]):
-    """A prompt that has not ended.
-
-    Attributes:
-        keeps_record: Whether its static record replaces the form.
-        deadline: Deadline of a read from stdin, which blocks the jobs of the loop.
-    """
+    """A prompt that has not ended. If it `keeps_record`, its static record replaces the form."""
 
     def __init__(self, prompt: Prompt[T], *, keeps_record: bool) -> None:
         assert isinstance(prompt, QuestionPrompt | ActionPrompt | FormPrompt)
         self.prompt: AnyPrompt = prompt
         self.keeps_record = keeps_record
         self.channel: Channel = "form"
-        self.deadline: Deadline | None = None
+        self.deadline: Deadline | None = None  # of a read from stdin, which blocks the loop
         self.withdrawn = False
         self.future: Future[PromptEnd[T]] = Future()
         # Mark as running, so that cancelling the task that awaits the future does not cancel it.
         self.future.set_running_or_notify_cancel()
 
     def is_expired(self) -> bool:
-        """Return True if the deadline is over. The deadline arrives as an interrupt."""
+        """Return True if the deadline is over. It arrives as an interrupt."""
         return self.deadline is not None and self.deadline.expired
 
     def begin_deadline(self, seconds: float) -> Deadline:
@@ -92,21 +87,18 @@ class OpenPrompt(Generic[T]):
         return self.deadline
 
 
-class _TimedConsole:
+class _TimedConsole(InputConsole):
     """A console with a deadline for each line."""
 
-    def __init__(self, console: Console, waiting: OpenPrompt[Any], timeout: float) -> None:
-        self._console = console
+    def __init__(self, kernel: object | None, waiting: OpenPrompt[Any], timeout: float) -> None:
+        super().__init__(kernel)
         self._waiting = waiting
         self._timeout = timeout
-
-    def write(self, text: str) -> None:
-        self._console.write(text)
 
     def read(self, prompt: str, *, secret: bool) -> str:
         try:
             with self._waiting.begin_deadline(self._timeout):
-                return self._console.read(prompt, secret=secret)
+                return super().read(prompt, secret=secret)
         except Expired:
             if self._waiting.withdrawn:
                 raise Withdrawn from None
@@ -161,9 +153,7 @@ class NotebookPrompter:
     def cell_begins(self, settings: PromptConfig, place: FormOutput | None = None) -> None:
         """Detect the front end of the running cell. `settings` are valid until the next cell.
 
-        Args:
-            settings: The settings of its prompts.
-            place: Output for forms; None: each form has its own output.
+        Forms are shown in `place`; if it is None, each form has its own output.
         """
         self._end_all("cancelled")  # in case the previous cell ended without `cell_ends`
         self._settings, self._place = settings, place
@@ -204,7 +194,12 @@ class NotebookPrompter:
     def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
         waiting = OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
-        self._loop.post(lambda: self._enqueue(waiting))
+
+        def enqueue() -> None:
+            if waiting in self._open:
+                self._queue.add(waiting)
+
+        self._loop.post(enqueue)
         return waiting
 
     def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
@@ -212,10 +207,6 @@ class NotebookPrompter:
         if (deadline := waiting.deadline) is not None:
             deadline.expire()
         self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
-
-    def _enqueue(self, waiting: OpenPrompt[Any]) -> None:
-        if waiting in self._open:
-            self._queue.add(waiting)
 
     def _show(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.withdrawn:
@@ -257,7 +248,9 @@ class NotebookPrompter:
     def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
         reason = f"no page showed the form within {route.patience:g} s"
         try:
-            self._start_listening()
+            if self._pump is None:
+                self._pump = CommPump(running_kernel(), self._loop)
+                self._pump.open()
             from jp_nb.notebook.prompt.form import Form, FormContext
             from jp_nb.notebook.prompt.form_pages import PagedForm
 
@@ -283,21 +276,18 @@ class NotebookPrompter:
         if waiting.future.done():
             return
         if route.stays:
-            self._keep_unseen_form(waiting, route)
+            # No input box opens by itself. It would take the focus from a user who types in the
+            # page, and a line typed for a cell would answer the prompt.
+            if route.stdin:  # before the notice, which tells the user to interrupt the kernel
+                self._loop.replace_next_interrupt(lambda: self._switch_to_stdin(waiting))
+            self._unseen = SeparateOutput(of_turn=self._place is not None)
+            self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
+            if self._form is not None:
+                self._form.stay()
         elif route.stdin:
             self._switch_to_stdin(waiting)
         else:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
-
-    def _keep_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
-        # No input box opens by itself. It would take the focus from a user who types in the page,
-        # and a line typed for a cell would answer the prompt.
-        if route.stdin:  # before the notice, which tells the user to interrupt the kernel
-            self._loop.replace_next_interrupt(lambda: self._switch_to_stdin(waiting))
-        self._unseen = SeparateOutput(of_turn=self._place is not None)
-        self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
-        if self._form is not None:
-            self._form.stay()
 
     def _remove_notice(self) -> None:
         self._loop.replace_next_interrupt(None)
@@ -310,23 +300,24 @@ class NotebookPrompter:
             return
         self._remove_notice()
         if self._form is not None:
-            self._form.give_way()
+            self._form.close(None, note=prompt_text.ANSWERED_BELOW)
         self._read_stdin(waiting, "stdin")
-
-    def _start_listening(self) -> None:
-        if self._pump is None:
-            self._pump = CommPump(running_kernel(), self._loop)
-            self._pump.open()
 
     def _read_stdin(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> None:
         waiting.channel = channel
         if self._place is not None:
             self._place.catch_up()
-        console = InputConsole(None if channel == "terminal" else running_kernel())
+        kernel = None if channel == "terminal" else running_kernel()
+        prompt, timeout_s = waiting.prompt, self._settings.timeout_s
         end: AnyEnd
         try:
             with self._loop.allow_interrupts(waiting.is_expired):
-                end = self._ask_on_stdin(waiting, console, channel)
+                if isinstance(prompt, FormPrompt):
+                    timed = _TimedConsole(kernel, waiting, timeout_s)
+                    end = ask_form_on_stdin(prompt, timed, channel)
+                else:
+                    with waiting.begin_deadline(timeout_s):
+                        end = ask_on_stdin(prompt, InputConsole(kernel), channel)
             if channel == "stdin":  # the input box is in the page that ran the cell
                 end = with_sender(end, who_sent("execute_request"))
         except Expired:
@@ -336,15 +327,6 @@ class NotebookPrompter:
         except NotImplementedError:  # the kernel's StdinNotImplementedError
             end = Unavailable("the front end does not allow input")
         self._end(waiting, end)
-
-    def _ask_on_stdin(
-        self, waiting: OpenPrompt[Any], console: Console, channel: StdinChannel
-    ) -> AnyEnd:
-        if isinstance(waiting.prompt, FormPrompt):
-            timed = _TimedConsole(console, waiting, self._settings.timeout_s)
-            return ask_form_on_stdin(waiting.prompt, timed, channel)
-        with waiting.begin_deadline(self._settings.timeout_s):
-            return ask_on_stdin(waiting.prompt, console, channel)
 
     def _remove_form(self, record: PromptSummary | None) -> None:
         self._remove_notice()

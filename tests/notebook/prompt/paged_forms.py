@@ -13,7 +13,7 @@ from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import FormContext
 from jp_nb.notebook.prompt.form_pages import PagedForm
-from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.notebook.prompt.presence import SeparateOutput
 from jp_nb.tools.question import Question
 
 

@@ -59,7 +59,7 @@ def test_parts_hold_every_character_once(lines: list[str], most: int, chars: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(form, "MAX_LINES", most)
         patch.setattr(form, "MAX_CHARS", chars)
-        parts = split_parts(lines)
+        parts = list(split_parts(lines))
     found: list[str] = []
     for part in parts:
         first, *others = part.lines or ("",)
