@@ -68,18 +68,15 @@ class Redaction:
         return self(text) if self.applies_to_responses else text
 
     def redact_json(self, value: JsonValue) -> JsonValue:
-        """Return `value` without the key in its texts."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, list):
-            return [self.redact_json(each) for each in value]
-        if isinstance(value, dict):
-            return self.redact_mapping(value)
-        return value
-
-    def redact_mapping(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return `value` without the key in its names and texts."""
-        return {self(key): self.redact_json(each) for key, each in value.items()}
+        match value:
+            case str():
+                return self(value)
+            case list():
+                return [self.redact_json(each) for each in value]
+            case dict():
+                return {self(key): self.redact_json(each) for key, each in value.items()}
+        return value
 
     def find_key(self, text: str) -> int:
         """Return the index of the key in `text`; the length of `text` if it is not there."""
@@ -240,9 +237,7 @@ class HttpClient:
     async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
         """Return the JSON at `url`, an address of this endpoint's server.
 
-        Args:
-            url: Address.
-            body: JSON to post. None: send a GET request.
+        Posts `body`, unless it is None.
 
         Raises:
             ProviderError: The key is missing, the connection fails, or the status is an error.
@@ -251,34 +246,33 @@ class HttpClient:
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
         headers = {**self._headers(), "accept": "application/json"}
+        redaction, received = self.redaction(), bytearray()
         async with self._send(method, url, content, headers) as response:
-            return await self._read_json(response, self.redaction())
-
-    async def _read_json(self, response: httpx.Response, redaction: Redaction) -> JsonValue:
-        if response.status_code != 200:
-            body = redaction(await _read_error_body(response))
-            raise classify_response(
-                response.status_code, response.headers, body, provider=self.endpoint.provider
-            )
-        received = bytearray()
-        async with aclosing(_chunks(response)) as chunks:
-            async for chunk in chunks:
-                received += chunk
-                if len(received) > MAX_JSON_BYTES:
-                    raise self._make_json_error(
-                        response, f"more than {MAX_JSON_BYTES // 2**20} MiB"
-                    )
-        text = redaction.hide_in_response(received.decode(errors="replace"))
-        try:
-            return read_json(text)
-        except ValueError as exc:
-            raise self._make_json_error(response, f"{redaction(text)[:200]!r}") from exc
+            if response.status_code != 200:
+                raise await self._read_error(response)
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    received += chunk
+                    if len(received) > MAX_JSON_BYTES:
+                        size = f"more than {MAX_JSON_BYTES // 2**20} MiB"
+                        raise self._make_json_error(response, size)
+            text = redaction.hide_in_response(received.decode(errors="replace"))
+            try:
+                return read_json(text)
+            except ValueError as exc:
+                raise self._make_json_error(response, f"{redaction(text)[:200]!r}") from exc
 
     def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
         return ProtocolError(
             f"{self.endpoint.provider} answered with {content} instead of JSON. Check "
             f"{self.endpoint.setting_path}.base_url "
             f"({redact_url(str(response.request.url))})."
+        )
+
+    async def _read_error(self, response: httpx.Response) -> ProviderError:
+        body = self.redaction()(await _read_error_body(response))
+        return classify_response(
+            response.status_code, response.headers, body, provider=self.endpoint.provider
         )
 
     def preview(self, body: bytes, *, omitted: Sequence[str] = ()) -> SentRequest:
@@ -321,7 +315,12 @@ class HttpClient:
         redaction = self.redaction()
         for link in _iter_causes(error):
             link.__traceback__ = None
-            link.args = tuple(_redact_argument(arg, redaction) for arg in link.args)
+            link.args = tuple(
+                arg
+                if redaction(text := arg if isinstance(arg, str) else repr(arg)) == text
+                else redaction(text)
+                for arg in link.args
+            )
         if advice := format_advice(error, self.endpoint):
             error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
         error.address = self.endpoint.url
@@ -350,22 +349,18 @@ class HttpClient:
         return self._client
 
     async def _check_event_stream(self, response: httpx.Response) -> None:
+        if response.status_code != 200:
+            raise await self._read_error(response)
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
-        ok = response.status_code == 200
-        if ok and content_type.strip().lower() == EVENT_STREAM:
-            return
-        redaction = self.redaction()
-        body = redaction(await _read_error_body(response))
-        if ok:
+        if content_type.strip().lower() != EVENT_STREAM:
+            redaction = self.redaction()
+            body = redaction(await _read_error_body(response))
             raise ProtocolError(
                 f"{self.endpoint.provider} answered with "
                 f"{redaction(content_type)[:100]!r} instead of an event stream: "
                 f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
                 f"({response.request.url})."
             )
-        raise classify_response(
-            response.status_code, response.headers, body, provider=self.endpoint.provider
-        )
 
 
 class _KeyHeader(httpx.Auth):
@@ -471,13 +466,6 @@ def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
         waiting += [each for each in (link.__cause__, link.__context__) if each is not None]
         if isinstance(link, BaseExceptionGroup):
             waiting += link.exceptions
-
-
-def _redact_argument(arg: object, redaction: Redaction) -> object:
-    if isinstance(arg, str):
-        return redaction(arg)
-    text = repr(arg)
-    return arg if redaction(text) == text else redaction(text)
 
 
 class _KeyFilter(logging.Filter):

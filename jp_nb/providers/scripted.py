@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import groupby
@@ -32,7 +33,6 @@ from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,
-    FinishReason,
     Flush,
     ModelInfo,
     ModelList,
@@ -100,13 +100,10 @@ class Reply(_Strict):
     """One reply of the script.
 
     Attributes:
-        when: Texts that the latest entries must contain, else the reply is skipped. A script can
-            thus react to the user's choices.
+        when: Texts that the latest entries must contain, else the reply is skipped.
         expect: Texts that the request must contain, in its system texts, its attachments, or its
             context. Another request is an error.
-        data: A structured answer.
         chunk_ms: Pause between the words of the text. None: a few pieces without a pause.
-        finish: Finish reason.
     """
 
     when: tuple[str, ...] = ()
@@ -136,12 +133,10 @@ class Script(_Strict):
     """Replies of a scripted model.
 
     Attributes:
-        replies: Replies in order.
         inquiries: Answers of the model to questions of tools, by `tool.question`.
         requests: Texts of the accepted requests. Each turn must begin with a request that contains
             one of them; replies may then repeat. Another request means that no model is configured.
         summary: Reply to each request for a summary. None: the next reply.
-        name: Name for messages.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -157,10 +152,14 @@ class Script(_Strict):
         Raises:
             ConfigError: The file is missing or is not a script. The message names file and key.
         """
-        text = _read_script(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
         return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
 
     @classmethod
+    @lru_cache(maxsize=16)
     def parse(cls, text: str, *, name: str = "script", source: str = "<script>") -> Self:
         """Parse a script in TOML. `source` is its file, for messages.
 
@@ -173,13 +172,6 @@ class Script(_Strict):
             raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=source) from exc
         except ValidationError as exc:
             raise ConfigError(_format_first_error(exc), kind="malformed", layer=source) from exc
-
-
-def _read_script(path: Path | Traversable) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
 
 
 def _format_first_error(error: ValidationError) -> str:
@@ -205,53 +197,45 @@ def find_script(
     path = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
         raise ConfigError(f"{name!r} is not a script name", path=path)
-    shipped = packaged or resources.files("jp_nb").joinpath("scripts")
-    places: list[Path | Traversable] = [
-        place for folder in folders for place in (Path(folder), Path(folder) / "scripts")
-    ]
-    places.append(shipped)
+    places = _list_places(folders, packaged)
     for place in places:
         file = place.joinpath(f"{name}.toml")
         if file.is_file():
             return file
-    # The folder of a notebook contains other TOML files, so list only those in `scripts/`.
-    names = sorted(
-        {found for place in places if place.name == "scripts" for found in _iter_names(place)}
-    )
     raise ConfigError(
         f"script {name}.toml not found in "
         f"{', '.join(str(place) for place in places[:-1])} or in the package; "
-        f"available: {', '.join(names) or 'none'}",
+        f"available: {', '.join(_list_scripts(places)) or 'none'}",
         path=path,
     )
 
 
-def list_scripts(folders: Sequence[Path]) -> list[str]:
-    """Return the names of the scripts in `folders`, their `scripts/` folders, and the package."""
-    names = {
-        name
-        for folder in folders
-        for name in _iter_names(folder)
-        if _is_script(folder / f"{name}.toml")
-    }
-    for place in (*(f / "scripts" for f in folders), resources.files("jp_nb").joinpath("scripts")):
-        names.update(_iter_names(place))
-    return sorted(names)
+def _list_places(
+    folders: Sequence[Path], packaged: Traversable | None = None
+) -> list[Path | Traversable]:
+    shipped = packaged or resources.files("jp_nb").joinpath("scripts")
+    return [*(place for folder in folders for place in (folder, folder / "scripts")), shipped]
 
 
-def _is_script(file: Path) -> bool:
+def _list_scripts(places: Sequence[Path | Traversable]) -> list[str]:
+    # The folder of a notebook contains other TOML files.
+    return sorted(
+        {
+            file.name.removesuffix(".toml")
+            for place in places
+            if place.is_dir()
+            for file in place.iterdir()
+            if file.name.endswith(".toml") and (place.name == "scripts" or _is_script(file))
+        }
+    )
+
+
+def _is_script(file: Path | Traversable) -> bool:
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
             return "[[replies]]" in text.read(MAX_PROBED_CHARS)
     except OSError:
         return False
-
-
-def _iter_names(place: Path | Traversable) -> Iterator[str]:
-    if place.is_dir():
-        for file in place.iterdir():
-            if file.name.endswith(".toml"):
-                yield file.name.removesuffix(".toml")
 
 
 class ScriptedProvider:
@@ -272,14 +256,7 @@ class ScriptedProvider:
         self.requests: list[ModelRequest] = []
         self._script = script
         self._folders = folders
-        self._scripts: dict[str, tuple[str, Script]] = {}
         self._next: dict[tuple[str, str], int] = {}
-
-    @classmethod
-    def from_replies(cls, replies: Sequence[Reply | Mapping[str, object] | str]) -> Self:
-        """Create a provider from replies in Python. A string is a reply with that text."""
-        given = [{"text": reply} if isinstance(reply, str) else reply for reply in replies]
-        return cls(Script.model_validate({"replies": given}))
 
     def script(self, model: str) -> Script:
         """Return the script of `model`, read again if the file has changed.
@@ -287,15 +264,7 @@ class ScriptedProvider:
         Raises:
             ConfigError: The script is missing or malformed.
         """
-        if self._script is not None:
-            return self._script
-        file = find_script(model, self._folders)
-        text = _read_script(file)
-        known = self._scripts.get(model)
-        if known is None or known[0] != text:
-            script = Script.parse(text, name=model, source=str(file))
-            known = self._scripts[model] = (text, script)
-        return known[1]
+        return self._script or Script.load(find_script(model, self._folders))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream the next reply; see `Provider`.
@@ -306,27 +275,32 @@ class ScriptedProvider:
         """
         script = self.script(request.model)
         self.requests.append(request)
-        if question := _find_question(request.thread):
+        last = request.thread.items[-1].entry if len(request.thread) else None
+        marks = last.metadata if isinstance(last, ChatRequest) else {}
+        question = marks.get(INQUIRY_KEY)
+        if isinstance(question, str) and question:
             for event in _make_inquiry_events(script, question, request):
                 yield event
             return
-        if script.summary is not None and _wants_summary(request.thread):
+        if script.summary is not None and SUMMARY_KEY in marks:
             for event in _make_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
             return
         key = (request.conversation_id, script.name)
         number, latest = self._find_start(script, request, key), _format_latest(request.thread)
-        while number < len(script.replies) and not _applies(script.replies[number], latest):
+        while number < len(script.replies):
+            reply = script.replies[number]
+            if all(text in latest for text in reply.when):
+                break
             number += 1
-        if number >= len(script.replies):
+        else:
             raise ProviderError(
                 f"the script {script.name!r} has no reply left (of "
                 f"{len(script.replies)}) for this request: {_format_excerpt(latest)}. A "
                 "script answers only its own notebook. Start again with `%jp new`, "
                 "or choose a model with `%%jp -m`"
             )
-        reply = script.replies[number]
         _check_expected(reply, request, f"reply {number + 1} of the script {script.name!r}")
         self._next[key] = number + 1
         metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number + 1}"}
@@ -336,8 +310,7 @@ class ScriptedProvider:
             yield event
         if reply.error is not None:
             raise reply.error.to_error()
-        reason: FinishReason = reply.finish
-        yield Finished(reason)
+        yield Finished(reply.finish)
 
     def _find_start(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
         used = count_used_replies(request.thread, script.name)
@@ -383,7 +356,8 @@ class ScriptedProvider:
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the scripts; see `Provider`."""
-        found = list_scripts(self._folders) if self._script is None else [self._script.name]
+        places = _list_places(self._folders)
+        found = _list_scripts(places) if self._script is None else [self._script.name]
         return ModelList(tuple(ModelInfo(name) for name in found))
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
@@ -396,17 +370,6 @@ class ScriptedProvider:
 def create(name: str, config: Scripted) -> ScriptedProvider:
     """Return the provider that searches the folders of `config` for scripts."""
     return ScriptedProvider(folders=[Path(folder) for folder in config.folders])
-
-
-def _find_question(context: RequestContext) -> str | None:
-    last = context.items[-1].entry if len(context) else None
-    mark = last.metadata.get(INQUIRY_KEY) if isinstance(last, ChatRequest) else None
-    return mark if isinstance(mark, str) else None
-
-
-def _wants_summary(context: RequestContext) -> bool:
-    last = context.items[-1].entry if len(context) else None
-    return isinstance(last, ChatRequest) and SUMMARY_KEY in last.metadata
 
 
 def _make_inquiry_events(
@@ -438,15 +401,11 @@ def count_used_replies(context: RequestContext, script: str) -> int:
         if not is_response:
             continue
         group = list(items)
-        marks = [
-            mark for item in group if isinstance(mark := item.entry.metadata.get(POSITION_KEY), str)
-        ]
-        numbers = [
-            int(n) for name, _, n in (mark.rpartition(":") for mark in marks) if name == script
-        ]
-        if numbers:
+        marks = [item.entry.metadata.get(POSITION_KEY) for item in group]
+        parts = [mark.rpartition(":") for mark in marks if isinstance(mark, str)]
+        if numbers := [int(number) for name, _, number in parts if name == script]:
             used = max(numbers)
-        elif not marks and group[0].provider == NAME:
+        elif not parts and group[0].provider == NAME:
             used += 1
     return used
 
@@ -467,10 +426,6 @@ def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
             raise ProviderError(
                 f"{place} expects {text!r} in the request, but the request ends with: {latest}"
             )
-
-
-def _applies(reply: Reply, latest: str) -> bool:
-    return all(text in latest for text in reply.when)
 
 
 def _format_latest(context: RequestContext) -> str:

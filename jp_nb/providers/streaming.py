@@ -282,7 +282,9 @@ class EventBuffer:
                 self.open_calls.discard(index)
                 self.bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
                 if metadata:
-                    event = Flush(index, self._redaction.redact_mapping(metadata))
+                    redact = self._redaction
+                    shown = {redact(k): redact.redact_json(v) for k, v in metadata.items()}
+                    event = Flush(index, shown)
                 self._end_redacted(index)
             case Finished(reason=reason, detail=detail):
                 self.finished = True

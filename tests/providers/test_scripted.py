@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,12 @@ usage = { input_tokens = 3 }
 """
 
 
+def provider_of(replies: Sequence[Mapping[str, object] | str]) -> ScriptedProvider:
+    """Return a provider with `replies`. A string is a reply with that text."""
+    given = [{"text": reply} if isinstance(reply, str) else reply for reply in replies]
+    return ScriptedProvider(Script.model_validate({"replies": given}))
+
+
 def add(context: RequestContext, events: list[Any]) -> None:
     """Store the response `events` as the turn loop does: one entry for each completed item."""
     metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
@@ -104,7 +111,7 @@ async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
 
 
 async def test_failed_expectation_shows_text_and_request() -> None:
-    provider = ScriptedProvider.from_replies([{"expect": "sunny", "text": "x"}])
+    provider = provider_of([{"expect": "sunny", "text": "x"}])
     _, error = await collect_failure(
         provider, ask(user("a"), called("c1"), result("c1", "It rains."))
     )
@@ -115,7 +122,7 @@ async def test_failed_expectation_shows_text_and_request() -> None:
 
 async def test_expectations_are_searched_in_system_text_and_thread() -> None:
     reply = {"expect": ["Be brief", "first question", '"city": "Delft"', "Hm."], "text": "ok"}
-    provider = ScriptedProvider.from_replies([reply])
+    provider = provider_of([reply])
     request = ask(
         user("first question"), thought("Hm."), called("c1", city="Delft"), result("c1", "x"),
         system=("Be brief.",),
@@ -129,14 +136,14 @@ async def test_expectations_are_searched_in_attachments_but_not_in_binaries() ->
         Attachment("pic.png", "image/png", b"PNG bytes"),
     )
     reply = {"expect": ["notes.md", "an umbrella", "pic.png"], "text": "ok"}
-    provider = ScriptedProvider.from_replies([reply, {"expect": "PNG bytes", "text": "x"}])
+    provider = provider_of([reply, {"expect": "PNG bytes", "text": "x"}])
     assert text_of(await collect(provider, ask(attachments=attachments))) == "ok"
     _, error = await collect_failure(provider, ask(attachments=attachments))
     assert "expects 'PNG bytes' in the request" in str(error)
 
 
 async def test_script_without_further_reply_is_an_error() -> None:
-    provider = ScriptedProvider.from_replies(["only"])
+    provider = provider_of(["only"])
     await collect(provider, ask())
     _, error = await collect_failure(provider, ask(user("And now?")))
     assert "no reply left (of 1)" in str(error)
@@ -183,14 +190,14 @@ def test_position_in_a_thread() -> None:
 
 
 async def test_conversations_have_positions_of_their_own() -> None:
-    provider = ScriptedProvider.from_replies(["one", "two"])
+    provider = provider_of(["one", "two"])
     for conversation in ("a", "b"):
         request = ask(conversation_id=conversation)
         assert text_of(await collect(provider, request)) == "one"
 
 
 async def test_errors_are_classified_as_those_of_a_server() -> None:
-    provider = ScriptedProvider.from_replies(
+    provider = provider_of(
         [
             {"error": {"status": 529, "retry_after": 1}},
             {"error": {"status": 429, "message": "insufficient_quota"}},
@@ -216,7 +223,7 @@ async def test_text_comes_word_by_word_with_pauses(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("jp_nb.providers.scripted.asyncio.sleep", sleep)
     text = "  Every word,\n  in turn. "
-    provider = ScriptedProvider.from_replies([{"text": text, "chunk_ms": 10}])
+    provider = provider_of([{"text": text, "chunk_ms": 10}])
     seen = await collect(provider, ask())
     assert pauses == [0.01] * 5
     assert text_of(seen) == text
@@ -285,7 +292,7 @@ def test_scripted_provider_does_not_import_httpx() -> None:
 
 async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> None:
     for choice, text in [("red", "Red."), ("blue", "Blue."), ("no", "None.")]:
-        provider = ScriptedProvider.from_replies(
+        provider = provider_of(
             [
                 {"text": "Which colour?"},
                 {"when": "red", "text": "Red."},
@@ -327,12 +334,12 @@ async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
     for part in ("'w'", "'rename.other'", "'rename.confirm'"):
         assert part in str(error)
     assert not error.retryable
-    _, error = await collect_failure(ScriptedProvider.from_replies(["x"]), make_question_request())
+    _, error = await collect_failure(provider_of(["x"]), make_question_request())
     assert "have none" in str(error)
 
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
-    provider = ScriptedProvider.from_replies(["One.", "Provenance."])
+    provider = provider_of(["One.", "Provenance."])
     context = make_question_request().thread
     context.add(answer("x"), "scripted")
     assert (
