@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Final, Literal
 from urllib.parse import quote
 
@@ -36,21 +36,12 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 }
 
 
-def parse_anthropic_models(page: JsonValue) -> list[ModelInfo]:
-    """Parse one page of Anthropic's list of models."""
-    return [
-        _parse_anthropic_model(entry)
-        for entry in _read_objects(page, "data")
-        if _read_id(entry.get("id"))
-    ]
-
-
-def _parse_anthropic_model(entry: Mapping[str, JsonValue]) -> ModelInfo:
+def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     capabilities = as_object(entry.get("capabilities"))
     ends = _read_day(entry.get("retires_at"))
     state = _STATES.get(str(entry.get("lifecycle")))
     return ModelInfo(
-        _read_text(entry.get("id")),
+        identifier,
         _read_text(entry.get("display_name")),
         context_window=_read_count(entry.get("max_input_tokens")),
         max_output=_read_count(entry.get("max_tokens")),
@@ -68,25 +59,20 @@ def _read_supported(value: JsonValue) -> bool | None:
     return _read_flag(as_object(value).get("supported"))
 
 
-def parse_chat_completions_models(page: JsonValue) -> list[ModelInfo]:
-    """Parse a list of models in OpenAI's format, with the additions of compatible servers."""
-    return [
-        _parse_chat_completions_model(entry)
-        for entry in _read_objects(page, "data")
-        if _read_id(entry.get("id"))
-    ]
-
-
-def _parse_chat_completions_model(entry: Mapping[str, JsonValue]) -> ModelInfo:
+def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
+    # The fields of OpenAI, with the additions of compatible servers.
     top, meta = as_object(entry.get("top_provider")), as_object(entry.get("meta"))
     prices, limits = as_object(entry.get("pricing")), as_object(entry.get("limits"))
     parameters = entry.get("supported_parameters")
     known = _read_words(parameters) if isinstance(parameters, list) else None
+    listed = as_object(entry.get("architecture")).get("input_modalities")
+    kinds = listed[:10] if isinstance(listed, list) else []
     ends = _read_day(entry.get("expiration_date")) or _read_day(entry.get("shutdown_date"))
+    size = _read_count(meta.get("n_params"))
     return ModelInfo(
-        _read_text(entry.get("id")),
+        identifier,
         _read_text(entry.get("name") or entry.get("display_name")),
-        context_window=_read_first_count(
+        context_window=_read_count(
             entry.get("context_length"),
             entry.get("context_window"),
             entry.get("max_model_len"),  # vLLM
@@ -95,18 +81,18 @@ def _parse_chat_completions_model(entry: Mapping[str, JsonValue]) -> ModelInfo:
             meta.get("n_ctx"),
             meta.get("n_ctx_train"),  # llama.cpp
         ),
-        max_output=_read_first_count(
+        max_output=_read_count(
             top.get("max_completion_tokens"),
             entry.get("max_completion_tokens"),
             limits.get("max_completion_tokens"),
         ),
-        inputs=_read_input_kinds(as_object(entry.get("architecture")).get("input_modalities")),
+        inputs=tuple(word for word in map(_read_word, kinds) if word not in ("", "text")),
         tools=None if known is None else "tools" in known,
         reasoning=None if known is None else "reasoning" in known,
         input_price=_read_price(prices.get("prompt")),
         output_price=_read_price(prices.get("completion")),
         created=_read_number(entry.get("created")),
-        parameters=_format_billions(_read_count(meta.get("n_params"))),
+        parameters="" if size is None else f"{size / 1e9:.1f}B",
         size_bytes=_read_count(meta.get("size")),
         state="deprecated" if ends or entry.get("deprecated") is True else "",
         ends=ends,
@@ -122,21 +108,10 @@ def add_llamacpp_properties(model: ModelInfo, props: JsonValue) -> ModelInfo:
     capabilities = as_object(properties.get("chat_template_caps"))
     return replace(
         model,
-        context_window=_read_first_count(settings.get("n_ctx")) or model.context_window,
+        context_window=_read_count(settings.get("n_ctx")) or model.context_window,
         inputs=tuple(kind for kind, has in kinds.items() if has is True) or model.inputs,
         tools=_read_flag(capabilities.get("supports_tools")),
     )
-
-
-def parse_ollama_models(tags: JsonValue) -> list[ModelInfo]:
-    """Parse the response of Ollama's `/api/tags`."""
-    return [
-        _parse_ollama_model(identifier, entry)
-        for entry in _read_objects(tags, "models")
-        if (
-            identifier := _read_id(entry.get("model")) or _read_id(entry.get("name"))
-        )  # in older ones
-    ]
 
 
 def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
@@ -150,36 +125,48 @@ def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     )
 
 
+_PARSERS: Final[
+    Mapping[str, tuple[str, tuple[str, ...], Callable[[str, Mapping[str, JsonValue]], ModelInfo]]]
+] = {
+    "anthropic": ("data", ("id",), _parse_anthropic_model),
+    "openai": ("data", ("id",), _parse_openai_model),
+    "ollama": ("models", ("model", "name"), _parse_ollama_model),
+}
+"""Key of the list, keys of the id of a model, and parser of a model, by protocol."""
+
+
+def parse_models(
+    page: JsonValue, protocol: Literal["anthropic", "openai", "ollama"]
+) -> list[ModelInfo]:
+    """Parse one page of a list of models. Entries without an id are omitted."""
+    key, id_keys, parse = _PARSERS[protocol]
+    listed = as_object(page).get(key)
+    models: list[ModelInfo] = []
+    for entry in listed[: MAX_MODELS + 1] if isinstance(listed, list) else ():
+        for word in map(as_object(entry).get, id_keys):
+            if isinstance(word, str) and 0 < len(word) <= MAX_ID_CHARS:
+                models.append(parse(replace_surrogates(word), as_object(entry)))
+                break
+    return models
+
+
 def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
     """Return `model` with the facts of Ollama's `/api/show`."""
     details = as_object(shown)
     info = as_object(details.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
-    capabilities = details.get("capabilities")
-    known = _read_words(capabilities)
-    is_listed = isinstance(capabilities, list)
+    listed = details.get("capabilities")
+    known = _read_words(listed) if isinstance(listed, list) else None
     return replace(
         model,
-        context_window=_read_first_count(*lengths),
-        inputs=("image",) if "vision" in known else (),
-        tools="tools" in known if is_listed else None,
-        reasoning="thinking" in known if is_listed else None,
+        context_window=_read_count(*lengths),
+        inputs=("image",) if known and "vision" in known else (),
+        tools=None if known is None else "tools" in known,
+        reasoning=None if known is None else "thinking" in known,
     )
 
 
 # --- fields that a server sends ------------------------------------------------------------------
-
-
-def _read_objects(page: JsonValue, key: str) -> list[dict[str, JsonValue]]:
-    found = as_object(page).get(key)
-    entries = found[: MAX_MODELS + 1] if isinstance(found, list) else []
-    return [entry for entry in entries if isinstance(entry, dict)]
-
-
-def _read_id(value: JsonValue) -> str:
-    return (
-        replace_surrogates(value) if isinstance(value, str) and len(value) <= MAX_ID_CHARS else ""
-    )
 
 
 def _read_text(value: JsonValue) -> str:
@@ -190,13 +177,8 @@ def _read_word(value: JsonValue) -> str:
     return _read_text(value)[:_MAX_WORD_CHARS]
 
 
-def _read_words(value: JsonValue) -> set[str]:
-    return {word for word in value if isinstance(word, str)} if isinstance(value, list) else set()
-
-
-def _read_input_kinds(value: JsonValue) -> tuple[str, ...]:
-    kinds: Sequence[JsonValue] = value[:10] if isinstance(value, list) else ()
-    return tuple(word for word in map(_read_word, kinds) if word and word != "text")
+def _read_words(value: Sequence[JsonValue]) -> set[str]:
+    return {word for word in value if isinstance(word, str)}
 
 
 def _read_flag(value: JsonValue) -> bool | None:
@@ -209,13 +191,10 @@ def _read_number(value: JsonValue) -> float | None:
     return float(value) if abs(value) < 2**53 and math.isfinite(value) else None
 
 
-def _read_count(value: JsonValue) -> int | None:
-    number = _read_number(value)
-    return int(number) if number is not None and number > 0 else None
-
-
-def _read_first_count(*values: JsonValue) -> int | None:
-    return next((count for count in map(_read_count, values) if count), None)
+def _read_count(*values: JsonValue) -> int | None:
+    # The first positive number.
+    numbers = (number for number in map(_read_number, values) if number is not None)
+    return next((int(number) for number in numbers if number >= 1), None)
 
 
 def _read_price(value: JsonValue) -> float | None:
@@ -229,39 +208,27 @@ def _read_price(value: JsonValue) -> float | None:
     return price if math.isfinite(price) and price >= 0 else None
 
 
-def _format_billions(count: int | None) -> str:
-    return "" if count is None else f"{count / 1e9:.1f}B"
-
-
-def _parse_datetime(value: JsonValue) -> datetime | None:
-    if not isinstance(value, str) or len(value) > _MAX_WORD_CHARS:
-        return None
+def _read_moment(value: JsonValue) -> datetime | None:
+    # A date, a date with a time, or a Unix time.
     try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        if (seconds := _read_number(value)) is not None:
+            return datetime.fromtimestamp(seconds, UTC)
+        if isinstance(value, str) and len(value) <= _MAX_WORD_CHARS:
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (OverflowError, ValueError, OSError):  # such as the year 1, in some time zones
+        pass
+    return None
 
 
 def _read_timestamp(value: JsonValue) -> float | None:
-    moment = _parse_datetime(value)
-    try:
-        return None if moment is None else moment.timestamp()
-    except (OverflowError, ValueError):  # the year 1, in some time zones
-        return None
+    moment = _read_moment(value)
+    return None if moment is None else moment.timestamp()
 
 
 def _read_day(value: JsonValue) -> str:
-    # A date, a date with a time, or a Unix time.
-    seconds = _read_number(value)
-    try:
-        if seconds is not None:
-            return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-        moment = _parse_datetime(value)
-        found: date | None = None if moment is None else moment.astimezone(UTC).date()
-    except (OverflowError, ValueError, OSError):
-        return ""
-    return "" if found is None else found.isoformat()
+    moment = _read_moment(value)
+    return "" if moment is None else moment.date().isoformat()
 
 
 MAX_PAGES: Final = 20
@@ -285,13 +252,14 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
         after = ""
         for _ in range(MAX_PAGES):
             page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
-            yield parse_anthropic_models(page)
+            yield parse_models(page, "anthropic")
             last = page.get("last_id")
             if page.get("has_more") is not True or not isinstance(last, str):
                 return
             after = f"&after_id={quote(last[:MAX_ID_CHARS], safe='')}"
 
-    return await _run_with_timeout(http, seconds, lambda: _collect_pages(pages()))
+    async with _limit_time(http, seconds):
+        return await _collect_pages(pages())
 
 
 async def list_chat_completions_models(
@@ -312,44 +280,34 @@ async def list_chat_completions_models(
         page = await http.fetch(f"{root}/models")
         seen = 0
         for _ in range(MAX_PAGES):
-            models = parse_chat_completions_models(page)
+            models = parse_models(page, "openai")
             yield models
             seen += len(models)
             if not as_object(as_object(page).get("links")).get("next"):  # OpenRouter's
                 return
             page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
 
-    async def llamacpp() -> ModelList:
+    async with _limit_time(http, seconds):
+        if local == "ollama":
+            tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
+            first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
+            return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
         found = await _collect_pages(pages())
-        if len(found.models) != 1:
-            return found
-        props = await _fetch_optional(http, f"{base}/props")
-        return ModelList((add_llamacpp_properties(found.models[0], props),))
-
-    async def ollama() -> ModelList:
-        tags = parse_ollama_models(await http.fetch(f"{base}/api/tags"))
-        first = await _map_concurrently(tags[:MAX_OLLAMA_DETAILS], detailed)
-        return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
-
-    async def detailed(model: ModelInfo) -> ModelInfo:
-        shown = await _fetch_optional(http, f"{base}/api/show", {"model": model.id})
-        return add_ollama_details(model, shown)
-
-    listers = {"llamacpp": llamacpp, "ollama": ollama}
-    lister = listers[local] if local is not None else lambda: _collect_pages(pages())
-    return await _run_with_timeout(http, seconds, lister)
+        if local == "llamacpp" and len(found.models) == 1:
+            props = await _fetch_optional(http, f"{base}/props")
+            return ModelList((add_llamacpp_properties(found.models[0], props),))
+        return found
 
 
 def _root_url(http: HttpClient, tail: str) -> str:
     return http.endpoint.url.removesuffix(tail)
 
 
-async def _run_with_timeout(
-    http: HttpClient, seconds: float, lister: Callable[[], Awaitable[ModelList]]
-) -> ModelList:
+@asynccontextmanager
+async def _limit_time(http: HttpClient, seconds: float) -> AsyncGenerator[None, None]:
     try:
         async with asyncio.timeout(seconds):
-            return await lister()
+            yield
     except TimeoutError as exc:
         late = f"{http.endpoint.provider} did not list its models within {seconds:g} s"
         error = ProviderError(late, kind="timeout")
@@ -386,15 +344,16 @@ async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) ->
         return None
 
 
-async def _map_concurrently(
-    models: Iterable[ModelInfo], work: Callable[[ModelInfo], Awaitable[ModelInfo]]
+async def _add_all_details(
+    http: HttpClient, base: str, models: Iterable[ModelInfo]
 ) -> list[ModelInfo]:
     semaphore = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def one(model: ModelInfo) -> ModelInfo:
+    async def add_details(model: ModelInfo) -> ModelInfo:
         async with semaphore:
-            return await work(model)
+            shown = await _fetch_optional(http, f"{base}/api/show", {"model": model.id})
+        return add_ollama_details(model, shown)
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(model)) for model in models]
+        tasks = [group.create_task(add_details(model)) for model in models]
     return [task.result() for task in tasks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +210,9 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
 # --- faulty servers -----------------------------------------------------------------------------
 
 READERS: dict[str, Callable[[Any], list[ModelInfo]]] = {
-    "anthropic": models_module.parse_anthropic_models,
-    "openai": models_module.parse_chat_completions_models,
-    "ollama": models_module.parse_ollama_models,
+    "anthropic": partial(models_module.parse_models, protocol="anthropic"),
+    "openai": partial(models_module.parse_models, protocol="openai"),
+    "ollama": partial(models_module.parse_models, protocol="ollama"),
 }
 STRANGE: tuple[Any, ...] = (
     [], None, 7, "models", {}, {"data": None}, {"data": {"id": "x"}}, {"data": [None, 7, [], {}]},
