@@ -26,8 +26,6 @@ class Profile:
     """Differences of a server from OpenAI's Chat Completions API.
 
     Attributes:
-        name: Name of the provider in the configuration.
-        path: Path of the endpoint, after the base URL.
         local: The local server that further requests ask about its models; None for a remote one.
         max_tokens: Name of the field for the maximum length of the answer.
         reasoning_field: Field of assistant messages that accepts the server's own reasoning. None:
@@ -40,7 +38,6 @@ class Profile:
         answer: Adapts the schema of a structured answer. None: JSON mode, with the schema in the
             system message.
         think_tags: The text may contain reasoning between `<think>` tags.
-        top_k: The server accepts `top_k`.
         extras: Further accepted parameters.
         max_id_length: Maximum length of a tool call id; 0 is no limit.
         documents: Role of the message with attached texts: a `user` message before the context, or
@@ -98,10 +95,8 @@ def _format_three_levels(reasoning: ReasoningEffort) -> Message:
 
 
 def _format_cerebras_reasoning(reasoning: ReasoningEffort) -> Message:
-    return {
-        "reasoning_format": "parsed",
-        **({} if reasoning.effort == "auto" else _format_three_levels(reasoning)),
-    }
+    effort = {} if reasoning.effort == "auto" else _format_three_levels(reasoning)
+    return {"reasoning_format": "parsed", **effort}
 
 
 def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> Message:

@@ -25,12 +25,9 @@ class Endpoint:
     """Address of a server, and the name of the environment variable with its key. It holds no key.
 
     Attributes:
-        provider: Name of the provider in the configuration, for messages.
         base_url: Address without `path`. It may end in the first segments of `path`.
-        path: Such as `/v1/messages`.
         base_url_env: Environment variable that replaces `base_url` if it is set.
         key_env: Environment variable with the key; None if the server needs no key.
-        key_header: Header that contains the key.
         key_required: The server at `base_url` needs a key.
         key_configured: The user set `key_env`, so no request is sent without a key.
         headers: Further headers of each request, without secrets.
@@ -70,7 +67,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Address of the endpoint."""
+        """Address of the endpoint, with `path`."""
         return join_url(self.environment_url or self.base_url, self.path)
 
     @property
@@ -176,12 +173,11 @@ class ReasoningEffort:
         """Return the nearest level for an answer of `max_tokens`."""
         if not isinstance(self.effort, int):
             return self.effort
-        share = self.effort / max_tokens
-        levels: tuple[Level, ...] = ("max", "xhigh", "high", "medium")
-        floors = (0.9, 0.8, 0.5, 0.2)
         if self.effort == 0:
             return "none"
-        return next((lv for lv, floor in zip(levels, floors, strict=True) if share > floor), "low")
+        floors: dict[Level, float] = {"max": 0.9, "xhigh": 0.8, "high": 0.5, "medium": 0.2}
+        share = self.effort / max_tokens
+        return next((level for level, floor in floors.items() if share > floor), "low")
 
 
 def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:

@@ -31,6 +31,9 @@ _TOO_LONG: Final = re.compile(
     r"|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
+_REMAINING: Final = re.compile(
+    r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
+)
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
 MAX_MESSAGE: Final = 2000
@@ -90,12 +93,18 @@ def classify_response(
         # Rate limit headers are in every response. For other errors, only `retry-after` counts.
         wait = _parse_explicit_wait(headers, time.time() if now is None else now)
     described = f"{status}: {message}" if message != f"HTTP {status}" else message
-    limit = _format_reached_limits(headers, wait) if kind == "rate_limit" else ""
+    if kind == "rate_limit":
+        limits = (
+            (match[1] or match[2]).replace("-", " ")
+            for name, left in headers.items()
+            if left.strip() == "0" and (match := _REMAINING.fullmatch(name.lower()))
+        )
+        if reached := " and ".join(limits):
+            described += f"; the limit of {reached} is reached"
+        if wait is not None:
+            described += f"; retry after {wait:.3g} s"
     return ProviderError(
-        f"{provider} answered {described}{limit}",
-        kind=kind,
-        status=status,
-        retry_after=wait,
+        f"{provider} answered {described}", kind=kind, status=status, retry_after=wait
     )
 
 
@@ -106,10 +115,13 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
     message = _truncate(_read_scalar(fields.get("message")) or "unknown error")
-    words = [
-        word for name in ("code", "type") if (word := _truncate(_read_scalar(fields.get(name))))
-    ]
-    status = next((s for s in map(_find_status, words) if s is not None), None)
+    given = (_truncate(_read_scalar(fields.get(name))) for name in ("code", "type"))
+    words = [word for word in given if word]
+    statuses = (
+        int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF_WORD.get(word)
+        for word in words
+    )
+    status = next((status for status in statuses if status is not None), None)
     text = " ".join([*words, message])
     kind = _classify_kind(status or 400, "", text)
     return ProviderError(
@@ -127,21 +139,6 @@ def _read_scalar(value: Any) -> str:
 
 def _truncate(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
-
-
-def _format_reached_limits(headers: Mapping[str, str], wait: float | None) -> str:
-    reached = [
-        (match[1] or match[2]).replace("-", " ")
-        for name, left in headers.items()
-        if left.strip() == "0" and (match := _REMAINING.fullmatch(name.lower()))
-    ]
-    which = f"; the limit of {' and '.join(reached)} is reached" if reached else ""
-    return which + (f"; retry after {wait:.3g} s" if wait is not None else "")
-
-
-_REMAINING: Final = re.compile(
-    r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
-)
 
 
 def parse_error_message(body: str) -> str | None:
@@ -167,29 +164,6 @@ def parse_error_message(body: str) -> str | None:
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
-def parse_retry_after(
-    headers: Mapping[str, str], body: str = "", *, now: float | None = None
-) -> float | None:
-    """Return the seconds that the server asks to wait; None if it does not ask.
-
-    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
-    """
-    clock = time.time() if now is None else now
-    resets = (
-        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
-        for unit in ("requests", "tokens")
-    )
-    for seconds in (
-        _parse_explicit_wait(headers, clock),
-        _parse_ratelimit(headers.get("ratelimit", "")),
-        max((wait for wait in resets if wait), default=None),
-        _parse_unix_reset(headers.get("x-ratelimit-reset", ""), clock),
-    ):
-        if seconds is not None and 0 < seconds <= MAX_WAIT_S:
-            return seconds
-    return _find_wait(body)
-
-
 _UNITS: Final[Mapping[str, float]] = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[dhms])?", re.IGNORECASE)
 _NUMBER: Final = r"\d+(?:\.\d+)?"
@@ -201,6 +175,33 @@ _HINT: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _UNIT_PREFIXES: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": "h"}
+
+
+def parse_retry_after(
+    headers: Mapping[str, str], body: str = "", *, now: float | None = None
+) -> float | None:
+    """Return the seconds that the server asks to wait; None if it does not ask.
+
+    Sources in order of precedence: `retry-after`, rate limit headers, the text of the body.
+    """
+    clock = time.time() if now is None else now
+    limit = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", headers.get("ratelimit", ""))
+    resets = (
+        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
+        for unit in ("requests", "tokens")
+    )
+    moment = _parse_number(headers.get("x-ratelimit-reset", ""))
+    if moment is not None and moment > 1e11:
+        moment /= 1000  # OpenRouter sends milliseconds
+    for seconds in (
+        _parse_explicit_wait(headers, clock),
+        float(limit[1]) if limit else None,
+        max((wait for wait in resets if wait), default=None),
+        None if moment is None else moment - clock,
+    ):
+        if seconds is not None and 0 < seconds <= MAX_WAIT_S:
+            return seconds
+    return _find_wait(body)
 
 
 def parse_duration(text: str) -> float | None:
@@ -226,18 +227,6 @@ def _parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None
     return wait if 0 < wait <= MAX_WAIT_S else None
 
 
-def _parse_ratelimit(text: str) -> float | None:
-    match = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", text)
-    return float(match[1]) if match else None
-
-
-def _parse_unix_reset(text: str, now: float) -> float | None:
-    value = _parse_number(text)
-    if value is None:
-        return None
-    return (value / 1000 if value > 1e11 else value) - now  # OpenRouter sends milliseconds
-
-
 def _find_wait(text: str) -> float | None:
     match = _HINT.search(text)
     if match is None:
@@ -258,12 +247,6 @@ def _parse_number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _find_status(word: str) -> int | None:
-    if re.fullmatch("[45][0-9][0-9]", word):
-        return int(word)
-    return _STATUS_OF_WORD.get(word)
 
 
 def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKind:
