@@ -17,13 +17,17 @@ from typing import Final, Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Notice, Waits
-from jp_nb.agent.permissions import ask_approval
 from jp_nb.agent.prompts import (
     ANSWERS,
+    Action,
+    ActionPrompt,
+    Answered,
     DeclinedByFile,
     GivenAnswer,
+    NotAnswered,
     OpenDecision,
     ProposedChange,
+    Unavailable,
 )
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
@@ -54,6 +58,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.events import ConfigDelta
+from jp_nb.record.outcomes import NOT_IN_TIME
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.text import spell_invisible
 from jp_nb.tools.base import DeltaRejection
@@ -172,6 +177,22 @@ NOTICE_HEADINGS = {
 }
 
 
+APPROVAL = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
+APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
+
+
+def approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPrompt:
+    """Return the prompt about the `changes` that `tool` proposed. It names also hidden tools."""
+    return ActionPrompt(
+        text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
+        actions=APPROVAL,
+        changes=changes,
+        last_line="Apply delta?",
+        help=APPROVAL_HELP,
+        only_buttons=True,
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proposed:
     """A change that a tool proposed within its access rules.
@@ -286,22 +307,24 @@ class ConfigChanges:
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             return self._reject_without_user(proposed, unavailable.reason)
-        self._show_wait(proposed)
-        async with self._line.turn(after_run=True) as ask:
-            decided = await ask_approval(ask, proposed.tool.name, proposed.lines)
-            while decided.decision == "interrupted":  # an interrupt is no decision: ask again
-                self._show_wait(proposed)
-                await self._line.wait_again()
-                decided = await ask_approval(ask, proposed.tool.name, proposed.lines)
-        if decided.decision == "applied":
-            return self._approve(proposed, "person", decided.channel, decided.by)
-        if decided.decision == "rejected":
-            return self._reject_by_user(proposed, decided.channel, decided.by)
-        return self._reject_without_user(proposed, decided.reason)
-
-    def _show_wait(self, proposed: _Proposed) -> None:
         text = f"your decision on a change that {proposed.call.title} proposes"
-        self._turn.display(Waits(proposed.call.key, text, person=True))
+        waits = Waits(proposed.call.key, text, person=True)
+        prompt = approval_prompt(proposed.tool.name, proposed.lines)
+        self._turn.display(waits)
+        async with self._line.turn(after_run=True) as ask:
+            end = await ask(prompt)
+            while isinstance(end, NotAnswered) and end.end == "interrupted":  # no decision
+                self._turn.display(waits)
+                await self._line.wait_again()
+                end = await ask(prompt)
+        match end:
+            case Unavailable(reason=reason):
+                return self._reject_without_user(proposed, reason)
+            case NotAnswered(end="timed_out"):
+                return self._reject_without_user(proposed, NOT_IN_TIME)
+            case Answered(value="apply"):
+                return self._approve(proposed, "person", end.channel, end.by)
+        return self._reject_by_user(proposed, end.channel, end.by)
 
     def _approve(
         self,

@@ -1,4 +1,4 @@
-"""Permission for a tool call, for delivery of its result, and for a configuration change.
+"""Permission for a tool call, and for delivery of its result.
 
 A dialogue keeps the screen until the user has decided, even while the user edits or gives a
 reason.
@@ -8,9 +8,8 @@ Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -27,7 +26,6 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     PromptDetail,
     PromptEnd,
-    ProposedChange,
     QuestionPrompt,
     SafeAsk,
     Unavailable,
@@ -67,8 +65,6 @@ DELIVERY = (
     Action("n", "Withhold the result", "skip"),
     Action("e", "Edit the result …", "edit"),
 )
-APPROVAL = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
-APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
 
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
@@ -90,43 +86,11 @@ IMAGES = "Images (delivered unless you edit the text)"
 NO_COMMAND_LINE = "The tool cannot run: it has no command line"
 
 Arguments = dict[str, JsonValue]
-Prepare = Callable[[Arguments], Arguments | Failure]
-"""Returns the arguments that the tool will get, or the reason why it cannot run with them."""
-CommandFor = Callable[[Arguments], CommandLine | Failure | None]
-"""Returns the command line for arguments, or why there is none. None: the tool is not a command."""
-
-
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """The choice of the user about running a tool.
-
-    Attributes:
-        runs: With `arguments` if the user edited them, through `channel`.
-        remembered: True for the rest of the turn, for the calls that the tool's `covers` names.
-    """
-
-    runs: bool
-    arguments: Arguments | None = None
-    remembered: bool = False
-    channel: Channel | None = None
-
-
-class NoUserError(Exception):
-    """No user was available for a decision, for the `reason`."""
-
-    def __init__(self, unavailable: Unavailable) -> None:
-        super().__init__(unavailable.reason)
-        self.reason = unavailable.reason
-
 
 INTERRUPT_FIRST = "an interrupt came first"
 STOPPED_FIRST = "the user stopped the turn first"
 _UNDECIDED = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
 """Outcomes of a prompt without a decision of the user."""
-
-
-def _undecided(end: NotAnswered | Unavailable) -> Exception:
-    return NoUserError(end) if isinstance(end, Unavailable) else _not_permitted(end)
 
 
 def _not_permitted(end: PromptEnd[Answered]) -> CallEnded:
@@ -139,69 +103,14 @@ def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
     return CallEnded(NOT_DELIVERED if why is None else UNDELIVERED.format(why), skipped=True)
 
 
-def _no_command(_: Arguments) -> None: ...
-
-
-async def ask_permission(
-    ask: SafeAsk,
-    tool: OfferedTool,
-    arguments: Arguments,
-    prepare: Prepare,
-    formatted: str | None = None,
-    command: CommandFor = _no_command,
-) -> Permission:
-    """Ask if `tool` may run with `arguments`. The mode `edit` edits them first.
-
-    The user sees the final command line of a command before it runs. After edited arguments, the
-    question returns. `prepare` validates edited arguments. `formatted` is displayed below the exact
-    arguments.
-
-    Raises:
-        CallEnded: The user skipped the call with a reason, or made no choice.
-        NoUserError: No user was available.
-    """
-    call = _PendingCall(tool, arguments, arguments, formatted, command)
-    if tool.run == "edit":
-        edited = await _edit_arguments(ask, call, prepare)
-        if _is_back(edited):
-            raise CallEnded(_skipped_because(EDIT_CANCELLED), skipped=True)
-        if isinstance(edited, NotAnswered | Unavailable):
-            raise _undecided(edited)
-        if edited is not None:
-            call = edited
-            if not call.is_command:
-                return call.permit()
-    return await _ask_until_decided(ask, call, prepare)
-
-
-async def _ask_until_decided(ask: SafeAsk, call: _PendingCall, prepare: Prepare) -> Permission:
-    while True:
-        end = await ask(call.prompt())
-        if not isinstance(end, Answered):
-            raise _undecided(end)
-        match end.value:
-            case "run" | "run_turn" as word:
-                return call.permit(remembered=word == "run_turn")
-            case "skip" | "skip_turn" as word:
-                return Permission(runs=False, remembered=word == "skip_turn")
-            case "reason":
-                await _ask_reason(ask, call.tool)
-            case "edit":
-                edited = await _edit_arguments(ask, call, prepare)
-                if isinstance(edited, NotAnswered | Unavailable) and not _is_back(edited):
-                    raise _not_permitted(edited)
-                if isinstance(edited, _PendingCall):
-                    call = edited
-                    if not call.is_command:
-                        return call.permit()
-
-
 @dataclass(frozen=True, slots=True)
 class _PendingCall:
     """A call that waits for permission.
 
     Attributes:
         original_arguments: The model's arguments.
+        formatted: Arguments as a formatter wrote them.
+        context: Context for the command line of a command.
         edited: Channel through which the user changed the arguments.
     """
 
@@ -209,13 +118,12 @@ class _PendingCall:
     original_arguments: Arguments
     arguments: Arguments
     formatted: str | None
-    command: CommandFor
+    context: ToolContext
     edited: Channel | None = None
 
-    @property
-    def is_command(self) -> bool:
-        """True if the user has to see the command line of edited arguments."""
-        return self.command(self.arguments) is not None
+    def command(self) -> CommandLine | Failure | None:
+        """Return the command line, or why there is none; None if the tool is not a command."""
+        return self.tool.executor.command_line(self.arguments, self.context)
 
     def edit(self, arguments: Arguments, channel: Channel | None) -> _PendingCall:
         """Return the call with other arguments, which do not count as edited if the model's."""
@@ -227,7 +135,7 @@ class _PendingCall:
         return replace(self, arguments=arguments, formatted=None, edited=channel)
 
     def details(self) -> Iterator[PromptDetail]:
-        command = self.command(self.arguments)
+        command = self.command()
         if isinstance(command, Failure):
             yield PromptDetail(NO_COMMAND_LINE, command.message)
         elif command is not None:
@@ -255,11 +163,6 @@ class _PendingCall:
             only_buttons=True,
         )
 
-    def permit(self, *, remembered: bool = False) -> Permission:
-        """Return the permission for the arguments on display."""
-        arguments = self.arguments if self.edited else None
-        return Permission(True, arguments, remembered=remembered, channel=self.edited)
-
 
 async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
     """Skip the call with the user's reason; return to ask again.
@@ -267,7 +170,9 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
     Raises:
         CallEnded: Unless the user went back.
     """
-    end = await ask(QuestionPrompt(_reason_question(tool)))
+    name = spell_invisible(tool.name)
+    question = Question.text("reason", f"Why should {name} not run? (sent to the model)")
+    end = await ask(QuestionPrompt(question))
     if isinstance(end, Answered):
         text = str(end.value).strip()
         raise CallEnded(_skipped_because(text) if text else SKIPPED, skipped=True)
@@ -284,14 +189,8 @@ def _skipped_because(reason: str) -> str:
     return f"{SKIPPED[:-1]}: {reason}"
 
 
-def _reason_question(tool: OfferedTool) -> Question:
-    return Question.text(
-        "reason", f"Why should {spell_invisible(tool.name)} not run? (sent to the model)"
-    )
-
-
 async def _edit_arguments(
-    ask: SafeAsk, call: _PendingCall, prepare: Prepare
+    ask: SafeAsk, call: _PendingCall
 ) -> _PendingCall | NotAnswered | Unavailable | None:
     """Return the call with edited arguments; None if the user deleted all text.
 
@@ -308,7 +207,10 @@ async def _edit_arguments(
             text = str(end.value)
             if not text.strip():
                 return None
-            read = _read_edited(text, name, edited, others, prepare)
+            kept = edited
+            if name is None:
+                kept = {key: value for key, value in edited.items() if key not in others}
+            read = _read_edited(text, name, kept, call.tool)
             if isinstance(read, dict):
                 break
             question = question.with_default(text).with_context(read)
@@ -342,28 +244,20 @@ def _edit_questions(
 
 
 def _read_edited(
-    text: str, name: str | None, edited: Arguments, others: Arguments, prepare: Prepare
+    text: str, name: str | None, kept: Arguments, tool: OfferedTool
 ) -> Arguments | str:
-    """Return all arguments after an edit, or an error message."""
-    if name is not None:
-        return _prepare_or_explain({**edited, name: text}, prepare)
-    kept = {key: value for key, value in edited.items() if key not in others}
-    return _read_arguments(text, lambda given: prepare({**kept, **given}))
-
-
-def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
-    """Return the arguments in the JSON `text`, or an error message."""
-    try:
-        value = read_json(text)
-    except ValueError as exc:
-        return f"Invalid JSON: {exc}"
-    if not isinstance(value, dict):
-        return "Invalid JSON: expected an object"
-    return _prepare_or_explain(value, prepare)
-
-
-def _prepare_or_explain(arguments: Arguments, prepare: Prepare) -> Arguments | str:
-    prepared = prepare(arguments)
+    """Return `kept` with the edited argument `name` (None: those in JSON), or an error message."""
+    given: JsonValue = {}
+    if name is None:
+        try:
+            given = read_json(text)
+        except ValueError as exc:
+            return f"Invalid JSON: {exc}"
+        if not isinstance(given, dict):
+            return "Invalid JSON: expected an object"
+    else:
+        given = {name: text}
+    prepared = prepare_arguments(tool, {**kept, **given})
     return prepared.message if isinstance(prepared, Failure) else prepared
 
 
@@ -382,108 +276,22 @@ class Delivery:
     images: tuple[Image, ...] = ()
 
 
-async def ask_delivery(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
-    """Ask if the model gets `result`. The mode `edit` edits it first.
-
-    An editor that is closed or emptied decides nothing: the question follows.
-
-    Raises:
-        CallEnded: The user withholds the result, or made no choice.
-        NoUserError: No user was available.
-    """
-    if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
-        return edited
-    prompt = ActionPrompt(
-        text=f"Deliver {spell_invisible(tool.name)} result to assistant?",
-        actions=DELIVERY,
-        exhibits=tuple(_result_details(result)),
-        only_buttons=True,
-    )
-    while True:
-        end = await ask(prompt)
-        if isinstance(end, Unavailable):
-            raise NoUserError(end)
-        match end.value if isinstance(end, Answered) else "none":
-            case "deliver":
-                return result
-            case "edit":
-                try:
-                    edited = await _edit_result(ask, tool, result)
-                except NoUserError:
-                    raise CallEnded(RESULT_EDIT_CANCELLED, skipped=True) from None
-                if edited is not None:
-                    return edited
-            case _:
-                raise _not_delivered(end)
-
-
-def _result_details(result: Delivery) -> Iterator[PromptDetail]:
-    yield PromptDetail("Error" if result.is_error else "Result", result.content)
-    if result.images:
-        yield PromptDetail(IMAGES, "\n".join(map(repr, result.images)))
-
-
-async def _edit_result(ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery | None:
+async def _edit_result(
+    ask: SafeAsk, tool: OfferedTool, result: Delivery
+) -> Delivery | Unavailable | None:
     """Return the edited result; None if the text was emptied or editing was cancelled."""
     question = Question.text(
         "result", f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     )
-    question = question.with_default(result.content)
-    end = await ask(QuestionPrompt(question, consents=True))
+    end = await ask(QuestionPrompt(question.with_default(result.content), consents=True))
     if isinstance(end, Unavailable):
-        raise NoUserError(end)
-    if _is_back(end):
-        return None
-    if isinstance(end, NotAnswered):
+        return end
+    if isinstance(end, NotAnswered) and not _is_back(end):
         raise _not_delivered(end)
-    text = str(end.value)
+    text = str(end.value) if isinstance(end, Answered) else ""
     if not text.strip():
         return None
     return Delivery(text) if text != result.content else result
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The decision about all configuration changes of one proposal.
-
-    Attributes:
-        decision: `unavailable` if no user was available or the time was over, with the `reason`.
-            `interrupted` if an interrupt closed the prompt.
-        by: Name of the user in a shared notebook.
-    """
-
-    decision: Literal["applied", "rejected", "interrupted", "unavailable"]
-    channel: Channel | None = None
-    reason: str = ""
-    by: str | None = None
-
-
-async def ask_approval(ask: SafeAsk, tool: str, changes: Sequence[ProposedChange]) -> Approval:
-    """Ask, in one prompt, if the `changes` that `tool` proposed are applied.
-
-    The prompt names the tool even if its style hides it.
-    """
-    prompt = ActionPrompt(
-        text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
-        actions=APPROVAL,
-        changes=tuple(changes),
-        last_line="Apply delta?",
-        help=APPROVAL_HELP,
-        only_buttons=True,
-    )
-    match await ask(prompt):
-        case Answered(value="apply", channel=channel, by=by):
-            return Approval("applied", channel, by=by)
-        case Unavailable(reason=reason):
-            return Approval("unavailable", reason=reason)
-        case NotAnswered(end="timed_out", channel=channel):
-            return Approval("unavailable", channel, NOT_IN_TIME)
-        case NotAnswered(end="interrupted", channel=channel):
-            return Approval("interrupted", channel)
-        case Answered(channel=channel, by=by) | NotAnswered(channel=channel, by=by):
-            return Approval("rejected", channel, by=by)
-        case other:
-            assert_never(other)
 
 
 _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
@@ -528,6 +336,7 @@ class PermissionRequests:
             CallEnded: The user does not permit it.
         """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
+        pending = _PendingCall(tool, call.arguments, call.arguments, call.formatted, context)
         async with self._line.turn() as ask:
             # The user may have decided about this call together with another one meanwhile.
             remembered = self._turn.state.permission(tool, call.arguments)
@@ -535,28 +344,65 @@ class PermissionRequests:
                 raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
             if remembered:
                 return
-            try:
-                decided = await ask_permission(
-                    ask,
-                    tool,
-                    call.arguments,
-                    lambda given: prepare_arguments(tool, given),
-                    formatted=call.formatted,
-                    command=lambda arguments: tool.executor.command_line(arguments, context),
-                )
-            except NoUserError as exc:
-                raise self._fail_without_user(tool, "permission", exc.reason) from None
-        if decided.remembered:
-            shown = call.arguments if decided.arguments is None else decided.arguments
-            self._turn.state.remember_permission(tool, shown, runs=decided.runs)
-        if not decided.runs:
+            choice, pending = await self._ask_permission(ask, pending)
+        if choice in ("run_turn", "skip_turn"):
+            runs = choice == "run_turn"
+            self._turn.state.remember_permission(tool, pending.arguments, runs=runs)
+        if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED, skipped=True)
-        if decided.arguments is not None:
-            call.arguments, call.edited, call.formatted = decided.arguments, decided.channel, None
+        if pending.edited is not None:
+            call.arguments, call.edited, call.formatted = pending.arguments, pending.edited, None
             call.needs_redisplay = True
+
+    async def _ask_permission(self, ask: SafeAsk, call: _PendingCall) -> tuple[str, _PendingCall]:
+        """Return the user's choice about `call`, perhaps with edited arguments.
+
+        The mode `edit` edits them first. The user sees the final command line of a command before
+        it runs: after edited arguments, the question returns.
+        """
+        if call.tool.run == "edit":
+            edited = await _edit_arguments(ask, call)
+            if _is_back(edited):
+                raise CallEnded(_skipped_because(EDIT_CANCELLED), skipped=True)
+            if isinstance(edited, NotAnswered | Unavailable):
+                raise self._undecided(call.tool, edited)
+            if edited is not None:
+                call = edited
+                if call.command() is None:
+                    return "run", call
+        return await self._ask_until_decided(ask, call)
+
+    async def _ask_until_decided(
+        self, ask: SafeAsk, call: _PendingCall
+    ) -> tuple[str, _PendingCall]:
+        while True:
+            end = await ask(call.prompt())
+            if not isinstance(end, Answered):
+                raise self._undecided(call.tool, end)
+            match end.value:
+                case "reason":
+                    await _ask_reason(ask, call.tool)
+                case "edit":
+                    edited = await _edit_arguments(ask, call)
+                    if isinstance(edited, NotAnswered | Unavailable) and not _is_back(edited):
+                        raise _not_permitted(edited)
+                    if isinstance(edited, _PendingCall):
+                        call = edited
+                        if call.command() is None:
+                            return "run", call
+                case "run" | "run_turn" | "skip" | "skip_turn" as choice:
+                    return choice, call
+
+    def _undecided(self, tool: OfferedTool, end: NotAnswered | Unavailable) -> CallEnded:
+        if isinstance(end, Unavailable):
+            return self._fail_without_user(tool, "permission", end.reason)
+        return _not_permitted(end)
 
     async def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> Delivery:
         """Return the result that the user, or the answers file, lets the model read.
+
+        The mode `edit` edits it first. An editor that is closed or emptied decides nothing: the
+        question follows.
 
         Raises:
             CallEnded: The result is withheld, or no user is available.
@@ -571,23 +417,49 @@ class PermissionRequests:
             Waits(call.key, f"your decision on the result of {call.title}", person=True)
         )
         async with self._line.turn(after_run=True) as ask:
-            try:
-                return await ask_delivery(ask, tool, result)
-            except NoUserError as exc:
-                raise self._fail_without_user(tool, "result", exc.reason) from None
+            if tool.result == "edit":
+                edited = await _edit_result(ask, tool, result)
+                if isinstance(edited, Unavailable):
+                    raise self._fail_without_user(tool, "result", edited.reason)
+                if edited is not None:
+                    return edited
+            return await self._ask_delivery(ask, tool, result)
+
+    async def _ask_delivery(self, ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
+        exhibits = [PromptDetail("Error" if result.is_error else "Result", result.content)]
+        if result.images:
+            exhibits.append(PromptDetail(IMAGES, "\n".join(map(repr, result.images))))
+        prompt = ActionPrompt(
+            text=f"Deliver {spell_invisible(tool.name)} result to assistant?",
+            actions=DELIVERY,
+            exhibits=tuple(exhibits),
+            only_buttons=True,
+        )
+        while True:
+            match end := await ask(prompt):
+                case Unavailable(reason=reason):
+                    raise self._fail_without_user(tool, "result", reason)
+                case Answered(value="deliver"):
+                    return result
+                case Answered(value="edit"):
+                    edited = await _edit_result(ask, tool, result)
+                    if isinstance(edited, Unavailable):
+                        raise CallEnded(RESULT_EDIT_CANCELLED, skipped=True)
+                    if edited is not None:
+                        return edited
+                case _:
+                    raise _not_delivered(end)
 
     def _fail_without_user(self, tool: OfferedTool, kind: DecisionKind, reason: str) -> CallEnded:
         """Note that a decision needs a user, and return the end of the call."""
         self._turn.state.unavailable_reason = reason
         self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, reason))
-        what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
+        what, setting = "did not run: it needs the user's permission", "run"
         if kind == "result":
+            what = "ran, but its result is not delivered: that needs the user's approval"
             setting = "result"
-            what = (
-                f"{tool.name} ran, but its result is not delivered: that needs the user's approval"
-            )
         return CallEnded(
-            f"{what}, and no user is available: {reason}. The user can set "
+            f"{tool.name} {what}, and no user is available: {reason}. The user can set "
             f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
             "this tool call in this turn.",
             is_error=True,

@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.permissions import Approval, ask_approval
+from jp_nb.agent.config_changes import approval_prompt
+from jp_nb.agent.display import ChangeEnds, ToolBegins, ToolEnds
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
     PromptDetail,
-    PromptEnd,
     ProposedChange,
     QuestionPrompt,
     SimplePrompt,
     Unavailable,
 )
 from jp_nb.config.partial import merge
-from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.prompts import asked_by
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import Failure, Outcome, Success
 from jp_nb.tools.python import PythonTool
+from tests.agent.proposers import TO_GPT, Proposer, make_bench
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -289,23 +289,17 @@ async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_e
 
 # --- configuration changes -----------------------------------------------------------------------
 
-CHANGES = [
+CHANGES = (
     ProposedChange("assistant.model.id", '"a/opus"', '"a/sonnet"'),
     ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
     ProposedChange("assistant.model.parameters.temperature", "0.5", None),
-]
-
-
-async def approved(end: PromptEnd[Answered]) -> tuple[Approval, list[SimplePrompt]]:
-    user = FakePrompter(end)
-    return await ask_approval(user.ask, "change_model", CHANGES), user.asked
+)
 
 
 @pytest.mark.req("R078-75")
-async def test_one_prompt_about_all_changes_names_the_tool() -> None:
-    _, [prompt] = await approved(Answered("apply", "form"))
-    assert isinstance(prompt, ActionPrompt)
-    assert prompt.changes == tuple(CHANGES)
+def test_one_prompt_about_all_changes_names_the_tool() -> None:
+    prompt = approval_prompt("change_model", CHANGES)
+    assert prompt.changes == CHANGES
     assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Apply changes", True),
@@ -315,23 +309,29 @@ async def test_one_prompt_about_all_changes_names_the_tool() -> None:
 
 @pytest.mark.req("R078-77")
 async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[PromptEnd[Answered], Approval]] = [
-        (Answered("apply", "form"), Approval("applied", "form")),
-        (Answered("reject", "stdin"), Approval("rejected", "stdin")),
-        (Answered("a value of no button", "form"), Approval("rejected", "form")),
-        (NotAnswered("cancelled", "terminal"), Approval("rejected", "terminal")),
-        (NotAnswered("declined", "form"), Approval("rejected", "form")),
-        (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
+    no = yes("reject")
+    rows: list[tuple[list[Any], tuple[object, ...]]] = [
+        ([Answered("apply", "form")], (True, "person", "form", None)),
+        ([Answered("reject", "stdin")], (False, "person", "stdin", None)),
+        ([Answered("a value of no button", "form")], (False, "person", "form", None)),
+        ([NotAnswered("cancelled", "terminal")], (False, "person", "terminal", None)),
+        ([NotAnswered("declined", "form")], (False, "person", "form", None)),
+        ([NotAnswered("interrupted", "stdin"), no], (False, "person", "form", None)),
         (
-            NotAnswered("timed_out", "stdin"),
-            Approval("unavailable", "stdin", "the user did not answer in time"),
+            [NotAnswered("timed_out", "stdin")],
+            (False, "nobody", None, "the user did not answer in time"),
         ),
-        (Unavailable("headless"), Approval("unavailable", reason="headless")),
+        ([Unavailable("headless")], (False, "nobody", None, "headless")),
     ]
-    for end, made in rows:
-        with subtests.test(end=end):
-            decided, _ = await approved(end)
-            assert decided == made
+    for ends, decided in rows:
+        with subtests.test(end=ends[0]):
+            person = FakePrompter(*ends)
+            bench = make_bench(Proposer(Success("", config=TO_GPT), "done"), person=person)
+            await bench.run()
+            (shown,) = bench.shown_of(ChangeEnds)
+            assert (shown.applied, shown.by, shown.channel, shown.reason) == decided
+            assert len(person.asked) == len(ends)
+            assert len(bench.of(ConfigDelta)) == shown.applied
 
 
 # --- display -------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from itertools import product
 from typing import Literal
 
 from jp_nb.agent import permissions
+from jp_nb.agent.config_changes import approval_prompt
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -15,10 +15,8 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
     SimplePrompt,
-    Unavailable,
 )
 from jp_nb.tools.question import Question
-from tests.support.fakes import FakePrompter
 
 Persistence = Literal["none", "turn"]
 
@@ -61,11 +59,7 @@ EDIT = QuestionPrompt(
 
 def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionPrompt:
     """Return the prompt by which a person decides about `changes`."""
-    user = FakePrompter(Unavailable("this is a test"))
-    asyncio.run(permissions.ask_approval(user.ask, tool, changes))
-    (prompt,) = user.asked
-    assert isinstance(prompt, ActionPrompt)
-    return prompt
+    return approval_prompt(tool, changes)
 
 
 def shout(text: str) -> str:
