@@ -1,4 +1,4 @@
-"""Prompts for the user: interface `Prompter`, types of prompts, their queue, and prepared answers.
+"""Prompts for the user: types of prompts, the state of a form, the queue, and prepared answers.
 
 Source: `docs/prompts.md`, `docs/turns.md`, `docs/answers.md`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -60,8 +60,7 @@ class FormEnd:
     Attributes:
         ends: One for each page: `declined` for a question left open on purpose, `cancelled` for one
             that was open when the user replied or stopped.
-        then: `reply` with `text` to the model, or `stop` the turn, if the user chose that in the
-            menu.
+        then: Choice in the menu: `reply` with `text` to the model, or `stop` the turn.
     """
 
     ends: tuple[Answered | NotAnswered, ...]
@@ -111,9 +110,8 @@ class QuestionPrompt(Prompt[Answered]):
     Attributes:
         label: Text of the header.
         tool: Name of the tool that asks; None if it is hidden.
-        consents: True if the default permits something, such as a call with edited arguments. An
-            empty line must not do that.
-        is_code: True if the text is code: it is edited line by line, in a monospaced font.
+        consents: True if the default permits something: an empty line must not do that.
+        is_code: True if the text is edited line by line, in a monospaced font.
     """
 
     question: Question
@@ -126,11 +124,9 @@ class QuestionPrompt(Prompt[Answered]):
 
 @dataclass(frozen=True, slots=True)
 class PromptDetail:
-    """Exact content that the user decides about, with a `caption`.
+    """Exact content that the user decides about, with the `language` of code, such as `python`.
 
-    Attributes:
-        value: An object is displayed key by key, a text line by line.
-        language: Language of code, such as `python`, for highlighting.
+    An object is displayed key by key, a text line by line.
     """
 
     caption: str
@@ -146,10 +142,7 @@ class ActionPrompt(Prompt[Answered]):
 
     Attributes:
         text: The question, in one line.
-        exhibits: Details that the user decides about, such as the arguments of a call.
-        changes: A table on a form, a line for each on stdin.
-        last_line: Text before the keys on stdin, where a form has its buttons. Keys are then not
-            case-sensitive.
+        last_line: Text before the keys on stdin, which are then not case-sensitive.
         help: One line, displayed for `?` on stdin.
         only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
     """
@@ -172,7 +165,7 @@ class ProposedChange:
         now: Current value as JSON; None if it is not set.
         proposed: New value as JSON; None to unset it.
         added: True if `proposed` is an additional item of the list at `path`.
-        then: Value after unsetting it, from the defaults or a tool.
+        then: Value after unsetting it, if any.
     """
 
     path: str
@@ -201,13 +194,11 @@ UNSET = "(unset)"
 
 @dataclass(frozen=True, slots=True)
 class FormPrompt(Prompt[FormEnd]):
-    """A form with several pages: Back, Next, and Submit on the last page.
-
-    Answers take effect only with Submit.
+    """A form with at least one page. Answers take effect only with Submit.
 
     Attributes:
-        pages: One question each, at least one. A question of kind `form` has several fields. No
-            page offers "for this turn".
+        pages: One question each. A question of kind `form` has several fields. No page offers "for
+            this turn".
         partial: True if required questions may stay open: the tool accepts missing answers.
         menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
             Otherwise, Cancel ends the form.
@@ -259,6 +250,222 @@ def _sender_of(end: Answered | NotAnswered, name: str | None) -> str | None:
     return None if end.marks & {"auto", "timed_out"} else name
 
 
+Screen = Literal["page", "summary", "menu", "discard"]
+"""A page, the summary before sending, the menu of Cancel, or the question before discarding."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageDraft:
+    """Content of one page.
+
+    Attributes:
+        answer: The answer to send; None while the question is open.
+        empty: The answer to send if the user confirms an empty page. None if it is not valid.
+        problem: Error message about the input; "" without an error.
+        timed_out: True if the time was over before the question was answered.
+    """
+
+    answer: Answered | None = None
+    empty: Answered | None = None
+    problem: str = ""
+    timed_out: bool = False
+
+
+BLANK = PageDraft()
+
+
+class FormDraft:
+    """State machine of a form up to its `end`, for the notebook and stdin. It draws nothing.
+
+    Attributes:
+        page: Index of the current page.
+        step: Changes with each change of the display. Clicks with an older step are stale.
+        demanded: True if Submit led to this page because it needs an answer.
+        reviewed: True once Submit was tried. Each page offers it from then on.
+        end: Outcome of the form; None while it is open. Later input is ignored.
+    """
+
+    def __init__(self, prompt: FormPrompt, channel: Channel) -> None:
+        self.prompt = prompt
+        self.page = 0
+        self.screen: Screen = "page"
+        self.step = 0
+        self.demanded = False
+        self.reviewed = False
+        self.end: PromptEnd[FormEnd] | None = None
+        self._channel = channel
+        self._pages = [BLANK] * len(prompt.pages)
+
+    @property
+    def asked(self) -> QuestionPrompt:
+        """Question of the current page."""
+        return self.prompt.pages[self.page]
+
+    @property
+    def pages(self) -> Sequence[PageDraft]:
+        """Content of each page."""
+        return self._pages
+
+    @property
+    def is_first(self) -> bool:
+        """True on the first page."""
+        return self.page == 0
+
+    @property
+    def is_last(self) -> bool:
+        """True on the last page."""
+        return self.page == len(self._pages) - 1
+
+    @property
+    def can_submit(self) -> bool:
+        """True if the current page offers Submit."""
+        return self.is_last or self.reviewed
+
+    @property
+    def open_pages(self) -> list[int]:
+        """Indexes of the pages without an answer."""
+        return [index for index, page in enumerate(self._pages) if page.answer is None]
+
+    @property
+    def blocked(self) -> int | None:
+        """Index of the first page that prevents Submit; None if the form is complete."""
+        for index in self.open_pages:
+            if self._pages[index].problem or self._is_missed(index):
+                return index
+        return None
+
+    def _is_missed(self, index: int) -> bool:
+        required = self.prompt.pages[index].question.required
+        return required and not self.prompt.partial and self._pages[index].answer is None
+
+    def hold(self, draft: PageDraft) -> None:
+        """Store the content of the current page."""
+        if self.end is None:
+            self._pages[self.page] = draft
+
+    def next(self) -> None:
+        """Go to the next page, if there is one."""
+        if not self.is_last:
+            self.go(self.page + 1)
+
+    def back(self) -> None:
+        """Go to the previous page, if there is one."""
+        if not self.is_first:
+            self.go(self.page - 1)
+
+    def go(self, page: int) -> None:
+        """Go to `page`."""
+        if 0 <= page < len(self._pages):
+            self.page = page
+            self._show("page")
+
+    def _show(self, screen: Screen) -> None:
+        if self.end is None:
+            self.screen = screen
+            self.demanded = False
+            self.step += 1
+
+    def submit(self) -> None:
+        """Send all answers, or show the page that prevents it, or the summary of open pages."""
+        self.reviewed = True
+        if (blocked := self.blocked) is not None:
+            self.go(blocked)
+            self.demanded = True
+        elif self.open_pages:
+            self._show("summary")
+        else:
+            self._finish()
+
+    def review(self) -> None:
+        """Show the summary, even if a page prevents Submit."""
+        self.reviewed = True
+        self._show("summary")
+
+    def confirm_empty(self, page: int) -> None:
+        """Accept the empty answer of `page`."""
+        if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
+            self._pages[page] = PageDraft(empty)
+            self.step += 1
+
+    def send(self) -> None:
+        """Send the answers from the summary. Open questions are declined."""
+        if self.screen == "summary":
+            self._finish()
+
+    def cancel(self, *, entered: bool = False) -> None:
+        """Display the menu, or ask before answers are discarded, or end the form.
+
+        `entered` is True if the current page has input that is not stored yet.
+        """
+        if self.prompt.menu:
+            self._show("menu")
+        elif entered or any(page.answer or page.problem for page in self._pages):
+            self._show("discard")
+        else:
+            self._end(NotAnswered("cancelled", self._channel))
+
+    def resume(self) -> None:
+        """Return to the current page."""
+        self._show("page")
+
+    def discard(self) -> None:
+        """End the form and discard the answers."""
+        self._end(NotAnswered("cancelled", self._channel))
+
+    def reply(self, text: str) -> None:
+        """Send `text` to the model with the answers so far."""
+        self._end(FormEnd(self._ends("cancelled"), then="reply", text=text))
+
+    def stop(self) -> None:
+        """Stop the turn. All questions are cancelled."""
+        cancelled = NotAnswered("cancelled", self._channel)
+        self._end(FormEnd((cancelled,) * len(self._pages), then="stop"))
+
+    def _finish(self) -> None:
+        if any(map(self._is_missed, range(len(self._pages)))):  # the time was over
+            self._end(NotAnswered("timed_out", self._channel))
+        else:
+            self._end(FormEnd(self._ends("declined")))
+
+    def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
+        return tuple(
+            page.answer or NotAnswered("timed_out" if page.timed_out else left, self._channel)
+            for page in self._pages
+        )
+
+    def _end(self, end: PromptEnd[FormEnd]) -> None:
+        if self.end is None:
+            self.end = end
+            self.step += 1
+
+    def expire(self, picked: Answered | None = None) -> None:
+        """End the time for the current page with the unsent selection `picked`, and go on.
+
+        On the last page and on the summary, end the form.
+        """
+        if self.screen == "summary":
+            for index in self.open_pages:
+                self._time_out(index)
+            self._finish()
+            return
+        self._time_out(self.page, picked)
+        if self.is_last:
+            self._finish()
+        else:
+            self.next()
+
+    def _time_out(self, index: int, picked: Answered | None = None) -> None:
+        # Exclusive questions accept only sent answers, and required ones no automatic answer.
+        question, held = self.prompt.pages[index].question, self._pages[index].answer
+        if picked is not None and not question.exclusive:
+            late = replace(picked, marks=picked.marks | {"timed_out"})
+            self._pages[index] = PageDraft(late, timed_out=True)
+        elif held is None:
+            end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
+            chosen = end if isinstance(end, Answered) else None
+            self._pages[index] = PageDraft(chosen, timed_out=True)
+
+
 class Prompter(Protocol):
     """Asks the user of the notebook."""
 
@@ -308,10 +515,7 @@ def safe_ask(prompter: Prompter) -> SafeAsk:
 
 
 class PromptQueue(Generic[T]):
-    """Queue with at most one item on screen, for one thread.
-
-    Args:
-        show: Displays an item, or removes it at once.
+    """Queue with at most one item on screen, for one thread. `show` may also remove the item.
 
     Attributes:
         shown: The item on screen.
@@ -357,11 +561,9 @@ ANSWERS: Final = "answers"
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """A prepared answer, or a prepared permission or approval.
+    """A valid prepared answer, or a prepared permission or approval (`value` is None).
 
-    Attributes:
-        value: A valid answer; None for decisions.
-        place: Position in the answers file, for the user.
+    `place` is the position in the answers file, for the user.
     """
 
     value: JsonValue
@@ -387,12 +589,9 @@ PreparedDecision = GivenAnswer | DeclinedByFile | InvalidAnswer
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """A decision that needed the user.
+    """A decision that needed the user, and why there was none.
 
-    Attributes:
-        question: The question, if that is the decision.
-        detail: Other content for the user, such as the change.
-        why: Why there was no decision.
+    `detail` is other content than a question, such as the change.
     """
 
     kind: DecisionKind
@@ -413,19 +612,3 @@ class PreparedAnswers(Protocol):
 
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that was not prepared."""
-
-
-class NothingPrepared:
-    """No prepared answers."""
-
-    def answer(self, tool: str, question: Question) -> None:
-        """Return None."""
-
-    def decision(self, kind: DecisionKind, tool: str) -> None:
-        """Return None."""
-
-    def note_open(self, decision: OpenDecision) -> None:
-        """Do nothing."""
-
-
-NOTHING_PREPARED: Final = NothingPrepared()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, assert_never
@@ -19,7 +18,6 @@ from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ANSWERS,
     Answered,
-    Channel,
     DeclinedByFile,
     FormEnd,
     FormPrompt,
@@ -56,7 +54,6 @@ from jp_nb.record.outcomes import (
     make_response,
     read_outcome,
 )
-from jp_nb.tools.answer_types import Misfit
 from jp_nb.tools.base import is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
@@ -113,26 +110,6 @@ def route(
     config = config or QuestionConfig()
     if config.answer is not None:
         return _configured_route(tool, question, config.answer)
-    if prepared is not None:
-        return _prepared_route(tool, prepared)
-    if remembered is not None:
-        return UseAnswer(remembered, "remembered")
-    if config.is_answered_by_model:
-        if question.human_only:
-            return Refuse(
-                f"{tool} requires a human answer and cannot be routed to the assistant. Do not "
-                "retry this tool call in this turn.",
-                "denied",
-            )
-        return "model"
-    return (
-        "user"
-        if unavailable_reason is None
-        else _unattended_route(tool, question, unavailable_reason)
-    )
-
-
-def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
     match prepared:
         case GivenAnswer(value=value):
             return UseAnswer(value, ANSWERS)
@@ -140,11 +117,12 @@ def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
             return "decline"
         case InvalidAnswer(why=why):
             return Refuse(f"{tool}: {why}. Do not retry.", "invalid", why)
-        case _:
-            assert_never(prepared)
-
-
-def _unattended_route(tool: str, question: Question, unavailable_reason: str) -> Route:
+    if remembered is not None:
+        return UseAnswer(remembered, "remembered")
+    if config.is_answered_by_model:
+        return Refuse(HUMAN_ONLY.format(tool), "denied") if question.human_only else "model"
+    if unavailable_reason is None:
+        return "user"
     if question.may_stay_open:
         automatic = question.automatic
         return "leave_open" if automatic is None else UseAnswer(automatic, None)
@@ -169,22 +147,22 @@ def _configured_route(tool: str, question: Question, configured: JsonValue) -> R
     misfit = question.misfit(answer)
     if misfit is None:
         return UseAnswer(answer, "configured")
-    why = question.answer_type.format_problem(answer)
-    return Refuse(_invalid_answer_error(tool, question.id, misfit, why), "invalid")
-
-
-def _invalid_answer_error(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
     what = {
         "type": "does not match the question's answer_type",
         "option": "is not one of the question's options",
-        "value": f"does not fit: {why}",
+        "value": f"does not fit: {question.answer_type.format_problem(answer)}",
     }[misfit]
-    return (
-        f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value "
+    text = (
+        f"{tool}: the configured conversation.tools.{tool}.questions.{question.id}.answer value "
         f"{what}. Update the configuration; do not retry."
     )
+    return Refuse(text, "invalid")
 
 
+HUMAN_ONLY = (
+    "{} requires a human answer and cannot be routed to the assistant. Do not retry this tool call "
+    "in this turn."
+)
 STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
 
 
@@ -250,8 +228,12 @@ class _InquiryGroup:
     tool: OfferedTool
     needs: NeedsInput
     batch: BatchContext
-    label: str | None = None
+    label: str | None
     inquiries: list[_OpenInquiry] = field(default_factory=list)
+
+    @property
+    def open(self) -> list[_OpenInquiry]:
+        return [inquiry for inquiry in self.inquiries if inquiry.outcome is None]
 
 
 @dataclass(slots=True, eq=False)
@@ -273,21 +255,9 @@ class _OpenInquiry:
     is_recorded: bool = False
 
     @property
-    def call(self) -> Call:
-        return self.group.call
-
-    @property
-    def tool(self) -> OfferedTool:
-        return self.group.tool
-
-    @property
     def label(self) -> str | None:
-        config = self.tool.questions.get(self.question.id)
+        config = self.group.tool.questions.get(self.question.id)
         return (config.prompt_label if config else None) or self.group.label
-
-
-def _filter_open(inquiries: Sequence[_OpenInquiry]) -> list[_OpenInquiry]:
-    return [inquiry for inquiry in inquiries if inquiry.outcome is None]
 
 
 class ToolQuestions:
@@ -318,8 +288,8 @@ class ToolQuestions:
             group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
             self._open[inquiry_id] = group.inquiries[-1]
         unavailable = self._turn.prompter.unavailable()
-        while unanswered := _filter_open(group.inquiries):
-            for_models, for_user = self._route_all(group, unanswered, unavailable)
+        while group.open:
+            for_models, for_user = self._route_all(group, unavailable)
             await self._ask_models(for_models, unavailable)
             if for_user:
                 unavailable = await self._ask_user(group, for_user)
@@ -328,17 +298,21 @@ class ToolQuestions:
     def drop(self, end: Literal["cancelled", "interrupted"], call: Call | None = None) -> None:
         """Close all open questions, or those of `call`, because the calls were canceled."""
         for inquiry in list(self._open.values()):
-            if call in (None, inquiry.call):
+            if call in (None, inquiry.group.call):
                 self._close(inquiry, QuestionOutcome(end))
 
     def _route_all(
-        self, group: _InquiryGroup, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
+        self, group: _InquiryGroup, unavailable: Unavailable | None
     ) -> tuple[list[_OpenInquiry], list[_OpenInquiry]]:
-        """Use the known outcomes of `inquiries`; return those for models, and for the user."""
-        routes = [(inquiry, self._select_route(inquiry, unavailable)) for inquiry in inquiries]
+        """Use the known outcomes of open questions; return those for models, and for the user."""
+        routes = [(inquiry, self._select_route(inquiry, unavailable)) for inquiry in group.open]
         refused = [(inquiry, chosen) for inquiry, chosen in routes if isinstance(chosen, Refuse)]
+        for inquiry, refusal in refused:
+            if refusal.open is not None:
+                self._turn.state.unavailable_reason = refusal.open
+                self._note_open(inquiry, refusal.open)
         if refused:  # before any answer is used
-            raise self._refuse(group, refused)
+            raise self._end_call(group, refused[0][1].text, refused[0][1].end)
         for inquiry, chosen in routes:
             self._apply_route(inquiry, chosen)
         return (
@@ -347,6 +321,7 @@ class ToolQuestions:
         )
 
     def _apply_route(self, inquiry: _OpenInquiry, chosen: Route) -> None:
+        group = inquiry.group
         match chosen:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
@@ -357,10 +332,14 @@ class ToolQuestions:
                 self._close(inquiry, QuestionOutcome("unavailable"))
                 self._count_automatic_answer(inquiry)
             case "decline":
-                self._decline(inquiry)
+                self._close(inquiry, QuestionOutcome("declined", ANSWERS))
+                self._count_automatic_answer(inquiry)
+                if inquiry.question.required and not group.needs.partial:
+                    text = END_WORDS["declined"].response
+                    raise self._end_call(group, text, "declined", skipped=True)
 
     def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
-        tool = inquiry.tool
+        tool = inquiry.group.tool
         recorded = self._turn.state.recorded.get(inquiry.id)
         if (
             recorded is not None
@@ -379,25 +358,8 @@ class ToolQuestions:
         )
 
     def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
-        decision = OpenDecision("question", inquiry.tool.name, why, inquiry.question)
+        decision = OpenDecision("question", inquiry.group.tool.name, why, inquiry.question)
         self._turn.state.prepared.note_open(decision)
-
-    def _decline(self, inquiry: _OpenInquiry) -> None:
-        group = inquiry.group
-        self._close(inquiry, QuestionOutcome("declined", ANSWERS))
-        self._count_automatic_answer(inquiry)
-        if inquiry.question.required and not group.needs.partial:
-            raise self._end_call(group, END_WORDS["declined"].response, "declined", skipped=True)
-
-    def _refuse(
-        self, group: _InquiryGroup, refused: list[tuple[_OpenInquiry, Refuse]]
-    ) -> CallEnded:
-        for inquiry, chosen in refused:
-            if chosen.open is not None:
-                self._turn.state.unavailable_reason = chosen.open
-                self._note_open(inquiry, chosen.open)
-        chosen = refused[0][1]
-        return self._end_call(group, chosen.text, chosen.end)
 
     def _end_call(
         self, group: _InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False
@@ -406,7 +368,7 @@ class ToolQuestions:
 
         `skipped` is True for a decision of the user, which is no error.
         """
-        for inquiry in _filter_open(group.inquiries):
+        for inquiry in group.open:
             self._close(inquiry, QuestionOutcome(end))
         return CallEnded(text, is_error=not skipped, skipped=skipped)
 
@@ -418,11 +380,12 @@ class ToolQuestions:
 
     def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
         """Count an answer without the user. End a call that ignores such answers."""
-        call, question_id = inquiry.call, inquiry.question.id
-        call.automatic_answer_counts[question_id] += 1
-        if call.automatic_answer_counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
-            text = IGNORES_ANSWERS.format(inquiry.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
-            raise self._end_call(inquiry.group, text, "failed")
+        group, question_id = inquiry.group, inquiry.question.id
+        counts = group.call.automatic_answer_counts
+        counts[question_id] += 1
+        if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
+            text = IGNORES_ANSWERS.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
+            raise self._end_call(group, text, "failed")
 
     def _record_answer(
         self, inquiry: _OpenInquiry, answer: JsonValue, outcome: QuestionOutcome
@@ -433,14 +396,13 @@ class ToolQuestions:
 
     def _give_outcomes(self, group: _InquiryGroup) -> None:
         """Give the outcomes of all questions to the call, for the next run of its tool."""
-        for inquiry in group.inquiries:
-            assert inquiry.outcome is not None
-            if inquiry.outcome.timed_out or inquiry.outcome.end == "timed_out":
+        ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
+        for inquiry, outcome in ended:
+            if outcome.timed_out or outcome.end == "timed_out":
                 self._count_automatic_answer(inquiry)
         accepts_partial, call = group.needs.partial, group.call
-        for inquiry in group.inquiries:
-            assert inquiry.outcome is not None
-            question, outcome = inquiry.question, inquiry.outcome
+        for inquiry, outcome in ended:
+            question = inquiry.question
             if question.required and not outcome.is_answered and not accepts_partial:
                 raise CallEnded(END_WORDS[outcome.end].response, skipped=True)
             if outcome.is_answered or not accepts_partial:
@@ -487,7 +449,7 @@ class ToolQuestions:
         Raises:
             CallEnded: There is no valid answer.
         """
-        batch, call = inquiry.group.batch, inquiry.call
+        batch, call = inquiry.group.batch, inquiry.group.call
         problem = NO_INQUIRY_BACKEND
         if self._turn.tokens.is_over:
             problem = NO_TOKENS_LEFT
@@ -495,7 +457,7 @@ class ToolQuestions:
             request = ModelInquiry(
                 inquiry.id,
                 call.request.id,
-                inquiry.tool.name,
+                inquiry.group.tool.name,
                 inquiry.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
@@ -521,7 +483,7 @@ class ToolQuestions:
         if unavailable is not None:
             self._turn.state.unavailable_reason = unavailable.reason
         text = INQUIRY_FAILED.format(
-            tool=inquiry.tool.name, text=inquiry.question.text, error=problem
+            tool=inquiry.group.tool.name, text=inquiry.question.text, error=problem
         )
         raise self._end_call(inquiry.group, text, "failed")
 
@@ -551,7 +513,7 @@ class ToolQuestions:
                 answer = self._turn.state.remembered(group.tool.name, inquiry.question)
                 if answer is not None:
                     self._use_answer(inquiry, answer, "remembered")
-            shown = _filter_open(inquiries)
+            shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
             if not shown:
                 return None
             end = await ask(_make_prompt(group, shown))
@@ -569,7 +531,7 @@ class ToolQuestions:
     ) -> None:
         match end:
             case FormEnd(then="stop", ends=ends):
-                raise self._stop_turn(group, ends[0].channel, ends[0].by)
+                raise self._stop_turn(group, ends[0])
             case FormEnd(ends=ends):
                 for inquiry, one in zip(inquiries, ends, strict=True):
                     self._record_outcome(inquiry, one)
@@ -591,7 +553,7 @@ class ToolQuestions:
     ) -> None:
         """Record a prompt that ended as a whole. Most calls end with it."""
         if end.end == "cancelled" and group.needs.menu:
-            raise self._stop_turn(group, end.channel, end.by)
+            raise self._stop_turn(group, end)
         for inquiry in inquiries:
             self._record_outcome(inquiry, apply_timeout_default(inquiry.question, end))
         accepts_it = group.needs.partial and end.end != "interrupted"
@@ -604,13 +566,11 @@ class ToolQuestions:
         else:
             self._close(inquiry, get_outcome(end))
 
-    def _stop_turn(
-        self, group: _InquiryGroup, channel: Channel | None = None, by: str | None = None
-    ) -> CallEnded:
+    def _stop_turn(self, group: _InquiryGroup, end: Answered | NotAnswered) -> CallEnded:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
         self._line.hold()  # no other prompt appears before the turn ends
-        for inquiry in _filter_open(group.inquiries):
-            self._close(inquiry, QuestionOutcome("cancelled", channel, by=by))
+        for inquiry in group.open:
+            self._close(inquiry, QuestionOutcome("cancelled", end.channel, by=end.by))
         return CallEnded(STOPPED_BY_USER, is_error=True, skipped=True, stops_turn=True)
 
     def _close(
@@ -623,8 +583,8 @@ class ToolQuestions:
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(
-                call_id=inquiry.call.key,
-                tool=inquiry.call.request.name,
+                call_id=inquiry.group.call.key,
+                tool=inquiry.group.call.request.name,
                 question=inquiry.question,
                 outcome=replace(inquiry.outcome, channel=channel),
                 answer=entry.answer,

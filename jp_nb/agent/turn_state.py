@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Display, TokensSoFar, UserMessage
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
-from jp_nb.agent.prompts import NOTHING_PREPARED, Channel, PreparedAnswers, Prompter
+from jp_nb.agent.prompts import Channel, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice, Usage
 from jp_nb.agent.recording import RecordedResult, RecordedResults
 from jp_nb.agent.tool_set import OfferedTool, ToolSet
@@ -256,9 +256,9 @@ class TurnState:
     """Answers and decisions for the rest of a turn. They are not stored.
 
     Attributes:
+        prepared: Prepared answers and decisions. They outlive the turn.
         secrets: Secrets of the session, which are hidden in results.
         recorded: Answers with precedence over all others, by the id of the inquiry.
-        prepared: Prepared answers and decisions. They outlive the turn.
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permissions by tool and arguments, each with its tool. "" stands for
             all arguments.
@@ -267,9 +267,9 @@ class TurnState:
         unavailable_reason: Set when a decision needed a user and none was available.
     """
 
+    prepared: PreparedAnswers
     secrets: SecretAnswers = field(default_factory=SecretAnswers)
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
-    prepared: PreparedAnswers = NOTHING_PREPARED
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
@@ -337,7 +337,7 @@ class TurnContext:
     prompter: Prompter
     cell: CellThread
     display: Display
-    state: TurnState = field(default_factory=TurnState)
+    state: TurnState
     tokens: UsageCounter = field(default_factory=UsageCounter)
     shared: SharedContext = field(default_factory=SharedContext)
     on_tool_error: Callable[[BaseException], None] | None = None

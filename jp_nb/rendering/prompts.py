@@ -14,16 +14,17 @@ from typing import Final, NamedTuple, TypeGuard, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import (
     UNSET,
     ActionPrompt,
     Answered,
     AnyEnd,
     AnyPrompt,
+    FormDraft,
     FormEnd,
     FormPrompt,
     NotAnswered,
+    PageDraft,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,

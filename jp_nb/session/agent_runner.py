@@ -230,7 +230,7 @@ class AgentRunner:
             prompter=self.front_end.prompter,
             cell=self.cell,
             display=display,
-            state=TurnState(self.secrets, recorded, prepared),
+            state=TurnState(prepared, self.secrets, recorded),
             tokens=UsageCounter(None if is_bench else display),
             shared=self.tool_context(conversation),
             # A tool may raise it on any thread.

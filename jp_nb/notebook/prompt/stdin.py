@@ -24,14 +24,16 @@ from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.form_state import BLANK, FormDraft, PageDraft
 from jp_nb.agent.prompts import (
+    BLANK,
     EMPTY_MARK,
     ActionPrompt,
     Answered,
+    FormDraft,
     FormEnd,
     FormPrompt,
     NotAnswered,
+    PageDraft,
     PromptEnd,
     QuestionPrompt,
     SimplePrompt,
