@@ -161,8 +161,7 @@ class _Reading:
             cause, expected = getattr(wrong, "cause", ""), getattr(wrong, "expected", "")
             self._add(keys, "value", str(wrong), cause=cause, expected=expected)
         elif kind == "literal_error":
-            words = re.findall(r"'([^']*)'", context["expected"])
-            wrong = UnexpectedValueError(f"one of {', '.join(words)}", error["input"])
+            wrong = unexpected_word(error)
             self._add(keys, "value", str(wrong), expected=wrong.expected)
         elif form := _EXPECTED.get(kind) or _EXPECTED.get(beginning):
             expected = form.format(**context)
@@ -177,6 +176,12 @@ class _Reading:
         path = format_path(keys)
         problem = ConfigProblem(path, kind, message, cause, expected)
         self.problems.setdefault(path, (keys, problem))
+
+
+def unexpected_word(error: ErrorDetails) -> UnexpectedValueError:
+    """Return the problem that a `literal_error` of pydantic reports."""
+    words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    return UnexpectedValueError(f"one of {', '.join(words)}", error["input"])
 
 
 _SEPARATORS = ("none", "space", "line", "paragraph")

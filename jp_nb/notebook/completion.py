@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -48,13 +48,7 @@ MAX_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completions of a line.
-
-    Attributes:
-        start: Start of the text that a completion replaces. The text ends at the cursor.
-        texts: Completions, best first.
-        notes: Notes about some completions.
-    """
+    """Completions of a line, best first. They replace the text from `start` to the cursor."""
 
     start: int
     texts: list[str]
@@ -130,19 +124,10 @@ class Names:
         return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
 
     @cached_property
-    def _inactive(self) -> Sequence[ConversationInfo]:
+    def conversations(self) -> Mapping[str, bool]:
+        """Ids of inactive conversations, with True for damaged ones."""
         found: list[ConversationInfo] = _try(lambda: list_conversations(self.session.document), [])
-        return [each for each in found if not each.active]
-
-    @cached_property
-    def conversations(self) -> Sequence[str]:
-        """Ids of inactive conversations that are not damaged."""
-        return [each.id for each in self._inactive if not each.damaged]
-
-    @cached_property
-    def stored_conversations(self) -> Sequence[str]:
-        """Ids of all inactive conversations."""
-        return [each.id for each in self._inactive]
+        return {each.id: each.damaged for each in found if not each.active}
 
     @cached_property
     def turn_count(self) -> int:
@@ -246,7 +231,6 @@ def _limit(found: Completions) -> Completions:
 
 
 def _match_prefix(text: str, names: Iterable[str], start: int = 0) -> Completions:
-    """Return the `names` that begin with the end of `text`, from `start`."""
     return Completions(start, [name for name in names if name.startswith(text[start:])])
 
 
@@ -262,10 +246,8 @@ def _complete_placeholder(before: str, names: Names) -> Completions:
 class _TypedWord:
     """The word before the cursor, without quotes and escapes.
 
-    Attributes:
-        text: The word.
-        positions: Position in the line of each character of `text`, and of the cursor.
-        quotes: The open quote at each position, or "".
+    `positions` has the position in the line of each character, and of the cursor. `quotes` has the
+    open quote at each position, or "".
     """
 
     def __init__(self) -> None:
@@ -338,7 +320,12 @@ def _complete_word(
     flags = _match_prefix(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
-    arguments = list(_find_arguments(options, done))
+    takers = {flag for option in options if option.takes for flag in option.flags}
+    arguments = [
+        word
+        for previous, word in zip(["", *done], done, strict=False)
+        if previous not in takers and not word.startswith("-")
+    ]
     if command is None or not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
     if not command.verbs:
@@ -349,14 +336,6 @@ def _complete_word(
         offer = command.verbs.get(arguments[0]) if len(arguments) == 1 else None
         found = _complete_offer(offer, text, names)
     return found if found.texts or text else flags
-
-
-def _find_arguments(options: Iterable[MagicOption], done: Sequence[str]) -> Iterator[str]:
-    """Yield the words in `done` that are neither options nor values of options."""
-    takers = {flag for option in options if option.takes for flag in option.flags}
-    for previous, word in zip(["", *done], done, strict=False):
-        if previous not in takers and not word.startswith("-"):
-            yield word
 
 
 def _find_option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
@@ -407,7 +386,6 @@ def _complete_config_file(text: str, names: Names) -> Completions:
 
 
 def _complete_attachment(text: str, names: Names) -> Completions:
-    """Complete a file, or a variable if `text` is not empty."""
     found = _complete_file(text, names.entries, suffixes=("",))
     variables = [name for name in names.variables if text and not name.startswith("_")]
     return _combine(found, _match_prefix(text, sorted(variables)))
@@ -446,7 +424,10 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
     typed = text[start + len(separator) :]
     as_json = separator == "[" and typed.startswith('"')
     typed = typed[as_json:]
-    keys = [k for k in _list_keys(node, above, names) if k.startswith(typed) and "=" not in k]
+    known = [*node.fields, *([STAR] if above == _TOOLS else [])]
+    if node.kind != "table" or node.child(STAR) is not None:
+        known += names.keys(above)
+    keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
     if separator == "[":
         if node.kind == "table":
             return Completions(len(text), [])
@@ -459,12 +440,6 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
     others = [key for key in keys if key not in plain]  # brackets replace the dot
     in_brackets = _format_keys(others, node, above, names, brackets=True)
     return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
-
-
-def _list_keys(node: SchemaNode, path: str, names: Names) -> list[str]:
-    fields = [*node.fields, *([STAR] if path == _TOOLS else [])]
-    open_ended = node.kind != "table" or node.child(STAR) is not None
-    return list(dict.fromkeys([*fields, *(names.keys(path) if open_ended else [])]))
 
 
 def _format_keys(
@@ -526,17 +501,16 @@ def _complete_assignment(text: str, names: Names) -> Completions:
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
         node = node.item
-    return _match_prefix(text, _list_values(node, path, text[start:], names), start)
-
-
-def _list_values(node: SchemaNode, path: str, text: str, names: Names) -> list[str]:
     if node.table is ModelId:
-        return _list_models(text, names)
-    if parse_path(path)[-1] == "tool_choice":
-        return ["auto", "none", "required", *names.tools]
-    if node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
-        return node.choices
-    return list(dict.fromkeys([*node.choices, *(w for w in _KNOWN_WORDS if _accepts(node, w))]))
+        values = _list_models(text[start:], names)
+    elif parse_path(path)[-1] == "tool_choice":
+        values = ["auto", "none", "required", *names.tools]
+    elif node.kind in ("map", "list", "json") or _accepts(node, _NO_WORD):
+        values = node.choices
+    else:
+        known = (word for word in _KNOWN_WORDS if _accepts(node, word))
+        values = list(dict.fromkeys([*node.choices, *known]))
+    return _match_prefix(text, values, start)
 
 
 def _accepts(node: SchemaNode, word: str) -> bool:
@@ -548,7 +522,6 @@ def _accepts(node: SchemaNode, word: str) -> bool:
 
 
 def _complete_tool(text: str, names: Names) -> Completions:
-    """Complete a tool or toolset. Notes give the number of tools in each toolset."""
     sets = names.toolsets
     counts = {name: f"{n} tool{'' if n == 1 else 's'}" for name, n in sets.items()}
     return replace(_match_prefix(text, [*names.tools, *sets]), notes=counts)
@@ -564,8 +537,10 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     "provider": lambda text, names: _match_prefix(text, PROVIDER_NAMES),
     "tool": lambda text, names: _match_prefix(text, names.tools),
     "tool or toolset": _complete_tool,
-    "conversation": lambda text, names: _match_prefix(text, names.conversations),
-    "stored conversation": lambda text, names: _match_prefix(text, names.stored_conversations),
+    "conversation": lambda text, names: _match_prefix(
+        text, (name for name, is_damaged in names.conversations.items() if not is_damaged)
+    ),
+    "stored conversation": lambda text, names: _match_prefix(text, names.conversations),
     "answer": lambda text, names: _match_prefix(text, names.answers),
     "turn": lambda text, names: _match_prefix(text, map(str, reversed(range(names.turn_count)))),
     "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),

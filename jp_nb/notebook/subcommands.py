@@ -30,9 +30,7 @@ class MagicOption:
 
     Attributes:
         flags: All spellings, the short one first.
-        help: Description in the help.
         takes: Name of the value, such as `NAME`; in brackets if the value is optional.
-        offers: Completions of the value.
         choices: All allowed values, if the option is restricted.
         into: Name of the parsed value; by default the long flag.
         parse: For an option that can be repeated: makes a value of the flag and the text after it.
@@ -76,16 +74,12 @@ class Subcommand:
     """A subcommand of `%jp`.
 
     Attributes:
-        name: First word of the line.
-        help: Description in the help.
         action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
             `Invocation` (`jp_nb/notebook/commands/__init__.py`).
         takes: Names of the words after the subcommand, such as `DIR`. Optional words are in
             separate brackets; `…` marks several words.
         takes_description: Description of these words for errors.
-        offers: Completions of a word.
         verbs: The allowed first words, with the completions of the word after each.
-        options: Options of the subcommand.
         is_text: The rest of the line is text, with its quotes.
         assigns: A word such as `path=value` is a `-c`.
     """
@@ -360,13 +354,14 @@ def subcommand_rows() -> list[tuple[str, str]]:
 
 def format_ask_help() -> str:
     """Return the text of `%%jp?`."""
+    width = max(len(option.spellings) for option in ASK_OPTIONS)
     return "\n".join(
         [
             "Send the text below `%%jp [options]` to the model.",
             "",
             ASK_USAGE,
             "",
-            *_format_options(),
+            *(f"  {option.spellings:<{width}}  {option.help}" for option in ASK_OPTIONS),
             "",
             "In the text, `{{name}}` is replaced by the value of that variable.",
             "",
@@ -395,9 +390,3 @@ def _subcommand_help() -> Iterator[str]:
         yield from [""] if number else []
         yield f"{title}:"
         yield from (f"  {f'%jp {syntax}':<{width}}  {text}" for syntax, text in rows)
-
-
-def _format_options() -> Iterator[str]:
-    width = max(len(option.spellings) for option in ASK_OPTIONS)
-    for option in ASK_OPTIONS:
-        yield f"  {option.spellings:<{width}}  {option.help}"

@@ -48,8 +48,7 @@ class KnownNames(Names):
         self.toolsets = {"geo": 2, "fs": 1}
         self.aliases = ["opus", "fast"]
         self.models = ["scripted/welcome", "ollama/qwen2.5:7b"]
-        self.conversations = ["jp-c2", "jp-c1"]
-        self.stored_conversations = ["jp-c2", "jp-c1", "damaged"]
+        self.conversations = {"jp-c2": False, "jp-c1": False, "damaged": True}
         self.turn_count = 12
         self.answers = ["12", "11", "2"]
         self.variables = ["rows", "name", "names", "_secret"]
@@ -266,7 +265,8 @@ def test_completed_key_is_quoted_as_its_line_needs() -> None:
 def test_untrusted_names_are_bounded_and_printable() -> None:
     strange = KnownNames()
     many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
-    strange.conversations = ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
+    names = ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
+    strange.conversations = dict.fromkeys(names, False)
     found = lines("%jp switch c", strange)
     assert found[0] == "%jp switch c0"
     assert len(found) == MAX_OFFERED

@@ -27,7 +27,7 @@ from jp_nb.notebook.subcommands import (
 )
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
-from jp_nb.text import one_line, plain
+from jp_nb.text import one_line
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -77,11 +77,7 @@ class _AppendParsed(argparse.Action):
 
 
 def parse_ask_options(line: str) -> argparse.Namespace:
-    """Parse the options of `%%jp`.
-
-    Raises:
-        UsageError: If an option is unknown or its value is missing.
-    """
+    """Parse the options of `%%jp`, or raise `UsageError`."""
     return OptionParser(ASK_OPTIONS, usage=ASK_USAGE).parse_args(split_words(line))
 
 
@@ -147,9 +143,6 @@ class Invocation:
     """A parsed `%jp` line, with its session and shell.
 
     Attributes:
-        shell: The IPython shell.
-        session: The session of the kernel.
-        subcommand: The table entry of the subcommand.
         text: The line after the subcommand's name.
         options: Values of the options by name, and the other words as `words`.
     """
@@ -184,10 +177,6 @@ class Invocation:
         """Display `content` in the running cell."""
         display(self.shell, content)
 
-    def print_status(self) -> None:
-        """Print the active conversation and the place of its record."""
-        print(f"jp_nb: {plain(self.session.format_status())}")
-
 
 Action = Callable[[Invocation], None]
 HEAD: Final = ("%jp", "description")
@@ -203,11 +192,20 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
     """
     described = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
-        display(shell, _all_subcommands_report())
+        groups = [
+            report.joined([report.heading(title), report.table(HEAD, rows)])
+            for title, rows in subcommand_groups()
+        ]
+        display(shell, report.joined([*groups, _TO_ASK], between="\n\n"))
     elif described is not None and described.name != name and not text:  # `%jp config?`
-        display(shell, _subcommand_report(described))
+        display(shell, report.joined([report.table(HEAD, described.rows), _TO_ASK]))
     elif name not in SUBCOMMANDS:
-        raise UsageError(_unknown_subcommand_message(name, text))
+        hint = suggest_name(name, SUBCOMMANDS)
+        request = one_line(f"{name} {text}".strip(), limit=200) if text else "REQUEST"
+        raise UsageError(
+            f"There is no subcommand `%jp {one_line(name, limit=60)}`. {hint}To ask the model, "
+            f"write the request below `%%jp`, or `%jp q {request}`. `%jp` lists the subcommands."
+        )
     else:
         subcommand = SUBCOMMANDS[name]
         options = parse_arguments(subcommand, text)
@@ -283,29 +281,7 @@ def report_cancellation() -> Iterator[None]:
         print(f"jp_nb: {one_line(str(exc))}")
 
 
-def _all_subcommands_report() -> report.Report:
-    groups = [
-        report.joined([report.heading(title), report.table(HEAD, rows)])
-        for title, rows in subcommand_groups()
-    ]
-    return report.joined([*groups, _TO_ASK], between="\n\n")
-
-
-def _subcommand_report(subcommand: Subcommand) -> report.Report:
-    return report.joined([report.table(HEAD, subcommand.rows), _TO_ASK])
-
-
 def suggest_name(word: str, known: Iterable[str], subcommand: str = "") -> str:
     """Return a question with the name in `known` that is closest to `word`, or ""."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"Did you mean `{' '.join(filter(None, ('%jp', subcommand, *near)))}`? " if near else ""
-
-
-def _unknown_subcommand_message(name: str, text: str) -> str:
-    hint = suggest_name(name, SUBCOMMANDS)
-    words = one_line(f"{name} {text}".strip(), limit=200)
-    request = words if text else "REQUEST"
-    return (
-        f"There is no subcommand `%jp {one_line(name, limit=60)}`. {hint}To ask the model, write "
-        f"the request below `%%jp`, or `%jp q {request}`. `%jp` lists the subcommands."
-    )

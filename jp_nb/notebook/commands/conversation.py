@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from jp_nb.config.schema import format_masked
 from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
+from jp_nb.config.validation import unexpected_word
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.interop.directories import folder_at, load_directory, save_directory
 from jp_nb.interop.files import Dialect
@@ -37,7 +38,7 @@ def resume(call: Invocation) -> None:
     """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
     with report_cancellation():
         if TurnResumption(call.session).run(call.word or "") is None:
-            call.print_status()
+            print(f"jp_nb: {plain(call.session.format_status())}")
 
 
 def new(call: Invocation) -> None:
@@ -86,16 +87,13 @@ def drop(call: Invocation) -> None:
 
 def _print_change(call: Invocation, done: str, left: ConversationInfo) -> None:
     """Print the change, the command that returns to the conversation `left`, and the active one."""
-    print(f"jp_nb: {done}{_return_hint(call, left)}")
-    _print_active(call)
-
-
-def _return_hint(call: Invocation, left: ConversationInfo) -> str:
+    hint = f". Go back: `%jp switch {left.id}`"
     if left.id not in call.session.document.ids():
-        return ""  # empty conversations are not kept
-    if call.session.active.headless:  # the output is the same in each run
-        return ". Go back: `%jp switch` lists the conversations"
-    return f". Go back: `%jp switch {left.id}`"
+        hint = ""  # empty conversations are not kept
+    elif call.session.active.headless:  # the output is the same in each run
+        hint = ". Go back: `%jp switch` lists the conversations"
+    print(f"jp_nb: {done}{hint}")
+    _print_active(call)
 
 
 def _print_active(call: Invocation) -> None:
@@ -168,22 +166,21 @@ def compact(call: Invocation) -> None:
     options = read_compaction_options(call.options)
     plan = compaction.plan(options)
     if not plan.steps:
-        print(f"jp_nb: {_missing_turn(options, compaction.stream.turn_count) or NOTHING}")
+        first, count = options.first, compaction.stream.turn_count
+        message = NOTHING
+        if first is not None and first.kind == "turn" and first.amount >= count:
+            turns = f"{count} turn{'' if count == 1 else 's'}"
+            message = (
+                f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered "
+                "from 0."
+            )
+        print(f"jp_nb: {message}")
     elif call.options.dry_run:
         call.show(preview_report(plan))
     else:
         entries = compaction.carry_out(plan, options)
         tokens = compaction.tokens()
         call.show(compaction_report(plan, compaction.stream, entries, now=tokens))
-
-
-def _missing_turn(options: CompactionOptions, count: int) -> str:
-    """Return a message if the first turn of `options` does not exist, else ""."""
-    first = options.first
-    if first is None or first.kind != "turn" or first.amount < count:
-        return ""
-    turns = f"{count} turn{'' if count == 1 else 's'}"
-    return f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered from 0."
 
 
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
@@ -215,10 +212,15 @@ def read_compaction_options(options: Namespace) -> CompactionOptions:
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
             raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
+    rules = _read_rules(options)
+    if options.keep_first is not None:
+        _read_bound("--keep-first", options.keep_first, may_be_last=True)
+    if options.keep_last is not None:
+        _read_bound("--keep-last", options.keep_last, may_be_last=False)
     return CompactionOptions(
-        rules=_read_rules(options),
-        keep_first=_validate_bound("--keep-first", options.keep_first, may_be_last=True),
-        keep_last=_validate_bound("--keep-last", options.keep_last, may_be_last=False),
+        rules=rules,
+        keep_first=options.keep_first,
+        keep_last=options.keep_last,
         first=_read_turn("--from", options.first),
         last=_read_turn("--to", options.last),
         directives=tuple(options.directives),
@@ -239,14 +241,10 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
     try:
         return (CompactionRule.model_validate(rule),)
     except ValidationError as exc:
-        message = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(message) from exc
-
-
-def _validate_bound(flag: str, text: str | None, *, may_be_last: bool) -> str | None:
-    if text is not None:
-        _read_bound(flag, text, may_be_last=may_be_last)
-    return text
+        error = exc.errors(include_url=False)[0]
+        if error["type"] == "literal_error":
+            raise UsageError(str(unexpected_word(error))) from exc
+        raise UsageError(error["msg"].removeprefix("Value error, ")) from exc
 
 
 def _read_turn(flag: str, text: str | None) -> TurnBound | None:

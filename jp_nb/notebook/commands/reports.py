@@ -127,7 +127,12 @@ def models(call: Invocation) -> None:
     model, _ = session.turns.resolver.model(config)
     name, *words = call.options.words or [model.provider]
     if name not in AVAILABLE_PROVIDERS:
-        raise UsageError(_unknown_provider_message(name, call.subcommand.usage))
+        hint = suggest_name(name, AVAILABLE_PROVIDERS, "models")
+        raise UsageError(
+            f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
+            f"{', '.join(AVAILABLE_PROVIDERS)}. Search words follow the provider: "
+            f"`{call.subcommand.usage}`"
+        )
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
     table = model_table(
@@ -140,14 +145,6 @@ def models(call: Invocation) -> None:
             table, f"Keys are set for other providers as well. List their models: {also}."
         )
     call.show(table)
-
-
-def _unknown_provider_message(name: str, usage: str) -> str:
-    hint = suggest_name(name, AVAILABLE_PROVIDERS, "models")
-    return (
-        f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
-        f"{', '.join(AVAILABLE_PROVIDERS)}. Search words follow the provider: `{usage}`"
-    )
 
 
 def _aliases_by_model(provider: str, config: AppConfig) -> dict[str, list[str]]:
@@ -308,7 +305,11 @@ def cassette(call: Invocation) -> None:
         word, *files = call.options.words
         mode = next((each for each in MODES if each == word), None)
         if mode is None or (mode == "off" and files):
-            raise UsageError(_unknown_cassette_command(call.options.words, call.subcommand.usage))
+            what = "`%jp cassette off` takes no file."
+            if mode is None:
+                hint = suggest_name(word, MODES, "cassette")
+                what = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
+            raise UsageError(f"{what} Usage: `{call.subcommand.usage}`")
         call.session.active.refuse_while_running()
         cassettes.choose(mode, next(iter(files), None))
     for line in describe_cassette(cassettes):
@@ -324,10 +325,8 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     cassette = cassettes.active
     if cassette is None:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
-    name, whole = (
-        cassettes.format_path(cassette.path),
-        format_exchange_count(len(cassette.content.exchanges)),
-    )
+    name = cassettes.format_path(cassette.path)
+    whole = format_exchange_count(len(cassette.content.exchanges))
     if cassette.awaits_response:
         return [
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
@@ -335,11 +334,8 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     if cassette.choice.mode == "record":
         added = format_exchange_count(cassette.added)
         return [f"Model responses are recorded on {name}: {added} so far."]
-    added = (
-        ""
-        if cassette.is_offline
-        else f", {cassette.added} added. Other requests are sent to the model"
-    )
+    added = f", {cassette.added} added. Other requests are sent to the model"
+    added = "" if cassette.is_offline else added
     lines = [f"Model responses are replayed from {name}: {cassette.used} of {whole} used{added}."]
     if cassette.choice.tools == "recorded":
         lines.append("Tools do not run: their results are replayed from the cassette.")
@@ -351,22 +347,15 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     return lines
 
 
-def _unknown_cassette_command(words: Sequence[str], usage: str) -> str:
-    word = words[0]
-    if word == "off":
-        return f"`%jp cassette off` takes no file. Usage: `{usage}`"
-    hint = suggest_name(word, MODES, "cassette")
-    return f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}Usage: `{usage}`"
-
-
 def run_checks(session: Session) -> list[tuple[str, str]]:
     """Check the setup, and return name and result of each check.
 
     One check requests the list of models from the current provider. No key is shown.
     """
+    kernel = running_kernel()
     checks: dict[str, Callable[[Session], str]] = {
         "versions": lambda _: ", ".join(list_versions()),
-        "kernel": _describe_kernel,
+        "kernel": lambda _: "none (a terminal)" if kernel is None else type(kernel).__name__,
         "front end": _describe_front_end,
         "questions": _describe_prompts,
         "record": lambda session: session.active.location,
@@ -385,11 +374,6 @@ def _run_check(check: Callable[[Session], str], session: Session) -> str:
         return session.files.relative(check(session))
     except JpNbError as exc:  # a wrong configuration is a finding too
         return f"error: {session.files.relative(str(exc))}"
-
-
-def _describe_kernel(_: Session) -> str:
-    kernel = running_kernel()
-    return "none (a terminal)" if kernel is None else type(kernel).__name__
 
 
 def _describe_front_end(session: Session) -> str:

@@ -101,12 +101,19 @@ MAX_LISTED = 30
 
 def code(call: Invocation) -> None:
     """Run `%jp code`: insert a code block of the last answer, or a tool call, as a new cell."""
-    if call.options.call:
-        if call.word is not None:
-            raise UsageError("`%jp code` takes a number or `--call`, not both.")
-        _insert_cell(call.shell, *_make_call_code(call, call.options.call[-1]))
+    if not call.options.call:
+        text, description = _find_code_block(call)
+    elif call.word is not None:
+        raise UsageError("`%jp code` takes a number or `--call`, not both.")
     else:
-        _insert_cell(call.shell, *_find_code_block(call))
+        calls = [each for turn in call.session.conversations.log() for each in turn.tool_calls]
+        if not calls:
+            raise UsageError("The model has not called a tool in this conversation.")
+        call_id = call.options.call[-1]
+        made = calls[-1] if call_id is None else find_call(calls, call_id)
+        text = call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
+        description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
+    _insert_cell(call.shell, text, description)
 
 
 def _find_code_block(call: Invocation) -> tuple[str, str]:
@@ -153,17 +160,6 @@ def _describe_block(block: CodeBlock) -> str:
 
 def _count_blocks(blocks: Sequence[CodeBlock]) -> str:
     return "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
-
-
-def _make_call_code(call: Invocation, call_id: str | None) -> tuple[str, str]:
-    """Return code that repeats a tool call, and its description."""
-    calls = [each for turn in call.session.conversations.log() for each in turn.tool_calls]
-    if not calls:
-        raise UsageError("The model has not called a tool in this conversation.")
-    made = calls[-1] if call_id is None else find_call(calls, call_id)
-    tool = REGISTRY.all().get(made.name)
-    source = call_source(made, tool, call.shell.user_ns)
-    return source, f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
 
 
 def _insert_cell(shell: Any, text: str, description: str) -> None:
@@ -244,15 +240,13 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
             print("Nothing changed: the configuration already has these values.")
         return
     value_at = _value_reader(session)
-    new = [_format_setting(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
+    new = []
+    for path in paths[:MAX_CONFIRMED]:
+        value = value_at(path)
+        shown = f"{path} = {value}" if len(value) <= MAX_CONFIRMED_CHARS else path
+        new.append(f"{path} unset" if value == "null" else shown)
     more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
     print(plain(f"Set for this conversation: {', '.join(new)}{more}"))
-
-
-def _format_setting(path: str, value: str) -> str:
-    if value == "null":
-        return f"{path} unset"
-    return f"{path} = {value}" if len(value) <= MAX_CONFIRMED_CHARS else path
 
 
 def _format_change(change: Directive) -> str:
