@@ -1,14 +1,18 @@
-"""Drafts of configuration changes, paths set by one source, and inherited or untrusted changes.
+"""Configuration changes: their claims, reverts, drafts, and inherited or untrusted changes.
+
+A claim maps a path to the sources that set it, each as `HASH:LABEL`. Null means that no source owns
+the path. Only hashes are compared. The label is for the user.
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
@@ -19,18 +23,272 @@ from jp_nb.config.partial import (
     apply,
     build_partial,
     diff,
+    get_identity,
     get_path,
     is_wrapper,
     iter_leaf_paths,
     iter_leaves,
+    merge,
     strip_strategies,
+    unwrap,
 )
-from jp_nb.config.schema import JSON, ROOT, Keys, SchemaNode, format_path, parse_path
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    Keys,
+    SchemaNode,
+    format_path,
+    node_at,
+    parse_path,
+)
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.record.claims import Claims
-from jp_nb.record.config_history import Projection, Step, since_reset
-from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart
+from jp_nb.errors import ConfigError
+from jp_nb.json_values import sorted_json
+from jp_nb.record.config_history import Projection, Step, paths_overlap, since_reset
+from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart, claim_owners
 from jp_nb.record.stream import ConversationStream, effective_deltas, is_tool_change
+
+MAX_LABEL_CHARS = 80
+UNCLAIMED: JsonValue = None
+"""The stored form of a claim without owner (D3). An empty list means the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of settings, such as a file, that the user can revert.
+
+    `marks` has `HASH:LABEL` for each of its names.
+    """
+
+    marks: tuple[str, ...]
+
+    @classmethod
+    def named(cls, *names: str, label: str) -> Source:
+        """Return a source with `names`, such as its path and its `id`."""
+        encoded = (name.encode("utf-8", "surrogatepass") for name in names)
+        return cls(tuple(f"{hashlib.sha256(name).hexdigest()}:{label}" for name in encoded))
+
+    @classmethod
+    def assignment(cls, change: Change) -> Source:
+        """Return the source of an assignment. Its name is the change, its label the paths."""
+        unset: list[tuple[str, JsonValue]] = [(path, None) for path in change.unsets]
+        settings = [*unset, *iter_leaf_paths(change.delta)]
+        text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
+        paths = ", ".join(path for path, _ in settings)
+        shown = paths if len(paths) <= MAX_LABEL_CHARS else f"{paths[: MAX_LABEL_CHARS - 1]}…"
+        return cls.named(f"kv:{text}", label=shown)
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """The hashes of its names."""
+        return frozenset(mark.partition(":")[0] for mark in self.marks)
+
+
+def hashes_of(claim: JsonValue) -> frozenset[str]:
+    """Return the hashes in a stored claim. A claim without owner has none."""
+    return frozenset(mark.partition(":")[0] for mark in claim_owners(claim) or ())
+
+
+def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
+    """Return the claims of a delta for `change` by `source`. None means no owner."""
+    claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
+    return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
+
+
+def _set_paths(
+    node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
+) -> Iterator[str]:
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key) if node is not None else None
+        plain = unwrap(value, below)
+        replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
+        if isinstance(plain, dict) and plain:
+            if _is_union(below):
+                yield format_path(keys)  # the whole union is claimed too
+            yield from _set_paths(below, plain, keys)
+        elif isinstance(plain, list) and not replaces and below and _has_named_items(below):
+            for item in plain:
+                name = get_identity(below, item)
+                yield format_path((*keys, Element(item if name is None else name)))
+        elif plain is not None:
+            yield format_path(keys)
+
+
+def _is_union(node: SchemaNode | None) -> bool:
+    # Such a setting is a table or a text, so a part of it has no meaning.
+    return node is not None and node.table is not None and node.takes_any_text
+
+
+def _has_named_items(node: SchemaNode) -> bool:
+    return node.kind == "list" and node.merge.items != "sequence"
+
+
+_Ranked = tuple[tuple[int, int], JsonValue]
+"""A claim with its age: the number of its step, then the order of the paths."""
+
+
+class Claims:
+    """The current owners of paths."""
+
+    def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
+        """Index the claims of all steps since the last reset, and paths of the environment."""
+        self._newest: dict[tuple[str, ...], _Ranked] = {}
+        self._below: dict[tuple[str, ...], _Ranked] = {}  # the newest one at or below a path
+        for step in steps:
+            for keys, claim in _claims_of(step):
+                known = self._newest.get(keys)
+                place = -len(self._newest) if known is None else known[0][1]
+                ranked = self._newest[keys] = (step.number, place), claim
+                for length in range(len(keys) + 1):
+                    newest = self._below.setdefault(keys[:length], ranked)
+                    if newest[0] <= ranked[0]:
+                        self._below[keys[:length]] = ranked
+        self._unclaimed = [parse_path(path) for path in unclaimed]
+
+    def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
+        """Return the paths whose newest claim is by one of `hashes`."""
+        return [
+            keys
+            for keys, (_, claim) in self._newest.items()
+            if hashes & hashes_of(claim) and hashes & hashes_of(self.owner(keys))
+        ]
+
+    def owner(self, keys: tuple[str, ...]) -> JsonValue:
+        """Return the newest claim at, above, or below `keys`; None without an owner."""
+        if any(paths_overlap(keys, other) for other in self._unclaimed):
+            return None
+        above = (keys[:length] for length in range(len(keys)))
+        found = [self._newest[path] for path in above if path in self._newest]
+        found += [self._below[keys]] if keys in self._below else []
+        return max(found, key=lambda claim: claim[0])[1] if found else None
+
+    def hold(self, claims: Mapping[str, JsonValue]) -> bool:
+        """Return True if all `claims` apply already."""
+        for keys, claim in ((parse_path(path), claim) for path, claim in claims.items()):
+            owner, newest = self.owner(keys), self._newest.get(keys)
+            is_held = owner == claim and newest is not None and newest[1] == claim
+            if not (is_held if hashes_of(claim) else not hashes_of(owner)):
+                return False
+        return True
+
+
+class Revert(NamedTuple):
+    """A change that reverts other changes, with its claims."""
+
+    change: Change
+    claims: dict[str, JsonValue]
+
+
+def revert_source(
+    steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
+) -> Revert:
+    """Return the revert of all that the source with one of `hashes` still owns.
+
+    Each path gets its value before all changes of the source. Paths that another source has set
+    since, and paths without owner, are unchanged.
+
+    `steps` are all steps since the last reset, and `unclaimed` the paths that the environment sets.
+    """
+    back: list[tuple[tuple[str, ...], _State]] = []
+    for keys in Claims(steps, unclaimed).owned_by(hashes):
+        states = _states(steps, keys)
+        while len(states) > 1 and hashes & hashes_of(states[-1].owner):
+            states.pop()
+        back.append((keys, states[-1]))
+    return _revert(steps[0].below, back)
+
+
+def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
+    """Return the revert of `value` at `path`, whoever set it; None if it has another value."""
+    keys = parse_path(path)
+    states = _states(steps, keys)
+    if states[-1].value != value:
+        return None
+    while len(states) > 1 and states[-1].value == value:
+        states.pop()
+    if states[-1].value == value:  # unchanged since the beginning
+        states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
+    return _revert(steps[0].below, [(keys, states[-1])])
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    owner: JsonValue
+    value: JsonValue
+
+
+def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
+    """Return the successive values of `keys`, without reverted ones.
+
+    A change without a claim keeps the owner.
+    """
+    states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
+    for step in steps[1:]:
+        claims = [claim for path, claim in _claims_of(step) if paths_overlap(keys, path)]
+        value = _value(step.after, keys)
+        if not claims and value == states[-1].value:
+            continue
+        state = _State(claims[0] if claims else states[-1].owner, value)
+        if format_path(keys) in step.change.unsets and state in states:
+            del states[states.index(state) + 1 :]  # a return to an earlier state
+        else:
+            states.append(state)
+    return states
+
+
+def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
+    node = node_at(keys[:-1])
+    key = keys[-1]
+    if not isinstance(key, Element) or node is None or node.kind != "list":
+        return get_path(partial, format_path(keys))  # type: ignore[no-any-return]
+    found = get_path(partial, format_path(keys[:-1]))
+    items = found if isinstance(found, list) else []
+    return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
+
+
+def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """Yield the claims of `step`. Invalid paths are skipped.
+
+    A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
+    leave half a model.
+    """
+    claims = step.delta.claims if step.delta is not None else {}
+    for path, claim in claims.items():
+        try:
+            keys = parse_path(path)
+        except ConfigError:
+            continue
+        yield keys, claim
+        for above in (keys[:i] for i in range(1, len(keys))):
+            if _is_union(node_at(above)) and format_path(above) not in claims:
+                yield above, claim
+
+
+def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> Revert:
+    delta: Partial = {}
+    claims: dict[str, JsonValue] = {}
+    uncovers: set[str] = set()
+    for keys, state in back:
+        claims[format_path(keys)] = state.owner
+        if state.value == _value(below, keys):
+            uncovers.add(format_path(keys))
+        if state.value is None or state.value == _value(below, keys):
+            continue
+        node = node_at(keys)
+        is_item = isinstance(keys[-1], Element) and _is_list(node_at(keys[:-1]))
+        value: JsonValue = [state.value] if is_item else state.value
+        if _is_list(node):
+            value = {"value": value, "strategy": "replace"}
+        delta = merge(delta, build_partial(format_path(keys[:-1] if is_item else keys), value))
+    return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
+
+
+def _is_list(node: SchemaNode | None) -> bool:
+    return node is not None and node.kind == "list"
+
+
+# --- drafts and inheritance ----------------------------------------------------------------------
 
 NEVER = -1
 
@@ -93,11 +351,7 @@ class ChangedPaths:
 
 
 class Draft:
-    """Changes on top of a projection. `record` appends them all.
-
-    Attributes:
-        notices: Notices for the user.
-    """
+    """Changes on top of a projection, with notices for the user. `record` appends them all."""
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
@@ -141,7 +395,11 @@ class Draft:
 
     def _reduce(self, change: Change) -> Change:
         before, wanted = self.partial(), self._after(change)
-        unsets = change.unsets if wanted != before or self._removes_own_value(change) else ()
+        is_needed = wanted != before
+        if not is_needed and change.uncovers:  # it may remove a value of the conversation
+            changed = ChangedPaths(self.steps())
+            is_needed = any(path in changed for path in change.uncovers)
+        unsets = change.unsets if is_needed else ()
         only_unset = Change(unsets=unsets, uncovers=change.uncovers)
         needed = diff(self._after(only_unset) if unsets else before, wanted)
         both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
@@ -151,12 +409,6 @@ class Draft:
     def _after(self, change: Change) -> Partial:
         now = self.now()
         return self._projection.strip(apply(now.after, change, now.defaults, now.below))
-
-    def _removes_own_value(self, change: Change) -> bool:
-        if not change.uncovers:
-            return False
-        changed = ChangedPaths(self.steps())
-        return any(path in changed for path in change.uncovers)
 
     def partial(self) -> Partial:
         """Return the merged settings with the changes."""
@@ -230,11 +482,8 @@ def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, Config
 def inherited_changes(projection: Projection, begins: Partial) -> Change:
     """Return the change from `begins` to the settings of the conversation of `projection`.
 
-    Only the results of the conversation's own changes are included.
-
-    Args:
-        projection: The previous conversation.
-        begins: Settings at the beginning of the next conversation, without strategies.
+    Only the results of the conversation's own changes are included. `begins` are the settings at
+    the beginning of the next conversation, without strategies.
     """
     changed = ChangedPaths(projection.steps())
     change = diff(begins, projection.partial())
@@ -245,15 +494,12 @@ def inherited_settings(left: Projection, begins: Projection, paths: Collection[s
     """Return the change that gives `paths` the user's values of the previous conversation.
 
     Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
-    conversations share, as after a fork, are omitted.
-
-    Args:
-        left: The previous conversation.
-        begins: The next conversation.
-        paths: The settings, with everything below them.
+    conversations share, as after a fork, are omitted. `begins` is the next conversation, and
+    `paths` include everything below them.
     """
     keys = [parse_path(path) for path in paths]
-    shared = _shared_changes(left, begins)
+    both = zip(left.deltas, begins.deltas, strict=False)
+    shared = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
     below, before = begins.now().below, begins.partial()
     after = before
     for step in left.steps():
@@ -265,11 +511,6 @@ def inherited_settings(left: Projection, begins: Projection, paths: Collection[s
         if change:
             after = begins.strip(apply(after, change, step.defaults, below))
     return diff(before, after)
-
-
-def _shared_changes(left: Projection, begins: Projection) -> int:
-    pairs = zip(left.deltas, begins.deltas, strict=False)
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _is_within(path: str, places: Collection[Keys]) -> bool:

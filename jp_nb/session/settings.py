@@ -66,13 +66,16 @@ from jp_nb.config.schema import (
 from jp_nb.config.tree.app import AppConfig, parse_attachment_argument
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.config_changes import (
     ChangedPaths,
     Draft,
+    Source,
     changes_if_trusted,
+    claims_for,
     inherited_changes,
     inherited_settings,
+    revert_source,
+    revert_value,
     select_changes,
     untrusted_changes,
 )

@@ -327,7 +327,7 @@ class ConfigFiles:
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """Return the names of a file for claims (`jp_nb.record.claims`), and its label.
+        """Return the names of a file for claims (`jp_nb.record.config_changes`), and its label.
 
         The label does not contain a path outside of the workspace.
         """

@@ -10,8 +10,15 @@ from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, Partial, get_path
 from jp_nb.config.schema import parse_path
-from jp_nb.record.claims import Claims, Source, claims_for, hashes_of, revert_source, revert_value
-from jp_nb.record.config_changes import Draft
+from jp_nb.record.config_changes import (
+    Claims,
+    Draft,
+    Source,
+    claims_for,
+    hashes_of,
+    revert_source,
+    revert_value,
+)
 from jp_nb.record.config_history import Projection
 from jp_nb.record.events import ConfigDelta
 from tests.support.entries import new_stream

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.claims import Claims
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import inherited_changes
+from jp_nb.record.config_changes import Claims, inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
 from jp_nb.record.conversations import fork, list_conversations, notices
