@@ -70,9 +70,9 @@ from jp_nb.record.events import (
     image_entry,
     images_metadata,
 )
-from jp_nb.record.journal import CallProgress, CallStage
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.record.marks import edit_metadata
+from jp_nb.record.turns import CallProgress, CallStage
 from jp_nb.tools.base import (
     CURRENT_RUN,
     Run,

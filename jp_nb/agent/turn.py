@@ -31,9 +31,9 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.journal import OpenCall
 from jp_nb.record.marks import missing_call, with_host, with_tool_choice
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
+from jp_nb.record.turns import OpenCall
 from jp_nb.tools.base import is_cancelled
 
 MODEL_ID = "assistant.model.id"

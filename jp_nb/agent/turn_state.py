@@ -34,10 +34,10 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.journal import CallProgress
 from jp_nb.record.marks import LastHost, ModelUsage, with_usage
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turns import CallProgress
 from jp_nb.tools.base import CellThread, DeltaRejection, SharedContext, error_summary
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import coerce_arguments

@@ -1,5 +1,8 @@
 """Read model of a conversation: `Turn`, tool calls, questions, and interrupted turns.
 
+After a crash, the progress of tool calls, which is stored in the journal, tells calls that never
+ran from calls that may have run. It also has the results of finished calls.
+
 Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.md`.
 """
 
@@ -10,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import JsonValue
 
@@ -25,17 +28,19 @@ from jp_nb.record.events import (
     ConfigDelta,
     Entry,
     EntryImages,
+    ImageEntry,
     InquiryRequest,
     InquiryResponse,
     RawEntry,
     RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
+    TurnStart,
+    decode,
     is_usage_mark,
     recorded_by,
 )
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.journal import CallProgress, OpenCall, open_calls
 from jp_nb.record.marks import (
     Usage,
     find_missing_call,
@@ -372,16 +377,20 @@ class _Reader:
             case InquiryResponse(id=key) if self._inquiries.get(key):
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
             case ConfigDelta():
-                self._add_change(entry, read_no_answer(entry))
+                self._add_change(entry)
 
     def _shown_by(self, entry: Entry) -> EntryImages:
         return NO_IMAGES if self._images is None else self._images.images_of(entry)
 
-    def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
-        if is_usage_mark(entry) and mark is None:
-            return
+    def _add_change(self, entry: ConfigDelta) -> None:
+        mark = read_no_answer(entry)
         if mark is None:
-            self.parts.append(_change(entry))
+            if not is_usage_mark(entry):
+                delta, is_reset = copy.deepcopy(entry.delta), entry.op == "reset"
+                calls = proposed_by(entry)
+                self.parts.append(
+                    ConfigChange(delta, entry.unsets, is_reset, calls, entry.uncovers)
+                )
         elif self._began:
             self.mark = mark
         else:
@@ -405,16 +414,6 @@ class _Reader:
         self.parts[place] = replace(
             asked, ended=read_outcome(entry), answer=copy.deepcopy(entry.answer)
         )
-
-
-def _change(entry: ConfigDelta) -> ConfigChange:
-    return ConfigChange(
-        copy.deepcopy(entry.delta),
-        entry.unsets,
-        entry.op == "reset",
-        proposed_by(entry),
-        entry.uncovers,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,15 +444,107 @@ class Conversation:
         )
 
 
+CallStage = Literal["asked", "permitted", "started", "finished"]
+"""The last step of a call: permission asked, permission given, tool started, or tool finished."""
+_STAGES: Final = get_args(CallStage)
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """The last known step of a tool call.
+
+    The `entries` of a finished call are the stored images of its result, and the response.
+    """
+
+    stage: CallStage
+    entries: tuple[RawEntry, ...] = ()
+
+    def to_json(self, call: str) -> dict[str, JsonValue]:
+        """Return the JSON object for the call with the event id `call`."""
+        found: dict[str, JsonValue] = {"event_id": call, "stage": self.stage}
+        return {**found, "entries": list(self.entries)} if self.entries else found
+
+
+def read_progress(value: Any) -> tuple[str, CallProgress] | None:
+    """Return the event id and the progress in `value`, or None if it is malformed."""
+    match value:
+        case {
+            "event_id": str() as call,
+            "stage": ("asked" | "permitted" | "started" | "finished") as stage,
+            **rest,
+        }:
+            entries = rest.get("entries", [])
+            if isinstance(entries, list) and all(isinstance(each, dict) for each in entries):
+                return call, CallProgress(stage, tuple(entries))
+    return None
+
+
+def latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
+    """Return the progress with the later stage."""
+    return max(one, other, key=lambda each: _STAGES.index(each.stage))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call without a response, the event id of its request, and its last known step."""
+
+    request: ToolCallRequest
+    event_id: str
+    stage: CallStage | None = None
+
+    @property
+    def may_have_run(self) -> bool:
+        """False if the tool certainly did not start."""
+        return self.stage not in ("asked", "permitted")
+
+
+def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress]) -> list[OpenCall]:
+    """Return the calls of the current turn without a response, in call order."""
+    found = []
+    for index in stream.open_tool_call_indexes():
+        request, event_id = stream.entries[index], stream.event_id(index)
+        assert isinstance(request, ToolCallRequest)
+        known = progress.get(event_id)
+        found.append(OpenCall(request, event_id, known.stage if known else None))
+    return found
+
+
+def finished_entries(
+    stream: ConversationStream, progress: Mapping[str, CallProgress]
+) -> list[Entry]:
+    """Return the entries of open calls that have finished, ready to be appended.
+
+    In a record, a response belongs to the first open call with its id. If two calls have the same
+    id, the response of the later one is omitted while the earlier one is open.
+
+    Raises:
+        StorageError: An entry is malformed.
+    """
+    found: list[Entry] = []
+    blocked: set[str] = set()
+    digests: set[str] = set()
+    for call in open_calls(stream, progress):
+        entries: list[Entry] = []
+        if call.stage == "finished" and call.request.id not in blocked:
+            entries = [decode(raw, len(stream)) for raw in progress[call.event_id].entries]
+        if not any(isinstance(e, ToolCallResponse) and e.id == call.request.id for e in entries):
+            blocked.add(call.request.id)
+            continue
+        for entry in entries:
+            if isinstance(entry, ImageEntry):
+                if entry.digest in digests or stream.images.find(entry.digest) is not None:
+                    continue
+                digests.add(entry.digest)
+            found.append(entry)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class InterruptedTurn:
     """The last turn, if it can continue.
 
     Attributes:
-        turn: Number of the turn.
-        request: The user's request.
-        open_calls: Tool calls without a response.
-        finished: Finished calls of the same response.
+        finished: Finished calls of the same response as the open calls.
         is_unanswered: True if the model sent no text and no call in the turn.
         taken_back: Configuration changes for the turn, which were reverted as it failed.
         untrusted_changes: Number of such changes in the untrusted part of the record.
@@ -514,33 +605,23 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
 
 def _reverted_changes(stream: ConversationStream) -> range:
     marks = [
-        number for number, delta in enumerate(stream.deltas) if read_no_answer(delta) is not None
+        (number, mark)
+        for number, delta in enumerate(stream.deltas)
+        if (mark := read_no_answer(delta)) is not None
     ]
-    mark = read_no_answer(stream.deltas[marks[-1]]) if marks else None
-    if mark is None or not _is_of_last_turn(stream, stream.deltas[marks[-1]]):
-        return range(0)
-    begins = (
-        marks[-2] + 1 if len(marks) > 1 else 0
-    )  # a mark reverts nothing before the previous mark
-    return range(max(begins, marks[-1] - mark.takes_back), marks[-1])
-
-
-def _is_of_last_turn(stream: ConversationStream, mark: ConfigDelta) -> bool:
     for entry in reversed(stream.entries):
-        if entry is mark:
-            return True
-        if isinstance(entry, ChatRequest):
-            return False
-    return False
+        if isinstance(entry, ChatRequest) or not marks:
+            break
+        if read_no_answer(entry) is not None:  # the last mark, which is of the last turn
+            number, mark = marks[-1]
+            # A mark reverts nothing before the previous mark.
+            begin = marks[-2][0] + 1 if len(marks) > 1 else 0
+            return range(max(begin, number - mark.takes_back), number)
+    return range(0)
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:
     events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
-    match events[-1] if events else None:
-        case ChatRequest() | ToolCallRequest() | ToolCallResponse():
-            return True
-        case InquiryRequest() | InquiryResponse():
-            return True
-        case ChatResponse(kind="reasoning"):
-            return True
-    return False
+    last = events[-1] if events else None
+    is_answer = isinstance(last, ChatResponse) and last.kind != "reasoning"
+    return not (is_answer or isinstance(last, TurnStart | None))

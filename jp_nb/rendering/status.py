@@ -28,8 +28,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
-from jp_nb.record.journal import OpenCall
-from jp_nb.record.turns import InterruptedTurn
+from jp_nb.record.turns import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompts import one_name
 from jp_nb.text import one_line
 

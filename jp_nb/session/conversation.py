@@ -21,9 +21,9 @@ from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, ReproducibleClock
 from jp_nb.record.conversations import notices as notices_of
-from jp_nb.record.journal import CallProgress, finished_entries, open_calls
 from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.turns import CallProgress, finished_entries, open_calls
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
 from jp_nb.storage import environment

@@ -21,22 +21,23 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.document import Document, all_conversations, conversation_id, events_of, others_of
 from jp_nb.record.events import RawEntry
-from jp_nb.record.journal import (
-    CallProgress,
+from jp_nb.record.signing import SIGNATURE
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turns import CallProgress, latest_progress
+from jp_nb.storage.journal import (
     EntriesDigest,
     JournalContents,
+    JournalFile,
+    JournalFolder,
     JournalHead,
     JournalRelation,
+    file_identity,
     format_call_line,
     format_entry_lines,
     format_line,
-    latest_progress,
     read_head,
     read_journal,
 )
-from jp_nb.record.signing import SIGNATURE
-from jp_nb.record.stream import ConversationStream
-from jp_nb.storage.journal import JournalFile, JournalFolder, file_identity
 from jp_nb.text import one_line
 
 OFFER = "`%jp resume` restores {} as a separate conversation"

@@ -23,9 +23,8 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.record.journal import OpenCall
 from jp_nb.record.stream import NoAnswer, make_no_answer
-from jp_nb.record.turns import InterruptedTurn, Turn, find_interrupted_turn
+from jp_nb.record.turns import InterruptedTurn, OpenCall, Turn, find_interrupted_turn
 from jp_nb.rendering.prompts import one_name
 from jp_nb.rendering.status import finished_words, skipped_words
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call

@@ -40,7 +40,6 @@ from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import IMAGES, ChatRequest, ToolCallResponse
-from jp_nb.record.journal import OpenCall
 from jp_nb.record.marks import (
     EXPLAINS_ERROR,
     HOST,
@@ -51,7 +50,7 @@ from jp_nb.record.marks import (
     to_tool_choice,
 )
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
+from jp_nb.record.turns import InterruptedTurn, OpenCall, Turn, read_turn
 from jp_nb.rendering.prompts import record_of
 from jp_nb.rendering.status import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner

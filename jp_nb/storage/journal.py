@@ -3,26 +3,46 @@
 A process locks its file while the file is open. If another process can lock it, the writer has
 ended.
 
+The first line is the head. Each later line is one object:
+    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
+     "base": 12, "mark": "<digest of the entries before base>"}   and, if no notebook stores the
+                                    conversation, "folder": "…"
+    {"entry": {…}}                  the next stored entry
+    {"conversation": {…}}           new metadata of the conversation
+    {"signature": "2:…" | null}     signature of the record up to here; null if it is not signed
+    {"signature": …, "call": {"event_id": "…", "stage": "started"}}    the same, with the progress
+                                    of a tool call without a response (`CallProgress`)
+
+A signature ends each write. Lines after the last signature are incomplete, and no tool has run
+because of them.
+
 Source: `docs/record.md`.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import sync_folder
+from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
+from jp_nb.record.events import RawEntry
+from jp_nb.record.turns import CallProgress, read_progress
 from jp_nb.storage.files import data_folder, try_lock
 
 SUFFIX: Final = ".jsonl"
@@ -258,9 +278,9 @@ class JournalFolder:
         """
         for path in self._paths(conversation):
             if besides is None or path != besides.path:
-                with suppress(OSError), _opened(path) as descriptor:
-                    if not try_lock(descriptor):
-                        yield _first_line(descriptor)
+                with suppress(OSError), open(os.open(path, _OPEN_FLAGS), "rb", buffering=0) as file:
+                    if not try_lock(file.fileno()):
+                        yield _first_line(file.fileno())
 
     def remove_old(self) -> None:
         """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`."""
@@ -316,15 +336,6 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, _OPEN_FLAGS)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _lock_existing(path: Path) -> JournalFile | None:
     """Open and lock a journal; None if a process has it, it is gone, or it is not private."""
     try:
@@ -365,3 +376,195 @@ def _write(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+# --- content ----------------------------------------------------------------------------------
+
+FORMAT: Final = 1
+
+JournalRelation = Literal["covered", "continues", "branch", "gap"]
+"""Relation of a journal to a copy of its conversation.
+
+`covered`: the copy has all entries. `continues`: the journal has more. `branch`: entries differ.
+`gap`: the copy lacks entries before the journal, or they differ.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """The head of a journal.
+
+    Attributes:
+        base: Number of entries before the first one of the journal.
+        mark: Digest of these entries (`EntriesDigest`).
+        notebook: Path of the notebook, or "".
+        file: Identity of the notebook's file, which a copy does not share; "" if there is none.
+        folder: The kernel's folder, if no notebook stores the conversation; else "".
+    """
+
+    conversation: JsonObject
+    base_config: JsonObject
+    base: int
+    mark: str
+    notebook: str = ""
+    file: str = ""
+    folder: str = ""
+
+    @property
+    def id(self) -> str:
+        """Id of the conversation."""
+        return str(self.conversation.get("id", ""))
+
+    @property
+    def made(self) -> JsonValue:
+        """`headless` or `live`; None if unknown."""
+        return self.conversation.get("made")
+
+    def line(self) -> bytes:
+        """Return the first line of the journal."""
+        return format_line(
+            journal=FORMAT,
+            conversation=self.conversation,
+            base_config=self.base_config,
+            notebook=self.notebook,
+            file=self.file,
+            base=self.base,
+            mark=self.mark,
+            **({"folder": self.folder} if self.folder else {}),
+        )
+
+
+@dataclass(slots=True)
+class JournalContents:
+    """Content of a journal.
+
+    Attributes:
+        entries: The stored entries after the base.
+        signature: Signature of the record up to the last entry; None if it is not signed.
+        calls: Progress of open tool calls, by the event ids of their requests.
+        size: Number of bytes up to the end of the last valid signature line.
+        unreadable_bytes: Number of bytes after that.
+    """
+
+    head: JournalHead
+    entries: list[RawEntry] = field(default_factory=list)
+    signature: str | None = None
+    calls: dict[str, CallProgress] = field(default_factory=dict)
+    size: int = 0
+    unreadable_bytes: int = 0
+
+    @property
+    def length(self) -> int:
+        """Number of entries of the conversation, including those before the journal."""
+        return self.head.base + len(self.entries)
+
+    def continues_from(self, raw: Sequence[RawEntry]) -> bool:
+        """Return True if `raw` contains the entries before the first one of the journal."""
+        base = self.head.base
+        return len(raw) >= base and EntriesDigest().at(raw, base) == self.head.mark
+
+    def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
+        """Return the relation of the journal to `raw`, a copy of its conversation."""
+        base = self.head.base
+        if not self.continues_from(raw):
+            return "gap"
+        if not all(map(_is_same_entry, raw[base:], self.entries)):
+            return "branch"
+        return "continues" if self.length > len(raw) else "covered"
+
+
+def format_line(**fields: JsonValue) -> bytes:
+    """Return a line with `fields`."""
+    return format_storable_line(fields) + b"\n"
+
+
+def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
+    """Return the lines of `entries`."""
+    return b"".join(format_line(entry=entry) for entry in entries)
+
+
+def format_call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
+    """Return the line with the `progress` of the call with the event id `call`."""
+    return format_line(signature=signature, call=progress.to_json(call))
+
+
+def read_journal(data: bytes) -> JournalContents | None:
+    """Read a journal up to the last valid signature. Return None if its head is invalid.
+
+    Lines after a damaged line are not read, because their order is unknown.
+    """
+    first, _, rest = data.partition(b"\n")
+    head = read_head(first)
+    if head is None:
+        return None
+    found = JournalContents(head, size=len(first) + 1)
+    size, new = found.size, list[RawEntry]()
+    for line in rest.split(b"\n")[:-1]:
+        size += len(line) + 1
+        match _read_line(line):
+            case {"entry": dict(entry)}:
+                new.append(entry)
+            case {"conversation": {"id": str()} as conversation}:
+                head = replace(head, conversation=conversation)
+            case {"signature": str() | None as signature, **extra}:
+                if any(entry.get("type") == "tool_call_response" for entry in new):
+                    found.calls.clear()  # open calls are written again after it
+                if (known := read_progress(extra.get("call"))) is not None:
+                    found.calls[known[0]] = known[1]
+                found.entries += new
+                found.head, found.signature, found.size = head, signature, size
+                new = []
+            case _:
+                break
+    found.unreadable_bytes = max(len(data) - found.size, 0)
+    return found
+
+
+class EntriesDigest:
+    """Incremental digest of the first entries of a growing list. It reads each entry once."""
+
+    def __init__(self) -> None:
+        self._running = sha256()
+        self._count = 0
+
+    def at(self, raw: Sequence[RawEntry], count: int) -> str:
+        """Return the digest of the first `count` entries. `count` may not decrease."""
+        for entry in raw[self._count : count]:
+            identity = [entry.get(key) for key in _IDENTITY]
+            self._running.update(json.dumps(identity).encode() + b"\n")
+        self._count = count
+        return self._running.hexdigest()
+
+
+_IDENTITY: Final = ("type", "timestamp", "event_id", "id")
+
+
+def _is_same_entry(one: RawEntry, other: RawEntry) -> bool:
+    try:  # pages change the notation of numbers and characters
+        return one == other or canonical_json(one) == canonical_json(other)
+    except StorageError:  # nested too deeply, which `decode` rejects
+        return False
+
+
+def read_head(line: bytes) -> JournalHead | None:
+    """Return the head in the first `line` of a journal; None if it is invalid."""
+    match _read_line(line):
+        case {
+            "journal": 1,
+            "conversation": {"id": str()} as conversation,
+            "base_config": dict(base_config),
+            "notebook": str(notebook),
+            "base": int(base),
+            "mark": str(mark),
+            **others,
+        } if base >= 0:
+            file, folder = str(others.get("file", "")), str(others.get("folder", ""))
+            return JournalHead(conversation, base_config, base, mark, notebook, file, folder)
+    return None
+
+
+def _read_line(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -28,7 +28,7 @@ from jp_nb.errors import (
 )
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.journal import open_calls
+from jp_nb.record.turns import open_calls
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool

@@ -39,9 +39,8 @@ from jp_nb.images import Image
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import ContextEntry, RequestContext, build_context
 from jp_nb.record.events import ChatRequest, Entry
-from jp_nb.record.journal import CallStage
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import Turn, read_turn
+from jp_nb.record.turns import CallStage, Turn, read_turn
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.tools.base import Tool
 from jp_nb.tools.python import PythonTool

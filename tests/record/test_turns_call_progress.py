@@ -8,14 +8,14 @@ import pytest
 
 from jp_nb.errors import StorageError
 from jp_nb.record.events import Entry, ToolCallResponse, image_entry, images_metadata
-from jp_nb.record.journal import (
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turns import (
     CallProgress,
     finished_entries,
     latest_progress,
     open_calls,
     read_progress,
 )
-from jp_nb.record.stream import ConversationStream
 from tests.support.entries import ASKED, START, T, called, new_stream, raw
 from tests.support.images import figure
 

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from jp_nb.json_values import JsonObject
-from jp_nb.record.journal import EntriesDigest, JournalHead, format_entry_lines, format_line
 from jp_nb.session.journal import complete_document
-from jp_nb.storage.journal import JournalFolder
+from jp_nb.storage.journal import (
+    EntriesDigest,
+    JournalFolder,
+    JournalHead,
+    format_entry_lines,
+    format_line,
+)
 
 HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
 LATER: JsonObject = {"event_id": "c"}
