@@ -18,8 +18,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from jp_nb.session.current import get_session as _current
-from jp_nb.session.current import require_session as _loaded
+from jp_nb.session import get_session as _current
+from jp_nb.session import require_session as _loaded
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -35,7 +35,7 @@ import jp_nb
 from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
 from jp_nb.record.turns import find_interrupted_turn, open_calls
-from jp_nb.session.current import set_current
+from jp_nb.session import set_current
 from jp_nb.session.host import OpenedConversation
 from jp_nb.session.resume import TurnResumption
 from jp_nb.session.session import Session

@@ -405,11 +405,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _find_files(named: Sequence[Path]) -> list[Path]:
-    """Find the files to check, each once: the named ones, and those next to named notebooks.
-
-    Raises:
-        UsageError: A file does not exist or has another suffix.
-    """
+    """Find the files to check, each once: the named ones, and those next to named notebooks."""
     files: dict[Path, None] = {}
     for path in (file for each in named for file in _expand_folder(each)):
         if not path.name.endswith(tuple(CHECKS)):

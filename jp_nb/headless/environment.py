@@ -79,7 +79,6 @@ def doctor(_: argparse.Namespace) -> int:
 
 
 def _run_checks() -> Iterator[tuple[str, bool, str]]:
-    """Yield the name, the success, and the result of each check. Nothing is sent over a network."""
     yield "versions", True, ", ".join(list_versions())
     yield ("front end", *_check_lab_extension())
     yield ("kernel", *_check_kernel())

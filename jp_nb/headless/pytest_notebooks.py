@@ -17,7 +17,6 @@ import pytest
 
 from jp_nb.errors import JpNbError
 from jp_nb.headless.files import format_text, print_cell
-from jp_nb.headless.open_decisions import format_unused_answers
 from jp_nb.headless.report import (
     ReportedCell,
     RunReport,
@@ -28,6 +27,7 @@ from jp_nb.headless.report import (
     list_counts,
     make_report,
 )
+from jp_nb.headless.run import format_unused_answers
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.storage import answers_file
 from jp_nb.storage.cassette import default_cassette_path, refuse_unsafe_link

@@ -117,11 +117,7 @@ def _print_diff(heading: list[str], lines: list[str]) -> None:
 
 
 def _read_compared(name: str) -> _ComparedNotebook:
-    """Read a notebook. One without a record or without a file is empty.
-
-    Raises:
-        StorageError: The notebook or its record is not valid.
-    """
+    """Read a notebook. One without a record or without a file is empty."""
     if name == os.devnull:  # git's name for a missing file
         return _ComparedNotebook()
     notebook = read_notebook(Path(name))
@@ -229,14 +225,10 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
 def export_directory(
     notebook: Path, folder: Path, dialect: Dialect = "native", *, conversation: str | None = None
 ) -> Saved:
-    """Write a conversation of `notebook` into `folder`.
+    """Write the active conversation of `notebook`, or the one with the id `conversation`.
 
-    Args:
-        notebook: Notebook file.
-        folder: Conversation directory.
-        dialect: `native`, or `jp-head` for the current JP.
-        conversation: Id of the conversation; None for the active one. A damaged active conversation
-            does not prevent the export of another one.
+    `jp-head` is the format of the current JP. A damaged active conversation does not prevent the
+    export of another one.
 
     Raises:
         UsageError: The notebook has no such conversation.

@@ -17,9 +17,16 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import StorageError
-from jp_nb.headless.events import CassetteUse, ReportedDecision, RunEvents
 from jp_nb.headless.files import format_line, format_text
-from jp_nb.headless.runner import CellEnd, CellFailure, CellStatus, RunResult
+from jp_nb.headless.runner import (
+    CassetteUse,
+    CellEnd,
+    CellFailure,
+    CellStatus,
+    ReportedDecision,
+    RunEvents,
+    RunResult,
+)
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
@@ -51,7 +58,6 @@ class ReportedQuestion:
     """A question of a tool, and its outcome.
 
     Attributes:
-        inquiry: The question in the record.
         tool: The tool that asked, or `assistant`.
     """
 
@@ -83,12 +89,9 @@ class ReportedTurn:
     """A turn of the run.
 
     Attributes:
-        conversation: Id of its conversation.
         turn: The turn in the record. Its `status` is `answered` or `unfinished` if the record
             contains no other status, such as `failed`.
         cell: Number of its cell, from 0; None if it is unknown.
-        questions: Questions in the order of the record.
-        usage: Tokens by model.
     """
 
     conversation: str
@@ -113,12 +116,7 @@ class ReportedCell:
 
     Attributes:
         number: Index among all cells, from 0.
-        source: The beginning of its source, in one line.
-        status: Outcome of the cell's run.
-        seconds: Run time.
         error: Name and message of its error; "" without an error.
-        traceback: Traceback as plain text.
-        turns: Turns that began in the cell.
     """
 
     number: int
@@ -136,11 +134,8 @@ class RunReport:
 
     Attributes:
         notebook: Path of the notebook, as given.
-        failure: The error that ended the run early; None without one.
         cells: Code cells that are not blank.
-        turns: Turns of this run, by conversation.
         record_error: Reason why the record cannot be read; "" if it can.
-        events: Open decisions, used answers, and used cassettes, as reported by the kernel.
     """
 
     notebook: str
@@ -172,12 +167,7 @@ class RunReport:
 
 
 def make_report(result: RunResult, notebook: str) -> RunReport:
-    """Return the report of a run. If the record is unreadable, it has the error and no turns.
-
-    Args:
-        result: Result of the run.
-        notebook: Name of the notebook in the report.
-    """
+    """Return the report of a run. If the record is unreadable, it has the error and no turns."""
     try:
         turns, error = tuple(_read_turns(result)), ""
     except StorageError as exc:
@@ -218,11 +208,7 @@ def _format_error(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
 
 
 def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
-    """Yield the turns of this run, those of the active conversation last.
-
-    Raises:
-        StorageError: The record cannot be read.
-    """
+    """Yield the turns of this run, those of the active conversation last."""
     stored = merge.read_carrier(result.notebook.metadata)
     if stored is None:
         return
@@ -347,7 +333,6 @@ def _format_fully_used(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
 
 
 def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
-    """Return the exchanges of the cassette at `path` from before the run."""
     if use.is_new or not path.exists():
         return []
     stored = read_cassette(path).exchanges
@@ -355,11 +340,7 @@ def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
 
 
 def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
-    """Yield lines about exchanges that were not replayed.
-
-    Raises:
-        StorageError: A cassette cannot be read.
-    """
+    """Yield lines about exchanges that were not replayed."""
     for path, use in uses.items():
         before = _list_replayable(path, use)
         rest = [each for each in before if each.number not in use.used]

@@ -1,4 +1,4 @@
-"""Command `jp-nb run`: execute a notebook without a user.
+"""Command `jp-nb run`: execute a notebook without a user, and list its open decisions.
 
 Source: `docs/guide.md`, `docs/answers.md`, `docs/cassettes.md`, `docs/ci.md`.
 """
@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+from pydantic import JsonValue
+
 from jp_nb.errors import UsageError
-from jp_nb.headless.files import refuse_unsafe_link, replace_file_at, require_notebook
-from jp_nb.headless.open_decisions import (
-    find_misspelled_answers,
-    format_decisions,
-    format_exists_error,
-    write_template,
-)
+from jp_nb.file_writing import open_file
+from jp_nb.headless.files import format_line, refuse_unsafe_link, replace_file_at, require_notebook
 from jp_nb.headless.report import (
     RunReport,
     format_cassettes,
@@ -28,10 +27,210 @@ from jp_nb.headless.report import (
     format_junit,
     make_report,
 )
-from jp_nb.headless.runner import run_notebook
+from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
 from jp_nb.storage import cassette
-from jp_nb.storage.answers_file import AnswersFile, read_answers_file
-from jp_nb.text import plain
+from jp_nb.storage.answers_file import (
+    DECISIONS,
+    AnswersFile,
+    Key,
+    is_answer_table,
+    read_answers_file,
+)
+from jp_nb.text import one_line, plain
+from jp_nb.tools.answer_types import SelectAnswer
+from jp_nb.tools.question import FormAnswer, Question
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+MAX_LISTED: Final = 20
+MIN_SIMILARITY: Final = 0.85
+"""Similarity, from 0 to 1, at which a key counts as misspelled."""
+
+
+def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator[str]:
+    """Yield lines about open decisions and unused answers, for the end of a run."""
+    undecided = [*events.undecided.values()]
+    if undecided:
+        count = len(undecided)
+        yield "1 open decision:" if count == 1 else f"{count} open decisions:"
+        for each in undecided[:MAX_LISTED]:
+            times = f" ({each.times} times)" if each.times > 1 else ""
+            yield plain(f"  {each.description}{times} — {format_line(each.why, limit=300)}")
+        if count > MAX_LISTED:
+            yield f"  and {count - MAX_LISTED} more"
+        yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
+    if answers is not None:
+        yield from format_unused_answers(events, answers)
+
+
+def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[str]:
+    """Yield a line for each answer that was not used."""
+    misspelled = find_misspelled_answers(events, answers)
+    for unused in answers.answers:
+        if unused.key in events.used_answers:
+            continue
+        near = misspelled.get(unused.key)
+        why = (
+            f"did you mean {_format_key_path(near)}?" if near else "the notebook did not ask for it"
+        )
+        yield plain(f"{answers.place(unused)}: {_format_key_path(unused.key)} was not used: {why}")
+
+
+def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key, Key]:
+    """Return the similar open decision, if any, of each unused answer, both as keys."""
+    undecided = {_format_key_path(key): key for key in events.undecided}
+    found: dict[Key, Key] = {}
+    for unused in answers.answers:
+        if unused.key in events.used_answers:
+            continue
+        of_its_kind = [name for name, key in undecided.items() if key[0] == unused.key[0]]
+        if near := get_close_matches(
+            _format_key_path(unused.key), of_its_kind, n=1, cutoff=MIN_SIMILARITY
+        ):
+            found[unused.key] = undecided[near[0]]
+    return found
+
+
+def _format_key_path(key: Key) -> str:
+    return ".".join(one_line(name, limit=80) for name in key)
+
+
+def write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
+    """Write a new answers file with the open decisions as comments.
+
+    Raises:
+        UsageError: The file exists or cannot be written.
+    """
+    content = format_template(undecided, notebook).encode(errors="replace")
+    try:
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+    except FileExistsError as exc:
+        raise UsageError(format_exists_error(path)) from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
+
+def format_exists_error(path: Path) -> str:
+    """Return the message for a template that would replace a file."""
+    return f"{path} already exists: choose a new file for the template"
+
+
+def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str:
+    """Return an answers file with the open decisions as comments."""
+    lines = [
+        _format_comment(f"Open decisions of {notebook}. Uncomment and edit the answers you want."),
+        "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
+    ]
+    tables: dict[str, list[str]] = {}  # TOML allows each table only once
+    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(SECTIONS[one.kind])):
+        tables.setdefault(_format_header(each), []).extend(_format_decision(each))
+    for header, decisions in tables.items():
+        lines += ["", header, *decisions]
+    return "\n".join(lines) + "\n"
+
+
+def _format_header(each: ReportedDecision) -> str:
+    return (
+        f"[questions.{_format_toml_key(each.key[1])}]"
+        if each.question
+        else f"[{SECTIONS[each.kind]}]"
+    )
+
+
+def _format_decision(each: ReportedDecision) -> list[str]:
+    if each.question is not None:
+        return ["", *_format_question(each.question), *_format_examples(each.question)]
+    section = SECTIONS[each.kind]
+    details = [_format_comment(line) for line in each.detail]
+    return [
+        "",
+        *details,
+        f'# {_format_toml_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"',
+    ]
+
+
+def _format_question(question: Question) -> list[str]:
+    lines = [question.text]
+    lines += (question.context or "").splitlines()
+    lines.append(f"Expected: {question.answer_type.expects}.")
+    if question.human_only:
+        lines.append("Only a user or this file can answer it, not a model.")
+    if not question.required:
+        lines.append("It may stay unanswered.")
+    return [_format_comment(line) for line in lines if line.strip()]
+
+
+def _format_examples(question: Question) -> list[str]:
+    kind, key = question.answer_type, _format_toml_key(question.id)
+    if not isinstance(kind, FormAnswer):
+        return [*_format_options(question), f"# {key} = {_format_example(question)}"]
+    lines = []
+    for field_ in kind.fields:
+        about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
+        lines += [_format_comment(about), *_format_options(field_)]
+    fields = ", ".join(f"{_format_toml_key(x.id)} = {_format_example(x)}" for x in kind.fields)
+    form = f"{{ {fields} }}"
+    if is_answer_table(
+        {each.id for each in kind.fields}
+    ):  # the field is named like a key of the long form
+        form = f"{{ answer = {form} }}"
+    return [*lines, f"# {key} = {form}"]
+
+
+def _format_options(question: Question) -> list[str]:
+    kind = question.answer_type
+    if not isinstance(kind, SelectAnswer):
+        return []
+    return [
+        _format_comment(f"  {_format_toml(option.value)}: {option.shown}")
+        for option in kind.options
+    ]
+
+
+def _format_example(question: Question) -> str:
+    kind = question.answer_type
+    if kind.secret:
+        return '{ env = "NAME" }'
+    if question.fits_default:
+        return _format_toml(question.default)
+    if isinstance(kind, SelectAnswer):
+        first = [option.value for option in kind.options][:1]
+        return _format_toml(list(first) if kind.multi else first[0] if first else "")
+    return {"boolean": "true", "number": "0.0", "integer": "0"}.get(kind.type, '""')
+
+
+def _format_comment(text: str) -> str:
+    return f"# {one_line(text, limit=500)}"
+
+
+def _format_toml_key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _format_toml_text(name)
+
+
+def _format_toml(value: JsonValue) -> str:
+    match value:
+        case dict():
+            items = (f"{_format_toml_key(x)} = {_format_toml(y)}" for x, y in value.items())
+            return f"{{ {', '.join(items)} }}"
+        case list():
+            return f"[{', '.join(map(_format_toml, value))}]"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case _:
+            return _format_toml_text(value or "")
+
+
+def _format_toml_text(text: str) -> str:
+    return '"' + "".join(map(_escape_toml_char, text)) + '"'
+
+
+def _escape_toml_char(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return f"\\u{ord(char):04X}" if char < " " or char in "\x7f\x85\u2028\u2029" else char
+
 
 CASSETTE: Final = "providers.cassette"
 """Path of the settings for cassettes."""

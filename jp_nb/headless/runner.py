@@ -1,10 +1,12 @@
-"""Execute a notebook with nbclient, and read the result of each cell.
+"""Execute a notebook with nbclient, and read the result of each cell and the kernel's events.
 
 nbclient would kill the kernel on Ctrl+C, and lose the running turn. Here, Ctrl+C interrupts the
 kernel, and the cell ends as in a live session. A second Ctrl+C, or a cell that does not end, kills
 the kernel.
 
-Source: `docs/record.md`, `docs/guide.md`, `docs/ci.md`.
+`jp_nb/storage/run_events.py` writes the events, and describes their shape.
+
+Source: `docs/record.md`, `docs/guide.md`, `docs/ci.md`, `docs/answers.md`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,8 +39,7 @@ from traitlets.config import Config
 
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.events import RunEvents, read_events
-from jp_nb.headless.files import read_notebook, refuse_unsafe_link, write_notebook
+from jp_nb.headless.files import format_line, read_notebook, refuse_unsafe_link, write_notebook
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import clock_from_epoch
@@ -46,7 +47,130 @@ from jp_nb.record.document import KEY, conversation_id, entry_counts
 from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_carrier
 from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
+from jp_nb.storage.answers_file import Key, Section
 from jp_nb.storage.journal import JournalFolder
+from jp_nb.text import one_line
+from jp_nb.tools.question import Question
+
+MAX_DECISIONS: Final = 1000
+"""Maximum number of decisions that are read, because a tool may ask without end."""
+SECTIONS: Final[Mapping[str, Section]] = {
+    "question": "questions",
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+}
+"""Sections of an answers file by kind of decision."""
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "permission": "permission to run {}",
+    "result": "approval of the result of {}",
+    "change": "approval of a configuration change proposed by {}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedDecision:
+    """A decision that needed the user and was not prepared.
+
+    Attributes:
+        key: Key in an answers file.
+        times: Number of times that the run needed it.
+    """
+
+    key: Key
+    kind: str
+    why: str
+    detail: tuple[str, ...] = ()
+    question: Question | None = None
+    times: int = 1
+
+    @property
+    def description(self) -> str:
+        """Description in one line."""
+        tool = one_line(self.key[1], limit=80)
+        if self.question is None:
+            return DESCRIPTIONS[self.kind].format(tool)
+        name = one_line(self.question.id, limit=80)
+        return f"question {name} of {tool}: {format_line(self.question.text)}"
+
+
+@dataclass(slots=True)
+class CassetteUse:
+    """Use of one cassette in a run.
+
+    Attributes:
+        used: The numbers (ids) of the replayed exchanges.
+        is_new: True if the run recorded a new cassette, in place of an existing one.
+    """
+
+    used: set[int] = field(default_factory=set)
+    added: int = 0
+    is_new: bool = False
+
+
+@dataclass(slots=True)
+class RunEvents:
+    """Events of a run.
+
+    Attributes:
+        undecided: Open decisions by key, in the order of the run.
+        used_answers: Keys of the answers file that decided something.
+        cassettes: Use of each cassette, by path.
+    """
+
+    undecided: dict[Key, ReportedDecision] = field(default_factory=dict)
+    used_answers: set[Key] = field(default_factory=set)
+    cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
+
+
+def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
+    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped.
+
+    The cassette in the `settings` of the run is included even if it was not used.
+    """
+    events = RunEvents()
+    if settings and (file := settings.get("providers.cassette.path")):
+        is_new = settings.get("providers.cassette.mode") == "record"
+        events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        match _parse_line(line):
+            case {"answer": list(key)}:
+                events.used_answers.add(tuple(map(str, key)))
+            case {"open": str(kind), **entry} if kind in SECTIONS:
+                _add_decision(events.undecided, kind, entry)
+            case {"cassette": str(file), **entry}:
+                _add_use(events.cassettes.setdefault(Path(file), CassetteUse()), entry)
+    return events
+
+
+def _parse_line(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:  # the kernel died while it wrote the line
+        return None
+
+
+def _add_use(use: CassetteUse, entry: Mapping[Any, Any]) -> None:
+    use.used.update(entry.get("used", ()))
+    use.added += entry.get("added", 0)
+    use.is_new |= entry.get("anew", False)
+
+
+def _add_decision(
+    undecided: dict[Key, ReportedDecision], kind: str, entry: Mapping[Any, Any]
+) -> None:
+    if len(undecided) >= MAX_DECISIONS:
+        return
+    question = entry.get("question")
+    asked = None if question is None else Question.model_validate(question)
+    key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
+    if (earlier := undecided.get(key)) is not None:
+        undecided[key] = replace(earlier, times=earlier.times + 1)
+        return
+    detail = entry.get("detail")
+    lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
+    undecided[key] = ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
+
 
 CellStatus = Literal["passed", "failed", "not run"]
 RAISES: Final = "raises-exception"
@@ -60,9 +184,6 @@ class CellEnd:
     Attributes:
         cell: Index among all cells, from 0.
         status: `failed` includes a cell in which the kernel died, or that took too long.
-        seconds: Run time.
-        conversation: Id of the active conversation at the end; "" without one.
-        entries: Number of its entries.
     """
 
     cell: int
@@ -105,15 +226,8 @@ class NotStartedError(DeadKernelError):
 class Execution:
     """One run of a notebook. The cells run in another thread.
 
-    Args:
-        notebook: Notebook, whose cells get their outputs.
-        timeout: Time limit of each cell, in seconds.
-        on_cell: Called after each cell.
-
     Attributes:
-        client: Client that runs the cells, and collects the states of widgets.
         interrupts: Number of times that the user pressed Ctrl+C.
-        began: A cell has started.
     """
 
     def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
@@ -298,8 +412,6 @@ class RunResult:
         notebook: The notebook as written to `path`.
         cells: Ends of all code cells that are not blank, in the order of the notebook.
         taken_over: Number of entries before the run, by id of the conversation.
-        continued: The run continued the conversation of the notebook.
-        events: Open decisions, used answers, and used cassettes, as reported by the kernel.
     """
 
     path: Path
@@ -333,16 +445,8 @@ def run_notebook(
     It is written with outputs and `metadata.jp`, also if a cell fails, the kernel dies, or the user
     interrupts the run.
 
-    Args:
-        nb_path: Notebook file.
-        out: Output file. None: replace the notebook.
-        strict: Fail a cell if the user is needed.
-        continue_: Continue the conversation of the notebook.
-        overrides: Arguments of `-c`, which are stored in the conversation.
-        settings: Settings by path, for this run only. They replace environment variables.
-        answers: Answers file, instead of `prompt.answers`.
-        timeout: Time limit of each cell, in seconds.
-        on_cell: Called after each cell.
+    `overrides` are arguments of `-c`, which are stored in the conversation. `settings` by path are
+    for this run only, and replace environment variables. Each cell may take `timeout` seconds.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -430,10 +534,7 @@ def _find_last_executed(notebook: Any) -> int | None:
 def _finish(
     client: NotebookClient, target: Path, unreadable: Sequence[JsonValue], path: Path
 ) -> CellFailure | None:
-    """Write the notebook, and return the failure of an incomplete record.
-
-    `unreadable` are damaged parts of the record from before the run.
-    """
+    """Write the notebook, and return the failure of an incomplete record."""
     lift_record(client)
     _add_journals(path, client.nb.metadata)
     join_streams(client.nb)

@@ -33,8 +33,6 @@ _EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
 
 
 class _Removal(NamedTuple):
-    """Replacement of the text from `start` to `end`, exclusive."""
-
     start: int
     end: int
     text: str = ""

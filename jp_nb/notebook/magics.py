@@ -19,7 +19,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.notebook.subcommands import format_ask_help, format_subcommands_help
-from jp_nb.session.current import get_session, set_current
+from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
 

@@ -151,11 +151,7 @@ class AgentThread:
 
 
 class Interruptible(Protocol):
-    """Work on the agent's loop that handles interrupts of the kernel.
-
-    Attributes:
-        interrupt_count: Number of interrupts that it handled before its end.
-    """
+    """Work on the agent's loop that handles interrupts of the kernel."""
 
     interrupt_count: int
 
@@ -164,13 +160,7 @@ class Interruptible(Protocol):
 
 
 class AgentRunner:
-    """Runs work of the agent from the cell's thread, one job at a time.
-
-    Attributes:
-        cell: Queue of the cell's thread.
-        secrets: Secret answers, which results of tools must not repeat.
-        output: Display of the current or last job.
-    """
+    """Runs work of the agent from the cell's thread, one job at a time."""
 
     def __init__(self, host: Host, active: ActiveConversation) -> None:
         self._host = host

@@ -224,7 +224,6 @@ class CodeQuestions:
         self._answers[question.id] = value
 
     def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
-        """Answer `questions` by the defaults of fields and of optional questions."""
         missing = [each for question in questions for each in self._apply_defaults(question)]
         if missing:
             for question in questions:
@@ -429,7 +428,6 @@ def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAns
 
 
 def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
-    """Return the problem with `answer`, or "" if the text could contain a secret."""
     if kind.has_secret:
         if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
             return ""

@@ -89,7 +89,6 @@ class BenchTools:
     """The tools that can be called.
 
     Attributes:
-        offered: The tools that the model can call now.
         possible: The tools with everything turned on and a user present.
     """
 
@@ -304,8 +303,7 @@ class RecordedBatch:
     answered: bool = False
 
 
-def group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
-    """Return the batches of tool calls in the `entries` of a turn."""
+def _group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
     batches: list[RecordedBatch] = []
     for entry in entries:
         match entry:
@@ -340,16 +338,12 @@ class TurnReplay:
     def __init__(self, bench: ToolBench, turn: TurnEntries) -> None:
         self._bench = bench
         self._turn = turn
-        self._batches = group_calls(turn.entries)
+        self._batches = _group_calls(turn.entries)
         if not self._batches:
             raise UsageError(f"turn {turn.number} called no tool: there is nothing to replay")
 
     def run(self, *, asks: bool, strict: bool) -> None:
         """Run the calls, and show those with different results and a table of all.
-
-        Args:
-            asks: Ask all questions, instead of using recorded answers.
-            strict: Raise an error for differences.
 
         Raises:
             ReplayError: `strict`, and a result differs.
@@ -382,7 +376,6 @@ class TurnReplay:
             )
 
     def _calls(self, tools: BenchTools, recorded: Sequence[ToolCall]) -> Iterator[list[Call]]:
-        """Yield the calls of each batch, with the final arguments of the recorded calls."""
         final = iter(recorded)
         for batch in self._batches:
             yield [
@@ -419,7 +412,6 @@ def _compare_call(before: ToolCall, call: Call, outcome: CallOutcome | None) -> 
 
 
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
-    """Return a result as text, with a line and a digest for each image."""
     if content is None:
         return None
     lines = [f"[image: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
@@ -433,11 +425,7 @@ def _format_change(change: ConfigDelta | None) -> str | None:
 
 
 def read_object(text: str) -> dict[str, JsonValue]:
-    """Return arguments from the JSON object in `text`.
-
-    Raises:
-        UsageError: `text` is not a JSON object.
-    """
+    """Return arguments from the JSON object in `text`, or raise `UsageError`."""
     try:
         value = read_json(text)
     except ValueError as exc:

@@ -55,7 +55,6 @@ class DeferredInterrupts:
         on_interrupt: Called for each interrupt, except internal ones and those that `next_handler`
             receives.
         next_handler: Called once in place of the next deferred interrupt.
-        deferring: True while interrupts are deferred.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

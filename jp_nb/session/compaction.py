@@ -40,7 +40,6 @@ class CompactionOptions:
     """Options of a compaction that the user requests.
 
     Attributes:
-        rules: Rules in place of the configured ones.
         keep_first: Replaces `keep_first` of each rule.
         keep_last: Replaces `keep_last` of each rule.
         first: First turn to compact, in place of `keep_first`.
@@ -160,11 +159,7 @@ class ManualCompaction:
 
 
 class SummaryJob:
-    """Writes the summaries of a plan while the cell waits. The first interrupt ends it.
-
-    Attributes:
-        interrupt_count: Number of handled interrupts.
-    """
+    """Writes the summaries of a plan while the cell waits. The first interrupt ends it."""
 
     def __init__(
         self, plan: CompactionPlan, turns: TurnRunner, resolved: Resolved, output: TurnOutput
@@ -178,12 +173,7 @@ class SummaryJob:
         self._task: asyncio.Task[object] | None = None
 
     async def run(self, stream: ConversationStream, providers: Sequence[str]) -> list[Compaction]:
-        """Return the compactions to record.
-
-        Raises:
-            ProviderError: A model wrote no summary.
-            ConfigError: The model does not exist.
-        """
+        """Return the compactions to record."""
         self._task = asyncio.current_task()
         entries: list[Compaction] = []
         try:

@@ -50,12 +50,9 @@ class ActiveConversation:
     `settings` and `trust` are loaded on first use, as `%load_ext` needs neither.
 
     Attributes:
-        restored: True if the notebook already had the active conversation.
         is_local: True if this process made every entry of it.
         inherited_entries: Number of entries that it began with; without later ones it is unused.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
-        running: The current or last turn, or tool call of `%jp bench`.
-        has_invalid_files: True if configuration files were not valid when it was opened.
     """
 
     def __init__(
@@ -202,11 +199,7 @@ class ActiveConversation:
     ) -> None:
         """Continue with the document's active conversation, after `trust.follow`.
 
-        Args:
-            is_local: True if this process made every entry of it.
-            settings: Its settings; None: loaded on first use.
-            is_stored: True if the notebook already has it.
-            inherited_entries: Number of entries that it begins with.
+        This process made every entry of an `is_local` one. The notebook has an `is_stored` one.
         """
         self.restored, self.is_local, self._is_trusted = False, is_local, self.trust.trusted
         self.inherited_entries = inherited_entries

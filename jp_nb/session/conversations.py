@@ -206,9 +206,7 @@ class NextConversation:
     """A conversation that becomes the active one, at once or with the next turn.
 
     Attributes:
-        notice: Message to the user about the change.
         is_new: True if this process made every entry of it.
-        trusted: True if the record is trusted.
         untrusted_count: Number of its first changes that are untrusted, if it is not trusted; None
             for all.
         inherits: Paths of the user's settings that are copied from the active conversation.
@@ -306,7 +304,6 @@ class _RequestOrigin:
     """The run of a cell that sent a request in this kernel.
 
     Attributes:
-        execution: The run; None if it is unknown.
         options: Number of configuration changes from the cell's options, such as `-m`.
         before: For the first request of a conversation: the configuration changes before it.
     """
@@ -321,7 +318,6 @@ class RepeatedTurns:
     """The turns of an earlier run of a cell, and all turns after them.
 
     Attributes:
-        first: Number of the first of these turns.
         turns: Number of turns from `first` to the end.
         options: Number of configuration changes from the cell's options before turn `first`.
     """
@@ -503,7 +499,6 @@ def _format_turns(found: RepeatedTurns) -> str:
 
 
 def _requests(stream: ConversationStream) -> dict[int, tuple[str, ChatRequest]]:
-    """Return the event id and the first request of each turn, by turn number."""
     found: dict[int, tuple[str, ChatRequest]] = {}
     for number, place, entry in stream.events():
         if isinstance(entry, ChatRequest) and number not in found:

@@ -32,7 +32,6 @@ class CellRun:
     """One run of a cell, as identified by the front end.
 
     Attributes:
-        cell_id: The cell's id in the notebook.
         execution: The id of this run; None without a page.
         collaborator: Name of the user who runs the cell in a shared notebook, as claimed by a page.
     """
@@ -95,13 +94,7 @@ class RecordStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenedConversation:
-    """A conversation to continue, and its storage backend.
-
-    Attributes:
-        restored: True if the notebook already had the conversation.
-        notices: Notices for the user.
-        without_notebook: True if no notebook keeps the record: its journal is found by folder.
-    """
+    """A conversation to continue, and its storage backend."""
 
     document: Document
     store: RecordStore
@@ -194,12 +187,7 @@ class Host(Protocol):
     def front_end(
         self, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
     ) -> FrontEnd:
-        """Create the front end, at the first turn or question.
-
-        Args:
-            cell: The queue of the cell's thread.
-            run_in_agent_loop: Runs a function on the agent's event loop.
-        """
+        """Create the front end, at the first turn or question."""
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Final, Literal, get_args
@@ -64,13 +64,6 @@ TAKEN = (
 
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
-JournalOwner = Literal["own", "folder", "unknown", "elsewhere"]
-"""Origin of a journal.
-
-`own`: this notebook. `folder`: a kernel in this folder without a notebook. `unknown`: this or
-another notebook. `elsewhere`: a notebook whose path no longer exists.
-"""
-
 MAX_LISTED: Final = 3
 """Limit of the conversations of a folder in a notice."""
 TITLE_CHARS: Final = 40
@@ -79,98 +72,149 @@ Copies = dict[str, list[list[RawEntry]]]
 """Entries of conversations by id; several copies of one conversation can differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverableJournal:
-    """A journal that no other process has open; it is locked."""
-
-    file: JournalFile
-    contents: JournalContents
-    owner: JournalOwner = "own"
-
-
-@dataclass(slots=True)
 class Recovery:
     """The journals that earlier kernels of a notebook left.
 
+    Without a path of the `notebook`, these are the journals of kernels without a notebook in
+    `kernel_folder`.
+
     Attributes:
-        resumable: Journal of the active conversation, at least as long as the notebook's record.
-        candidates: Journals with entries that the notebook does not have, newest first.
-        in_folder: Candidates of this folder without a notebook, newest first.
+        resumable: Journal of the active conversation, at least as long as the notebook's record. It
+            is locked.
+        candidates: Paths of journals with entries that the notebook does not have, newest first.
+        in_folder: Those candidates that are of this folder without a notebook.
         is_shared: True if another kernel also has the active conversation open.
         calls: Progress of tool calls of the active conversation, by event id.
-    """
-
-    resumable: RecoverableJournal | None = None
-    candidates: list[Path] = field(default_factory=list)
-    in_folder: list[JournalContents] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    is_shared: bool = False
-    calls: dict[str, CallProgress] = field(default_factory=dict)
-
-    def add_notice(self, notice: str) -> None:
-        """Add `notice`, once."""
-        if notice not in self.notices:
-            self.notices.append(notice)
-
-    def add_candidate(self, journal: RecoverableJournal, notice: str) -> None:
-        """Offer the journal to `%jp resume`, if it has entries of an interactive session.
-
-        The next headless run replaces journals of headless runs (D18).
-        """
-        if journal.contents.entries and journal.contents.head.made != "headless":
-            self.candidates.append(journal.file.path)
-            if journal.owner == "folder":
-                self.in_folder.append(journal.contents)
-            else:
-                self.add_notice(notice)
-
-
-def find_recoverable(
-    folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str = ""
-) -> Recovery:
-    """Find the journals of the notebook at the path `notebook`, which holds `document`.
-
-    Without a notebook, find the journals of kernels without a notebook in `kernel_folder`.
 
     Raises:
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    found, stream = Recovery(), document.conversation
-    known = _copies_by_id(document)
-    for journal in _read_journals(folder, known, (notebook, kernel_folder), found):
-        contents = journal.contents
-        is_active = contents.head.id == stream.id and len(stream) > 0
-        is_certain = journal.owner != "elsewhere" and is_active
+
+    def __init__(
+        self, folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str
+    ) -> None:
+        self._stream = document.conversation
+        self._known = _copies_by_id(document)
+        self._notebook = notebook
+        self._kernel_folder = kernel_folder
+        self.resumable: tuple[JournalFile, JournalContents] | None = None
+        self.candidates: list[Path] = []
+        self.in_folder: list[JournalContents] = []
+        self.notices: list[str] = []
+        self.calls: dict[str, CallProgress] = {}
+        for file in folder.abandoned():
+            self._examine(file)
+        if self.in_folder:
+            self._add_notice(_format_folder_notice(self.in_folder))
+        own = self.resumable[0] if self.resumable else None
+        heads = map(read_head, folder.open_heads(self._stream.id, besides=own) if notebook else ())
+        self.is_shared = any(head and is_of_notebook(head, notebook) for head in heads)
+        if self.is_shared:
+            self._add_notice(TAKEN)
+
+    def _add_notice(self, notice: str) -> None:
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+    def _add_candidate(self, file: JournalFile, contents: JournalContents, notice: str) -> None:
+        """Offer the journal to `%jp resume`, if it has entries of an interactive session.
+
+        The next headless run replaces journals of headless runs (D18).
+        """
+        if contents.entries and contents.head.made != "headless":
+            self.candidates.append(file.path)
+            if is_of_folder(contents.head, self._notebook, self._kernel_folder):
+                self.in_folder.append(contents)
+            else:
+                self._add_notice(notice)
+
+    def _examine(self, file: JournalFile) -> None:
+        """Keep the journal open if it can be resumed; else close it, and maybe offer it."""
+        head = read_head(file.first_line())
+        if head is None:
+            if file.size and any(file.is_of(each) for each in self._known):
+                self._add_notice(
+                    f"{file.path} is damaged, or is not a journal that this version "
+                    "of jp_nb can read"
+                )
+            file.close(remove=not file.size)
+            return
+        owner = self._find_owner(head)
+        contents = self._read(file) if owner is not None else None
+        if contents is None:
+            file.close()
+            return
+        stream = self._stream
+        is_certain = owner != "elsewhere" and head.id == stream.id and len(stream) > 0
         if is_certain and contents.compare_with(stream.raw) in ("covered", "continues"):
-            _choose_longer(found, journal, stream.raw)
-            continue
-        journal.file.close()
-        relation = _best_relation(contents, known.get(contents.head.id, ()))
-        if journal.owner == "unknown":
-            continue  # another notebook may have a conversation with the same id
-        if journal.owner == "elsewhere":
+            self._keep_longer(file, contents)
+            return
+        file.close()
+        relation = _best_relation(contents, self._known.get(head.id, ()))
+        if owner == "elsewhere":
             if relation in ("continues", "branch"):
-                found.add_candidate(journal, ELSEWHERE.format(one_line(contents.head.notebook)))
-        elif relation == "gap" or (relation is None and contents.head.base):
-            found.add_notice(GAP.format(journal.file.path))
-        elif relation != "covered":
-            found.add_candidate(journal, UNKNOWN if relation is None else BRANCH)
-    own = found.resumable.file if found.resumable else None
-    if found.in_folder:
-        found.add_notice(_format_folder_notice(found.in_folder))
-    heads = map(read_head, folder.open_heads(stream.id, besides=own) if notebook else ())
-    if any(head and is_of_notebook(head, notebook) for head in heads):
-        found.is_shared = True
-        found.add_notice(TAKEN)
-    return found
+                self._add_candidate(file, contents, ELSEWHERE.format(one_line(head.notebook)))
+        elif owner == "own" and (relation == "gap" or (relation is None and head.base)):
+            self._add_notice(GAP.format(file.path))
+        elif owner == "own" and relation != "covered":
+            self._add_candidate(file, contents, UNKNOWN if relation is None else BRANCH)
+
+    def _find_owner(self, head: JournalHead) -> Literal["own", "unknown", "elsewhere"] | None:
+        """Return the origin of a journal; None for another notebook that exists.
+
+        `own` is this notebook, or this folder without a notebook; `unknown` may be another notebook
+        with the same conversation. A renamed notebook is the same file. If the journal's notebook
+        does not exist (`elsewhere`), it may have been renamed to this one. Or this one is a copy,
+        and the drive of the original is not mounted.
+        """
+        notebook = self._notebook
+        if is_of_notebook(head, notebook) or is_of_folder(head, notebook, self._kernel_folder):
+            return "own"
+        if not any(self._known.get(head.id, ())):
+            return None
+        if not (head.notebook and notebook):
+            return "unknown"
+        identity = file_identity(head.notebook)
+        if not identity:
+            return "elsewhere"
+        # The same file can have several paths.
+        return "own" if identity == file_identity(notebook) else None
+
+    def _read(self, file: JournalFile) -> JournalContents | None:
+        try:
+            contents = read_journal(file.read())
+        except OSError as exc:
+            self._add_notice(f"{file.path} cannot be read: {exc.strerror or exc}")
+            return None
+        if contents is not None and contents.unreadable_bytes:
+            count = contents.unreadable_bytes
+            self._add_notice(f"the last {count} bytes of a journal cannot be read")
+        return contents
+
+    def _keep_longer(self, file: JournalFile, contents: JournalContents) -> None:
+        """Resume the longer of two journals; remove the other one if it is covered."""
+        for call, progress in contents.calls.items():
+            self.calls[call] = latest_progress(self.calls.get(call, progress), progress)
+        found = (file, contents)
+        if self.resumable is None:
+            self.resumable = found
+            return
+        longer, shorter = sorted((self.resumable, found), key=lambda each: -each[1].length)
+        self.resumable = longer
+        base, shorter_base = longer[1].head.base, shorter[1].head.base
+        whole = [*self._stream.raw[:base], *longer[1].entries]
+        covered = shorter[1].compare_with(whole) == "covered"
+        shorter[0].close(remove=covered and base <= shorter_base)
+        if not covered:
+            self._add_candidate(*shorter, BRANCH)
 
 
 def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
     """Return the conversation of a journal as stored in a notebook; None if entries are missing."""
     head = contents.head
-    copies = _copies_by_id(document).get(head.id, ()) if head.base else [list[RawEntry]()]
-    before = next(filter(contents.continues_from, copies), None)
+    known = _copies_by_id(document) if head.base else {head.id: [[]]}
+    before = next(filter(contents.continues_from, known.get(head.id, ())), None)
     if before is None:
         return None
     events = [*before[: head.base], *contents.entries]
@@ -265,79 +309,6 @@ def _best_relation(
     return next((relation for relation in get_args(JournalRelation) if relation in relations), None)
 
 
-def _choose_longer(found: Recovery, journal: RecoverableJournal, raw: list[RawEntry]) -> None:
-    """Keep the longer of two journals that continue `raw`; remove the other if it is covered."""
-    for call, progress in journal.contents.calls.items():
-        found.calls[call] = latest_progress(found.calls.get(call, progress), progress)
-    before = found.resumable
-    if before is None:
-        found.resumable = journal
-        return
-    longer, shorter = sorted((before, journal), key=lambda each: -each.contents.length)
-    found.resumable = longer
-    base = longer.contents.head.base
-    covered = shorter.contents.compare_with([*raw[:base], *longer.contents.entries]) == "covered"
-    shorter.file.close(remove=covered and base <= shorter.contents.head.base)
-    if not covered:
-        found.add_candidate(shorter, BRANCH)
-
-
-def _read_journals(
-    folder: JournalFolder, known: Copies, here: tuple[str, str], found: Recovery
-) -> Iterator[RecoverableJournal]:
-    """Yield the journals of this notebook; notices report damaged ones."""
-    for file in folder.abandoned():
-        head = read_head(file.first_line())
-        if head is None:
-            if file.size and any(file.is_of(each) for each in known):
-                found.add_notice(
-                    f"{file.path} is damaged, or is not a journal that this version "
-                    "of jp_nb can read"
-                )
-            file.close(remove=not file.size)
-        elif (owner := _find_owner(head, known, *here)) is None:
-            file.close()
-        elif (contents := _read_contents(file, found)) is not None:
-            yield RecoverableJournal(file, contents, owner)
-
-
-def _read_contents(file: JournalFile, found: Recovery) -> JournalContents | None:
-    try:
-        contents = read_journal(file.read())
-    except OSError as exc:
-        found.add_notice(f"{file.path} cannot be read: {exc.strerror or exc}")
-        contents = None
-    if contents is None:
-        file.close()
-    elif contents.unreadable_bytes:
-        found.add_notice(f"the last {contents.unreadable_bytes} bytes of a journal cannot be read")
-    return contents
-
-
-def _find_owner(
-    head: JournalHead, known: Copies, notebook: str, kernel_folder: str
-) -> JournalOwner | None:
-    """Return the origin of a journal; None for another notebook that exists.
-
-    A renamed notebook is the same file. If the journal's notebook does not exist (`elsewhere`), it
-    may have been renamed to this one. Or this one is a copy, and the drive of the original is not
-    mounted.
-    """
-    if is_of_notebook(head, notebook):
-        return "own"
-    if is_of_folder(head, notebook, kernel_folder):
-        return "folder"
-    if not any(known.get(head.id, ())):
-        return None
-    if not (head.notebook and notebook):
-        return "unknown"
-    identity = file_identity(head.notebook)
-    if not identity:
-        return "elsewhere"
-    # The same file can have several paths.
-    return "own" if identity == file_identity(notebook) else None
-
-
 def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
     """Return True if the journal is from `kernel_folder`, and both kernels have no notebook."""
     has_notebook = bool(notebook or head.notebook)
@@ -374,21 +345,11 @@ def is_of_notebook(head: JournalHead, notebook: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RecoverableConversation:
-    """A conversation in a journal of an earlier kernel.
-
-    Attributes:
-        stored: The conversation in the format of the notebook.
-        calls: Progress of its open tool calls, by event id.
-    """
+    """A conversation in a journal of an earlier kernel, as stored in a notebook."""
 
     path: Path
     stored: JsonObject
     calls: dict[str, CallProgress]
-
-    @property
-    def id(self) -> str:
-        """The id of the conversation."""
-        return conversation_id(self.stored)
 
 
 class ConversationJournal:
@@ -397,14 +358,12 @@ class ConversationJournal:
     Every method is safe from any thread; `_lock` guards the state.
 
     Args:
-        notebook: Returns the current path of the notebook, if it is known.
         stored: Number of entries of the active conversation that the notebook already has.
         saved: Returns how many entries of a conversation the notebook file is known to have.
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 
     Attributes:
         calls: Progress of tool calls without a response, by the event ids of their requests.
-        has_failed: True if the journal could not be written.
         has_notebook_candidates: True if earlier kernels of this notebook left a conversation.
     """
 
@@ -416,15 +375,14 @@ class ConversationJournal:
         stored: int,
         saved: Callable[[str], int],
         notices: list[str],
-        folder: JournalFolder | None = None,
-        kernel_folder: str = "",
+        kernel_folder: str,
     ) -> None:
         self._document = document
         self._find_notebook = notebook
         self._notebook = str(notebook() or "")
         self._saved = saved
         self._notices = notices
-        self._folder = folder or JournalFolder()
+        self._folder = JournalFolder()
         self._kernel_folder = kernel_folder
         self._lock = Lock()
         self._file: JournalFile | None = None
@@ -445,10 +403,7 @@ class ConversationJournal:
         self.calls: dict[str, CallProgress] = {}
 
     def recover(self) -> bool:
-        """Append the entries that only the journal has; return True if there were any.
-
-        Call it after the conversation was loaded or begun.
-        """
+        """Append the entries that only the journal has; return True if there were any."""
         with self._lock:
             try:
                 return self._recover()
@@ -458,7 +413,7 @@ class ConversationJournal:
 
     def _recover(self) -> bool:
         stream = self._stream
-        recovery = find_recoverable(
+        recovery = Recovery(
             self._folder, self._document, notebook=self._notebook, kernel_folder=self._kernel_folder
         )
         self._notices += recovery.notices
@@ -466,29 +421,29 @@ class ConversationJournal:
         self.has_notebook_candidates = len(recovery.candidates) > len(recovery.in_folder)
         if recovery.is_shared:  # entries of the page may be only in the other kernel's journal
             self._base = self._written = 0
-        journal = recovery.resumable
-        if journal is None:
+        if recovery.resumable is None:
             return False
-        has_all_calls = journal.contents.calls == recovery.calls
-        journal.contents.calls.update(recovery.calls)
-        missing = journal.contents.entries[len(stream) - journal.contents.head.base :]
+        file, contents = recovery.resumable
+        head, has_all_calls = contents.head, contents.calls == recovery.calls
+        contents.calls.update(recovery.calls)
+        missing = contents.entries[len(stream) - head.base :]
         try:
             stream.extend_stored(missing)
         except StorageError as exc:
-            journal.file.close()
+            file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
             return False
-        self._continue_in(journal)
+        self._continue_in(file, contents)
         if missing:
             self._document.extra.pop(SIGNATURE, None)
-            if journal.contents.signature:
-                self._document.extra[SIGNATURE] = journal.contents.signature
+            if contents.signature:
+                self._document.extra[SIGNATURE] = contents.signature
             entries = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
             self._notices.append(
                 f"restored from the journal: {entries} of this conversation that had not "
                 "reached the notebook when its kernel ended"
             )
-        head, here = journal.contents.head, (self._notebook, file_identity(self._notebook))
+        here = (self._notebook, file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
             try:
@@ -500,9 +455,9 @@ class ConversationJournal:
     def replace_headless(self) -> None:
         """Remove the journals of earlier headless runs of this notebook (D18)."""
         with self._lock, suppress(OSError, StorageError):  # the next run tries again
-            notebook = self._notebook
-            for file, head in _iter_journals_of(notebook, self._folder) if notebook else ():
-                file.close(remove=head.made == "headless")
+            if self._notebook:
+                for file, head in _iter_journals_of(self._notebook, self._folder):
+                    file.close(remove=head.made == "headless")
 
     def find_candidate(self, name: str = "") -> RecoverableConversation | None:
         """Return the newest conversation that the notebook does not have.
@@ -513,19 +468,21 @@ class ConversationJournal:
             StorageError: There is one, but it cannot be read.
             UsageError: Several ids begin with `name`.
         """
-        found: list[RecoverableConversation] = []
+        found: dict[Path, tuple[str, RecoverableConversation]] = {}
         for path in list(self._candidates):
             conversation = self._read_candidate(path)
             if conversation is None:
                 self._candidates.remove(path)
-            elif not name or conversation.id == name:
+                continue
+            identifier = conversation_id(conversation.stored)
+            if not name or identifier == name:
                 return conversation
-            elif conversation.id.startswith(name):
-                found.append(conversation)
+            if identifier.startswith(name):
+                found[path] = identifier, conversation
         if len(found) > 1:
-            ids = ", ".join(one_line(conversation.id, limit=60) for conversation in found)
+            ids = ", ".join(one_line(identifier, limit=60) for identifier, _ in found.values())
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
-        return found[0] if found else None
+        return next((conversation for _, conversation in found.values()), None)
 
     def _read_candidate(self, path: Path) -> RecoverableConversation | None:
         """Return the conversation in the journal at `path`; None if it cannot be restored."""
@@ -538,10 +495,9 @@ class ConversationJournal:
             raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
         finally:
             file.close()
-        stored = contents and stored_conversation(contents, self._document)
-        return (
-            RecoverableConversation(path, stored, contents.calls) if contents and stored else None
-        )
+        if contents is None or (stored := stored_conversation(contents, self._document)) is None:
+            return None
+        return RecoverableConversation(path, stored, contents.calls)
 
     def remove_restored(self, conversation: RecoverableConversation) -> None:
         """Remove the old journal of a restored conversation, whose entries this journal has now.
@@ -556,23 +512,18 @@ class ConversationJournal:
             )
             file.close(remove=is_here)
 
-    def _continue_in(self, journal: RecoverableJournal) -> None:
-        """Append to a journal of this conversation from now on."""
-        contents = journal.contents
+    def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
         if contents.unreadable_bytes:
-            journal.file.cut(contents.size)
-        self._file, self._base, self._written = journal.file, contents.head.base, contents.length
+            file.cut(contents.size)
+        self._file, self._base, self._written = file, contents.head.base, contents.length
         self.calls = dict(contents.calls)
         self._written_head = contents.head.conversation, contents.signature
 
     def follow(self, *, is_stored: bool) -> None:
         """Write the entries of the document's active conversation from now on.
 
-        A conversation that this kernel wrote before continues in its own journal, or gets a new
-        one with all entries: a journal with only the later entries is useless without the old one.
-
-        Args:
-            is_stored: True if the notebook has the conversation.
+        If the notebook has it, and this kernel wrote it before, it continues in its own journal, or
+        gets a new one with all entries: later entries alone are useless without the old journal.
         """
         with self._lock:
             self._close_file()
@@ -593,7 +544,7 @@ class ConversationJournal:
         if contents is None or contents.compare_with(self._raw) != "covered":
             file.close()
             return False
-        self._continue_in(RecoverableJournal(file, contents))
+        self._continue_in(file, contents)
         return True
 
     def remove_dropped(self, conversation: str) -> None:
@@ -609,8 +560,11 @@ class ConversationJournal:
             self._is_wanted = wanted
             if wanted:
                 self._write()
-            else:
-                self._remove_file()
+                return
+            if self._file is not None:
+                self._file.close(remove=True)
+                self._file = None
+            self._base = self._written = len(self._raw)
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
         """Write the progress of the tool call with the event id `call`."""
@@ -647,7 +601,7 @@ class ConversationJournal:
             raise StorageError("another conversation is active")
         if stream.raw is not self._raw:
             self._rewrite_rearranged()
-        if self._follow_rename() or self._follow_older_file():
+        if self._follow_notebook():
             return
         raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
         self._forget_answered_calls()
@@ -670,39 +624,24 @@ class ConversationJournal:
             self._file.append(head + new + format_line(signature=signature))
             self._written, self._written_head = len(raw), (dict(stream.head), signature)
 
-    def _call_lines(self, signature: JsonValue) -> bytes:
-        return b"".join(
-            format_call_line(signature, call, each) for call, each in self.calls.items()
-        )
-
     def _forget_answered_calls(self) -> None:
         if self.calls and not self._stream.open_tool_calls():
             self.calls = {}
 
-    def _follow_rename(self) -> bool:
-        """Rewrite the journal if the notebook was renamed; return True if it was rewritten."""
+    def _follow_notebook(self) -> bool:
+        """Rewrite the journal if the notebook was renamed, or its file lost entries.
+
+        Return True if the journal now has all entries.
+        """
         path = str(self._find_notebook() or self._notebook)
-        if path == self._notebook:
-            return False
-        self._notebook = path
-        self._rewrite(self._base, self._mark)
-        return self._file is not None
-
-    def _follow_older_file(self) -> bool:
-        """Rewrite the journal if the notebook file lost entries; return True if rewritten."""
+        if is_renamed := path != self._notebook:
+            self._notebook = path
+            self._rewrite(self._base, self._mark)
         saved = self._saved(self._stream.id)
-        if saved >= self._saved_base:
-            return False
-        self._saved_base = 0
-        self._rewrite(min(saved, self._base), EntriesDigest())
-        return self._file is not None
-
-    def _head_line(self, raw: list[RawEntry], base: int, mark: EntriesDigest) -> bytes:
-        head, base_config = self._stream.head, self._stream.base_config
-        file = file_identity(self._notebook)
-        at = mark.at(raw, base)
-        folder = "" if self._notebook else self._kernel_folder
-        return JournalHead(head, base_config, base, at, self._notebook, file, folder).line()
+        if is_older := saved < self._saved_base:
+            self._saved_base = 0
+            self._rewrite(min(saved, self._base), EntriesDigest())
+        return (is_renamed or is_older) and self._file is not None
 
     def _rewrite_rearranged(self) -> None:
         """Rewrite the journal after the entries of the conversation were rearranged."""
@@ -717,13 +656,22 @@ class ConversationJournal:
 
         If it cannot be written, the file and this object are unchanged.
         """
-        raw, written = self._stream.raw, base
+        stream, raw, written = self._stream, self._stream.raw, base
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE)
-            lines = self._head_line(raw, base, mark) + format_entry_lines(raw[base:])
-            lines += format_line(signature=signature) + self._call_lines(signature)
-            self._file.rewrite(lines)
-            self._written_head, written = (dict(self._stream.head), signature), len(raw)
+            head = JournalHead(
+                stream.head,
+                stream.base_config,
+                base,
+                mark.at(raw, base),
+                self._notebook,
+                file_identity(self._notebook),
+                "" if self._notebook else self._kernel_folder,
+            )
+            calls = (format_call_line(signature, call, each) for call, each in self.calls.items())
+            entries = format_entry_lines(raw[base:]) + format_line(signature=signature)
+            self._file.rewrite(head.line() + entries + b"".join(calls))
+            self._written_head, written = (dict(stream.head), signature), len(raw)
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 
     def _is_saved(self, count: int) -> bool:
@@ -732,12 +680,6 @@ class ConversationJournal:
         if saved != self._outdated_saved:
             self._outdated_saved = None
         return self._outdated_saved is None and saved >= count
-
-    def _remove_file(self) -> None:
-        if self._file is not None:
-            self._file.close(remove=True)
-            self._file = None
-        self._base = self._written = len(self._raw)
 
     def _close_file(self) -> None:
         if self._file is not None:

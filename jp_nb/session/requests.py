@@ -57,7 +57,6 @@ class PastRequests:
         self._last_place = self._find_last(turns.last_request)
 
     def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
-        """Return the place of the `last` request; None if it is of another conversation."""
         if last is None:
             return None
         entries = self._stream.entries
@@ -188,7 +187,6 @@ class PastRequests:
     def _choice(
         self, place: RequestSpan, then: ConversationStream, config: AppConfig
     ) -> ToolChoice:
-        """Return the tool choice of the request at `place`, with the `config` of that time."""
         first = self._first_of_cycle(place)
         if first.number == 1:
             return _recorded_choice(then, config)
@@ -229,7 +227,6 @@ def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:
 
 
 def _recorded_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
-    """Return the tool choice in the metadata of the turn's request; `auto` is not stored."""
     turn = stream.last_turn()
     for entry in turn.entries if turn is not None else ():
         if isinstance(entry, ChatRequest):

@@ -44,7 +44,7 @@ from jp_nb.providers import create_provider
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cassettes import hide_key
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.notebook_values import AttachedValues, is_value
+from jp_nb.session.notebook_text import AttachedValues, is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.tools.base import ToolSource
 from jp_nb.tools.builtin import BUILTINS, BuiltinTools

@@ -124,15 +124,7 @@ class TurnResumption:
         )
 
     def _ask_user(self, found: InterruptedTurn) -> tuple[list[OpenCall], list[OpenCall]]:
-        """Return the open calls that run, and those that are skipped.
-
-        The user decides about calls that may have run, and about all calls of an untrusted record.
-        Other calls run with the usual permissions.
-
-        Raises:
-            PromptUnavailable: No user is available to decide.
-            PromptCancelled: The user decides later.
-        """
+        """Return the open calls that run, and those that are skipped."""
         distrust = self._active.trust.why_not
         undecided = [call for call in found.open_calls if distrust is not None or call.may_have_run]
         skipped: list[OpenCall] = []
@@ -143,7 +135,6 @@ class TurnResumption:
         return [call for call in found.open_calls if call not in skipped], skipped
 
     def _responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
-        """Return the responses of skipped calls."""
         text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
         return [
             ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
@@ -200,7 +191,6 @@ def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
 
 
 def _missing_reason(name: str, tools: BenchTools) -> str | None:
-    """Return why the tool `name` cannot run, and what to do; None if it can run."""
     if name in tools.offered.tools:
         return None
     shown = one_name(name)

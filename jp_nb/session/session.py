@@ -62,12 +62,7 @@ RELOAD_TIMEOUT = 2.0
 
 
 class Session:
-    """The assistant of one notebook, driven from the cell's thread.
-
-    Attributes:
-        files: The configuration files of the workspace and the user.
-        notices: Notices to print for the user.
-    """
+    """The assistant of one notebook, driven from the cell's thread."""
 
     def __init__(
         self, host: Host, *, clock: Clock | None = None, previous: Session | None = None

@@ -81,7 +81,7 @@ from jp_nb.record.config_changes import (
 )
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.notebook_values import is_value
+from jp_nb.session.notebook_text import is_value
 from jp_nb.storage import environment
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, format_paths

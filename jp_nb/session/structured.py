@@ -104,7 +104,6 @@ def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
 
 
 def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
-    """Raise `UsageError` for a schema that is invalid, or whose references cannot be resolved."""
     with without_parsers():
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import (  # type: ignore[import-untyped]

@@ -63,8 +63,7 @@ from jp_nb.session.conversations import (
     branch_before,
 )
 from jp_nb.session.host import CellRun, Host
-from jp_nb.session.last_error import error_request
-from jp_nb.session.notebook_values import interpolate, resolve_variables
+from jp_nb.session.notebook_text import error_request, interpolate, resolve_variables
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage import environment
@@ -75,12 +74,7 @@ from jp_nb.values.base import Description, ValueBudget
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
-    """A turn that can start; nothing has changed yet.
-
-    Attributes:
-        draft: The changes of its options.
-        resolved: The resolved configuration after these changes.
-    """
+    """A turn that can start; nothing has changed yet."""
 
     settings: Settings
     draft: Draft
@@ -91,11 +85,7 @@ class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread.
 
     Args:
-        conversations: Receives the status of each turn.
         on_end: Called with each turn that began, after its end.
-
-    Attributes:
-        last_request: The last request that this kernel sent.
     """
 
     def __init__(
@@ -139,18 +129,7 @@ class TurnRunner:
         interpolate: bool = True,
         compact: bool = False,
     ) -> Turn:
-        """Run one turn and show it in the cell.
-
-        Args:
-            text: The request.
-            model: The model for this and later turns.
-            directives: Changes of the configuration for this and later turns.
-            new: Begin a new conversation.
-            schema: The schema of a structured answer; see `structured.read_schema`.
-            tool_choice: Replaces the configured one for the first request of the turn.
-            strict: An open decision ends the turn.
-            interpolate: Replace each `{{name}}` in `text` by the value.
-            compact: Compact the conversation before the turn, by the configured rules.
+        """Run one turn and show it in the cell. `jp_nb.query` describes the options.
 
         Raises:
             UsageError: `text`, `schema` or `tool_choice` is not valid, the model does not support
@@ -268,11 +247,6 @@ class TurnRunner:
     # --- before a turn -----------------------------------------------------------------------
 
     def _read_request(self, text: str, *, interpolated: bool) -> Description:
-        """Return the request in `text`; if `interpolated`, with values in place of `{{name}}`.
-
-        Raises:
-            UsageError: `text` is empty or has an unknown name.
-        """
         if not text.strip():
             raise UsageError("the request is empty: write it below `%%jp`")
         if not interpolated:
@@ -375,7 +349,6 @@ class TurnRunner:
         shows_request: bool = False,
         compact: bool = False,
     ) -> Turn:
-        """Run `request` as a turn, in `other` if there is one, after all checks."""
         active = self._active
         with active.files.read_once():
             prepared = self.prepare(
@@ -486,7 +459,6 @@ class TurnRunner:
         schema: Mapping[str, JsonValue] | None,
         shown: str = "",
     ) -> Turn:
-        """Run `job` of the turn with this `number`, and show it below the request `shown`."""
         output, record = self.runner.output, turn.turn.record
         stream, thread = record.stream, record.thread
         assert output is not None

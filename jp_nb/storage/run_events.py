@@ -9,7 +9,7 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
                                                         replayed exchanges, and number of new ones
 
 `question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
-`jp_nb/headless/events.py` reads the file.
+`jp_nb/headless/runner.py` reads the file.
 """
 
 from __future__ import annotations

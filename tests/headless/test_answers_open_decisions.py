@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.headless.events import read_events
-from jp_nb.headless.open_decisions import format_template
+from jp_nb.headless.run import format_template
+from jp_nb.headless.runner import read_events
 from jp_nb.storage.answers_file import parse_answers
 from jp_nb.tools.question import Question
 

@@ -9,9 +9,8 @@ import pytest
 
 from jp_nb.agent.provider import Finished
 from jp_nb.agent.recording import Exchange
-from jp_nb.headless.events import RunEvents, read_events
 from jp_nb.headless.report import RunReport, format_cassettes
-from jp_nb.headless.runner import CellFailure
+from jp_nb.headless.runner import CellFailure, RunEvents, read_events
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette import CassetteWriter
 from jp_nb.storage.run_events import append_run_event

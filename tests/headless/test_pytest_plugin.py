@@ -11,9 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.headless.events import ReportedDecision, RunEvents
 from jp_nb.headless.files import MAX_TEXT, format_text
-from jp_nb.headless.open_decisions import format_decisions
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.report import (
     ReportedCell,
@@ -24,6 +22,8 @@ from jp_nb.headless.report import (
     format_open_decisions,
     format_turn,
 )
+from jp_nb.headless.run import format_decisions
+from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.turns import Inquiry, Text, ToolCall, Turn
 from jp_nb.tools.question import Question

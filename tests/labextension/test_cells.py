@@ -123,7 +123,7 @@ def test_model_reads_cells_states_and_images_of_the_page(
 def test_huge_notebook_is_sent_in_a_few_megabytes(
     open_notebook: OpenNotebook,
 ) -> None:
-    page = open_notebook(LOAD, "from jp_nb.session.current import require_session\n"
+    page = open_notebook(LOAD, "from jp_nb.session import require_session\n"
         "import json\n"
         "store = require_session().active.store\n"
         "told = [store.ask_cells(whole).result(60) for whole in (None, 1000, 'unknown')]\n"

@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jp_nb.notebook import magics
-from jp_nb.session.current import get_session, set_current
+from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import jp_nb
+from jp_nb import session as session_module
 from jp_nb.config.directives import Directive, parse_tool_choice
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import log as log_module
-from jp_nb.session import current
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
 from jp_nb.tools.python import REGISTRY
@@ -145,7 +145,7 @@ def test_text_from_python_is_not_interpolated_by_default(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold data, and data could name what it should not see."""
-    monkeypatch.setattr(current, "_current", session)
+    monkeypatch.setattr(session_module, "_current", session)
     monkeypatch.setitem(session.host.namespace, "name", "Delft")
     with LoopbackServer(["Fine.", "Fine.", "Fine."]) as server:
         cfg = f"providers.llm.openai.base_url={server.url}"
@@ -157,7 +157,7 @@ def test_text_from_python_is_not_interpolated_by_default(
 
 
 def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "_current", session)
+    monkeypatch.setattr(session_module, "_current", session)
     with LoopbackServer([LOOK, "Fine.", LOOK, "Fine.", "No.", "Well."]) as server:
         cfg = f"providers.llm.openai.base_url={server.url}"
         turn = jp_nb.query("Go.", model="openai/m", cfg=cfg, tool_use="look")

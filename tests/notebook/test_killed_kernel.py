@@ -523,7 +523,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     assert well_formed(events(heir))
     assert value(
         heir,
-        '__import__("jp_nb.session.current").session.current.get_session().active.trust.trusted',
+        '__import__("jp_nb.session").session.get_session().active.trust.trusted',
     )
 
 

@@ -119,7 +119,7 @@ def clear_last():
 """
 KINDS = ("print_around", "many_lines", "stderr", "updated_display")
 CLEARS = ("clear_now", "clear_later", "clear_first", "clear_last", "clear_told_again")
-SAVE = """from jp_nb.session.current import require_session
+SAVE = """from jp_nb.session import require_session
 print(require_session().active.store.save())"""
 FORM = ".jp-nb-form:visible"
 LIVE = ".jp-nb-form[role='group']:visible"

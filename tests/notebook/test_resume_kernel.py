@@ -20,7 +20,7 @@ SCRIPTS = {
 }
 INTERRUPTED_TURN = """
 from jp_nb.record.events import ChatRequest, ToolCallRequest
-from jp_nb.session.current import get_session
+from jp_nb.session import get_session
 import jp_nb as jp
 ran = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.session.current import set_current
+from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from jp_nb.tools.python import REGISTRY
 from tests.support.sessions import Notebook

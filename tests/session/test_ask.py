@@ -66,7 +66,7 @@ def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
         session = Session(FakeHost(person))
         for name, json in answers.items():
             session.configure(Directive("cfg", f"{ANSWER.format(name)}:={json}"))
-        monkeypatch.setattr("jp_nb.session.current._current", session)
+        monkeypatch.setattr("jp_nb.session._current", session)
         made.append(session)
         return session
 

@@ -12,7 +12,7 @@ import jp_nb as jp
 from jp_nb.agent.prompts import Answered
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.errors import UsageError
-from jp_nb.session.current import set_current
+from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from tests.session.bench_notebook import notebook as notebook
 from tests.session.bench_notebook import protected_state

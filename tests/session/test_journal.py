@@ -14,7 +14,7 @@ import pytest
 import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
-from jp_nb.session.current import set_current
+from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from jp_nb.tools.question import Question
 from tests.session.journals import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.session.host import LastError
-from jp_nb.session.last_error import error_request, names_in
+from jp_nb.session.notebook_text import error_request, names_in
 
 KEY = "sk-" + "a1b2c3d4" * 4
 

@@ -14,7 +14,7 @@ import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.commands.reports import run_checks
-from jp_nb.session.current import set_current
+from jp_nb.session import set_current
 from jp_nb.session.session import Session
 from tests.support.cells import calls, error, kernel_with
 from tests.support.fake_host import FakeHome, FakeHost

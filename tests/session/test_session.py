@@ -133,7 +133,7 @@ def test_configured_secret_in_a_tool_result_is_hidden(
         return f"{city}: {jp_nb.ask(Question.secret('pass', 'Password?'))}"
 
     session = Session(FakeHost())
-    monkeypatch.setattr("jp_nb.session.current._current", session)
+    monkeypatch.setattr("jp_nb.session._current", session)
     secret = Directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
     try:
         turn = session.turns.run("Plan.", model="scripted/tools", directives=[secret])

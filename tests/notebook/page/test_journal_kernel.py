@@ -135,7 +135,7 @@ def test_saved_notebook_leaves_no_journal(folder: Path) -> None:
         front.run("%%jp -m scripted/talk\nOne.")
         assert len(journals(folder)) == 1
         assert "saved as talk.ipynb" in front.run("%jp save")
-        front.run("from jp_nb.session.current import get_session\nget_session().close()")
+        front.run("from jp_nb.session import get_session\nget_session().close()")
     assert journals(folder) == []
 
 

@@ -26,9 +26,7 @@ CONSOLE = "a console or program has no notebook"
 IN_JOURNAL = "kept in your journal, not in a notebook: "
 SCRIPT = '[[replies]]\ntext = "By train."\n[[replies]]\ntext = "By boat."\n'
 ASK = "%%jp -m scripted/talk\nPlan a trip to Delft."
-ACTIVE = (
-    "from jp_nb.session.current import get_session; print(get_session().document.conversation.id)"
-)
+ACTIVE = "from jp_nb.session import get_session; print(get_session().document.conversation.id)"
 WITHOUT_CELLS: dict[str, Any] = {"cell_id": None}
 
 

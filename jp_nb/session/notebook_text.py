@@ -1,6 +1,9 @@
-"""Write the request that asks the model about the last exception of a cell.
+"""Content of the notebook in requests: values, attached variables, and the last exception.
 
-Source: `docs/guide.md`, `docs/decisions.md` D99.
+The cell's thread describes the attached variables when a turn begins. The agent's thread reads the
+descriptions.
+
+Source: `docs/guide.md`, `docs/values.md`, `docs/decisions.md` D85, D99.
 """
 
 from __future__ import annotations
@@ -15,19 +18,167 @@ import textwrap
 import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import Any, Final
 
+from jp_nb.agent.provider import Attachment
+from jp_nb.config.directives import Directive
 from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
+from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
+from jp_nb.errors import UsageError
+from jp_nb.images import Image
 from jp_nb.session.host import LastError
+from jp_nb.storage.attachments import AttachmentError
 from jp_nb.text import one_line, plain
 from jp_nb.tools import base as base_module
 from jp_nb.tools.notebook_access import DataSection, frame_sections
 from jp_nb.tools.secrets import NotebookSecrets
-from jp_nb.values.base import ValueBudget
+from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.data_path import NoSuchName, NotAValuePath, ValuePathError, read_value_path
 from jp_nb.values.describe import describe
+
+VALUE: Final = "value"
+LATER: Final = "(Attached during the turn. The description follows in the next turn.)"
+
+
+class AttachedValues:
+    """Descriptions of the attached values, made when the turn began."""
+
+    def __init__(self) -> None:
+        self._descriptions: dict[str, tuple[Attachment, ...] | AttachmentError] = {}
+
+    def describe(
+        self, urls: Sequence[str], namespace: Mapping[str, Any], budget: ValueBudget
+    ) -> None:
+        """Describe the values of `urls`, on the cell's thread; `get` raises the errors."""
+        self._descriptions = {
+            url: _describe_value(url, namespace, budget) for url in urls if is_value(url)
+        }
+
+    def get(self, url: str) -> tuple[Attachment, ...]:
+        """Return the text and the images of the value that `url` names.
+
+        Raises:
+            AttachmentError: The value did not exist.
+        """
+        description = self._descriptions.get(url)
+        if description is None:
+            return (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
+        if isinstance(description, AttachmentError):
+            raise description
+        return description
+
+
+def is_value(url: str) -> bool:
+    """Return True if `url` is of a notebook value, not a file."""
+    return parse_attachment_url(url).type.lower() == VALUE
+
+
+def _describe_value(
+    url: str, namespace: Mapping[str, Any], budget: ValueBudget
+) -> tuple[Attachment, ...] | AttachmentError:
+    expression = parse_attachment_url(url).path
+    try:
+        value = read_value_path(expression).follow(namespace)
+    except ValuePathError as exc:
+        return AttachmentError(url, f"the value {expression!r} cannot be attached: {exc}")
+    description = describe(value, budget, name=expression)
+    images = [
+        Attachment(f"{expression}, image {number}", image.media_type, image.content)
+        for number, image in enumerate(description.images, 1)
+    ]
+    return (Attachment(expression, "text/plain", description.text), *images)
+
+
+def resolve_variables(
+    directives: Sequence[Directive], namespace: Mapping[str, Any], folder: Path
+) -> tuple[list[Directive], list[str]]:
+    """Return `directives` with URLs for the variables of `-a`, and notices about the choice.
+
+    A file has priority over a variable of the same name.
+    """
+    resolved, notices = [], []
+    for directive in directives:
+        url = _variable_url(directive, namespace)
+        if url is not None and (folder / directive.text).exists():
+            notices.append(
+                f"-a {directive.text} attaches the file of that name. To attach the "
+                f"variable, use `-a {VALUE}:{directive.text}`"
+            )
+        elif url is not None:
+            directive = replace(directive, text=url)
+            notices.append(
+                f"the variable {parse_attachment_url(url).path} is attached and described "
+                "again for each turn"
+            )
+        resolved.append(directive)
+    return resolved, notices
+
+
+def _variable_url(directive: Directive, namespace: Mapping[str, Any]) -> str | None:
+    if directive.kind != "attach":
+        return None
+    try:
+        read_value_path(directive.text).follow(namespace)
+    except ValuePathError:
+        return None
+    return AttachmentParts(VALUE, directive.text).url
+
+
+def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) -> Description:
+    r"""Return `text` with values in place of their expressions, and the images of the values.
+
+    The expressions are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and
+    `{{name[1:5]}}`. A string is inserted as it is, other values are described within `budget`.
+    `\{{` is literal, and single braces are unchanged.
+
+    Raises:
+        UsageError: A name or a part of it does not exist, or an expression is not valid.
+    """
+    images: list[Image] = []
+
+    def value(expression: str) -> str:
+        description = describe(evaluate(expression, namespace), budget, name=expression)
+        images.extend(image for image in description.images if image not in images)
+        return description.text
+
+    lines = ["".join(_replace_expressions(line, value)) for line in text.split("\n")]
+    return Description("\n".join(lines), tuple(images))
+
+
+def _replace_expressions(line: str, value: Callable[[str], str]) -> Iterator[str]:
+    """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
+    at, last = 0, line.rfind("}}")
+    while (start := line.find("{{", at)) >= 0:
+        if line[at:start].endswith("\\"):
+            yield f"{line[at : start - 1]}{{{{"
+            at = start + 2
+        elif start + 2 > last:
+            break
+        else:
+            end = line.find("}}", start + 2)
+            yield line[at:start] + value(line[start + 2 : end].strip())
+            at = end + 2
+    yield line[at:].replace("\\{{", "{{")
+
+
+def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
+    """Return the value of a name with attributes and subscripts, without calls."""
+    try:
+        return read_value_path(expression).follow(namespace)
+    except NotAValuePath as exc:
+        raise UsageError(
+            f"{{{{{exc}}}}} is not a name. Write a name with attributes and subscripts, such as "
+            r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for "
+            "literal braces"
+        ) from None
+    except NoSuchName as exc:
+        raise UsageError(f"{{{{{expression}}}}}: {exc} (write \\{{{{ for literal braces)") from None
+    except ValuePathError as exc:
+        raise UsageError(f"{{{{{expression}}}}}: {exc}") from exc
+
 
 MAX_LINKS = 5
 """Limit of chained exceptions."""
@@ -104,7 +255,6 @@ class _RequestWriter:
         )
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
-        """Return `text` without secrets and control characters, except line breaks."""
         return self._hide(plain(text, limit=len(text)), code=code)
 
     def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
@@ -125,7 +275,6 @@ class _RequestWriter:
         yield DataSection(f"{label or 'the cell'}{at}", "\n".join(_excerpt(lines, failing, room)))
 
     def _find_cell(self) -> tuple[str, str, int | None]:
-        """Return label ("" if unknown) and source of the failed cell, and its failed line."""
         raw_cell = self._last.raw_cell
         for filename, line in self._locations(self._last.error):
             if (label := self._last.label_of(filename)) is None:
@@ -144,7 +293,6 @@ class _RequestWriter:
     # --- the traceback -----------------------------------------------------------------------
 
     def _traceback(self, room: int) -> str:
-        """Return the calls of all exceptions, without the first ones if there is no room."""
         lines: list[str] = []
         for error, caused in self._chain:
             lines += self._link(error, room // len(self._chain))
@@ -237,7 +385,6 @@ class _RequestWriter:
     # --- values ------------------------------------------------------------------------------
 
     def _read_names(self) -> Iterator[_NamedValue]:
-        """Yield the values of names in failed lines of user code, the nearest first."""
         seen: set[tuple[str, int]] = set()
         for error, _ in reversed(self._chain):
             own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
@@ -254,7 +401,6 @@ class _RequestWriter:
             yield DataSection("values of the names in the failed lines, nearest first", text)
 
     def _format_values(self, room: int) -> Iterator[str]:
-        """Yield a text for each name, as long as there is `room`."""
         for number, each in enumerate(self._names):
             value = self._format_value(each, min(MAX_VALUE, room))
             text = f"{each.name} ({one_line(each.location)}): {value}"
@@ -363,7 +509,6 @@ def names_in(code: str) -> list[str]:
 
 
 def _token_names(code: str) -> Iterator[str]:
-    """Yield the names in an incomplete statement."""
     before = ""
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
@@ -385,7 +530,6 @@ def _home() -> Path | None:
 
 
 def _is_key(value: str | bytes) -> bool:
-    """Return True if `value` is one word that looks like a key."""
     text = value if isinstance(value, str) else value.decode(errors="replace")
     return len(text.split()) == 1 and looks_like_secret(text)
 
