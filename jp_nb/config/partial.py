@@ -10,6 +10,7 @@ Source: `docs/configuration.md`, `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -39,17 +40,13 @@ _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 @dataclass(frozen=True)
 class Change:
-    """One configuration change of the record: unset paths, then merge a partial configuration.
-
-    Attributes:
-        delta: Settings to merge.
-        unsets: Paths to unset first. They stay unset, even if a lower layer sets them.
-        uncovers: Those of `unsets` at which the value of the lower layers applies again.
-    """
+    """One configuration change of the record: unset paths, then merge `delta`."""
 
     delta: Partial = field(default_factory=dict)
     unsets: tuple[str, ...] = ()
+    """They stay unset, even if a lower layer sets them."""
     uncovers: frozenset[str] = frozenset()
+    """Those of `unsets` at which the value of the lower layers applies again."""
 
     def __bool__(self) -> bool:
         return bool(self.delta or self.unsets)
@@ -100,8 +97,6 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Parti
     """Return `base` with `over` merged into it, by the merge rule of each setting.
 
     The result shares unchanged values with the arguments, which are not modified.
-
-    Source: `jp_nb/config/tree/base.py`.
     """
     return _merge(ROOT, base, over)
 
@@ -146,9 +141,9 @@ def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
         table = node.adapter.validate_python(value)
     except ValidationError:
         return value  # `validate` reports it with its path
-    return (
-        table.model_dump(mode="json", exclude_unset=True) if isinstance(table, BaseModel) else value
-    )
+    if isinstance(table, BaseModel):
+        return table.model_dump(mode="json", exclude_unset=True)
+    return value
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
@@ -162,28 +157,19 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     items = below if isinstance(below, list) and strategy != "replace" else []
     first, second = (above, items) if strategy == "prepend" else (items, above)
     whole = [*first, *second]
-    dedup = _dedup(node, old, new)
+    given = [value.get("dedup") for value in (new, old) if is_wrapper(value, node)]
+    dedup = next((each for each in given if isinstance(each, bool)), node.merge.dedup)
     if dedup:
-        unique = dict[str, JsonValue]()
-        for item in whole:
-            unique.setdefault(sorted_json(item), item)
-        whole = list(unique.values())
+        whole = list({sorted_json(item): item for item in whole}.values())
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
     result = _rewrap(node, old, whole, replaces=strategy == "replace")
-    has_dedup = is_wrapper(result, node) and "dedup" in result
-    if dedup != node.merge.dedup or has_dedup:
-        plain: Partial = {"value": whole, "strategy": "append"}
-        return {**(result if is_wrapper(result, node) else plain), "dedup": dedup}
+    if not is_wrapper(result, node):
+        is_default = dedup == node.merge.dedup
+        return result if is_default else {"value": whole, "strategy": "append", "dedup": dedup}
+    if dedup != node.merge.dedup or "dedup" in result:
+        return {**result, "dedup": dedup}
     return result
-
-
-def _dedup(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
-    for value in (new, old):
-        dedup = value.get("dedup") if is_wrapper(value, node) else None
-        if isinstance(dedup, bool):
-            return dedup
-    return node.merge.dedup
 
 
 def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
@@ -201,11 +187,12 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
                 node, old, [*above, *below] if strategy == "prepend" else [*below, *above]
             )
         case dict(), dict():
-            merged = _merge(node, below, above)
             if strategy == "merge":
                 merged = {**below, **above}
             elif strategy == "keep":
                 merged = {**above, **below}
+            else:
+                merged = _merge(node, below, above)
             return _rewrap(node, old, merged)
     return wrapped
 
@@ -251,49 +238,34 @@ def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
 
     For a dumped configuration, this is the partial configuration that yields it again.
     """
-    return _replacing(ROOT, partial)
+    return _replacing(ROOT, strip_strategies(partial))
 
 
-def _replacing(node: SchemaNode, partial: Mapping[str, JsonValue]) -> Partial:
+def _replacing(node: SchemaNode, partial: Partial) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
-        below = node.child(key)
-        if value == [] and below is not None and below.kind == "list":
-            continue
-        plain = unwrap(value, below)
-        if isinstance(plain, dict):
-            if below is None or below.kind == "json":
-                plain = _strip(below, plain, {}, {})
-            else:
-                plain = _replacing(below, plain)
-        wrap = _needs_replace(below or JSON, plain)
-        result[key] = {"value": plain, "strategy": "replace"} if wrap else plain
+        below = node.child(key) or JSON
+        replaces = below.kind == "list"
+        if isinstance(value, dict) and below.kind == "json":
+            replaces = is_wrapper(value, below)  # it must not be read as one
+        elif isinstance(value, dict):
+            value = _replacing(below, value)
+            replaces = below.kind == "map" and below.merge.annotated
+        result[key] = {"value": value, "strategy": "replace"} if replaces else value
     return result
-
-
-def _needs_replace(node: SchemaNode, value: JsonValue) -> bool:
-    if not isinstance(value, dict):
-        return node.kind == "list"
-    if node.kind == "json":  # it must not be read as a wrapper
-        return is_wrapper(value, node)
-    return node.kind == "map" and node.merge.annotated
 
 
 # --- reading ---------------------------------------------------------------------------------
 
 
-def iter_leaf_paths(
-    partial: Mapping[str, JsonValue], prefix: str = ""
-) -> Iterator[tuple[str, JsonValue]]:
+def iter_leaf_paths(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Yield the path and value of each setting, without merge strategies."""
-    keys = parse_path(prefix) if prefix else ()
-    for leaf, value in iter_leaves(partial, node_at(keys), keys):
-        yield format_path(leaf), value
+    return ((format_path(keys), value) for keys, value in iter_leaves(partial))
 
 
 def iter_leaves(
-    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: Keys = ()
+) -> Iterator[tuple[Keys, JsonValue]]:
     """Yield the keys and value of each setting, without merge strategies."""
     for key, value in partial.items():
         keys, below = (*above, key), node.child(key) if node is not None else None
@@ -305,16 +277,14 @@ def iter_leaves(
 
 
 def iter_changed_leaves(
-    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: Keys = ()
+) -> Iterator[tuple[Keys, JsonValue]]:
     """Yield the keys and value of each setting that a merge of `partial` may change.
 
     - Free JSON is one leaf, and so is each entry of a map with the strategy `merge`.
     - A list has one leaf for each item, `field["item"]`, if its items have an identity.
     - Any other list is one leaf as a whole. So is a list or map that is replaced, or that has
       annotations for later values.
-
-    Source: `docs/turns.md`.
     """
     for key, value in partial.items():
         keys, below = (*above, key), (node.child(key) if node is not None else None) or JSON
@@ -353,11 +323,9 @@ def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
         return value is not None
     if node.kind not in ("list", "map"):
         return False
-    # These annotations also apply to later values, so that the value counts as a whole.
-    is_annotated = is_wrapper(value, node) and not {"dedup", "discard_when_merged"}.isdisjoint(
-        value
-    )
-    return is_annotated or _strategy(node, value) == "replace"
+    if is_wrapper(value, node) and ("dedup" in value or "discard_when_merged" in value):
+        return True  # these annotations also apply to later values
+    return _strategy(node, value) == "replace"
 
 
 def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
@@ -373,7 +341,7 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     `field["name"]` is the last item of a list with this identity.
 
     Raises:
-        ConfigError: If `path` is not a path.
+        ConfigError: `path` is not a path.
     """
     value: Any = partial
     node: SchemaNode | None = ROOT
@@ -405,7 +373,7 @@ def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = N
     has no effect.
 
     Raises:
-        ConfigError: If `path` is not a path.
+        ConfigError: `path` is not a path.
     """
     return _unset(ROOT, partial, parse_path(path), below or {})
 
@@ -474,10 +442,7 @@ def _remove_items(
         return [item for item in items if not key.contains(node, item)]
     kept: list[JsonValue] = []
     for place, item in enumerate(items):
-        is_match = str(place) == key
-        if isinstance(key, Element):
-            is_match = _is_named(node, item, key)
-        if not is_match:
+        if not (_is_named(node, item, key) if isinstance(key, Element) else str(place) == key):
             kept.append(item)
         elif rest:
             kept.append(_unset(node.item, item, rest, {}) if isinstance(item, dict) else item)
@@ -501,7 +466,7 @@ class _Items(str):
         return get_identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
-def _group_items(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def _group_items(paths: Iterable[str]) -> Iterator[Keys]:
     # Consecutive items of one list are one path: a list is then copied once, not once an item.
     parsed = map(parse_path, paths)
     for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
@@ -527,16 +492,10 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
             if isinstance(name := item.get(key), str):
                 return name
         if node.item.table is not None and node.item.takes_any_text:
-            return _format_short_form(node.item, item)
+            with suppress(ValidationError):
+                table = node.item.adapter.validate_python(item)
+                return str(table) if "__str__" in vars(type(table)) else None
     return None
-
-
-def _format_short_form(node: SchemaNode, item: JsonValue) -> str | None:
-    try:
-        table = node.adapter.validate_python(item)
-    except ValidationError:
-        return None
-    return str(table) if "__str__" in vars(type(table)) else None
 
 
 # --- applying and finding changes ------------------------------------------------------------
@@ -548,54 +507,27 @@ def apply(
     defaults: Mapping[str, JsonValue] | None = None,
     below: Mapping[str, JsonValue] | None = None,
 ) -> Partial:
-    """Return `partial` after `change` (D4).
+    """Return `partial`, the merged configuration of all layers, after `change` (D4).
 
     If the change both unsets and sets a setting, the new value is not merged with the old one.
-
-    Args:
-        partial: The merged configuration of all layers.
-        change: The change.
-        defaults: Values that are restored where the change unsets something.
-        below: Values of the lower layers, which `change.uncovers` restores.
+    `defaults` are restored where the change unsets something, and values of the lower layers
+    `below` where it uncovers them.
     """
     for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
         for keys in _group_items(paths):
             # An item of a list has no default.
             restored = below if uncovers else None if _is_item(keys) else defaults
             partial = _unset(ROOT, partial, keys, restored or {})
-    if change.unsets:
-        unset_keys = {parse_path(path) for path in change.unsets}
-        partial = _clear(ROOT, partial, change.delta, (), unset_keys)
+    for keys in map(parse_path, change.unsets):
+        # Without the restored defaults of paths that `delta` sets: it must not merge with them.
+        if not _is_item(keys) and lookup(change.delta, keys) is not None:
+            partial = _unset(ROOT, partial, keys, {})
     return merge(partial, change.delta)
 
 
-def _is_item(keys: Sequence[str]) -> bool:
-    above = node_at(tuple(keys[:-1])) if isinstance(keys[-1], (Element, _Items)) else None
+def _is_item(keys: Keys) -> bool:
+    above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _Items)) else None
     return above is not None and above.kind == "list"
-
-
-def _clear(
-    node: SchemaNode | None,
-    partial: Partial,
-    delta: Mapping[str, JsonValue],
-    above: tuple[str, ...],
-    unset_keys: Set[tuple[str, ...]],
-) -> Partial:
-    # Without the restored defaults of paths that `delta` sets: it must not merge with them.
-    result = partial
-    for key, value in delta.items():
-        keys, below = (*above, key), node.child(key) if node is not None else None
-        if key not in result:
-            continue
-        if keys in unset_keys:
-            result = {name: item for name, item in result.items() if name != key}
-            continue
-        inner = result[key]
-        if not isinstance(value, dict) or not isinstance(inner, dict):
-            continue
-        if not is_wrapper(value, below) and not is_wrapper(inner, below):
-            result = {**result, key: _clear(below, inner, value, keys, unset_keys)}
-    return result
 
 
 def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
@@ -604,39 +536,35 @@ def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Cha
     Neither may contain merge strategies: remove them with `strip_strategies`.
     """
     unsets: list[str] = []
-    delta = _diff(ROOT, dict(before), dict(after), (), unsets)
-    return Change(delta, tuple(unsets))
 
+    def changed(
+        node: SchemaNode,
+        before: Mapping[str, JsonValue],
+        after: Mapping[str, JsonValue],
+        above: Keys,
+    ) -> Partial:
+        unsets.extend(
+            format_path((*above, key))
+            for key, old in before.items()
+            if old is not None and after.get(key) is None
+        )
+        delta: Partial = {}
+        for key, new in after.items():
+            old, below = before.get(key), node.child(key) or JSON
+            if new is None or new is old:
+                continue
+            if expand_shorthand(below, new) == expand_shorthand(below, old):
+                continue
+            # Half of a model id would be hard to read.
+            is_whole = below.table is not None and below.takes_any_text and below.required_fields
+            if isinstance(new, dict) and isinstance(old, dict) and not is_whole:
+                if inner := changed(below, old, new, (*above, key)):
+                    delta[key] = inner
+            else:
+                delta[key] = _find_shortest_form(below, old, new)
+        return delta
 
-def _diff(
-    node: SchemaNode | None,
-    before: Partial,
-    after: Partial,
-    above: tuple[str, ...],
-    unsets: list[str],
-) -> Partial:
-    delta: Partial = {}
-    for key in before:
-        if after.get(key) is None and before[key] is not None:
-            unsets.append(format_path((*above, key)))
-    for key, new in after.items():
-        old = before.get(key)
-        if new is None or new is old:
-            continue
-        below = (node.child(key) if node is not None else None) or JSON
-        if expand_shorthand(below, new) == expand_shorthand(below, old):
-            continue
-        if isinstance(new, dict) and isinstance(old, dict) and not _is_whole(below):
-            if inner := _diff(below, old, new, (*above, key), unsets):
-                delta[key] = inner
-        else:
-            delta[key] = _find_shortest_form(below, old, new)
-    return delta
-
-
-def _is_whole(node: SchemaNode) -> bool:
-    # Half of a model id would be hard to read.
-    return node.table is not None and node.takes_any_text and bool(node.required_fields)
+    return Change(changed(ROOT, before, after, ()), tuple(unsets))
 
 
 def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
