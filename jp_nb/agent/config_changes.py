@@ -43,7 +43,6 @@ from jp_nb.config.proposal import (
     Refusal,
     complete_model_ids,
     refuse_malformed,
-    refuse_unconfirmed,
     review_proposal,
     squash_changes,
 )
@@ -344,16 +343,11 @@ class ConfigChanges:
         self, proposed: _Proposed, channel: str | None, person: str | None = None
     ) -> Literal[False]:
         self._show(proposed, applied=False, by="person", channel=channel, person=person)
-        return self._reject(
-            proposed.call,
-            proposed.tool,
-            refuse_unconfirmed(
-                proposed.proposal,
-                "user_rejected",
-                "the user declined the change",
-                "declined by the user",
-            ),
+        paths = proposed.proposal.paths
+        refusal = Refusal(
+            "user_rejected", paths, "the user declined the change", "declined by the user"
         )
+        return self._reject(proposed.call, proposed.tool, refusal)
 
     def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
         self._turn.state.unavailable_reason = reason
@@ -363,16 +357,9 @@ class ConfigChanges:
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
-        return self._reject(
-            proposed.call,
-            proposed.tool,
-            refuse_unconfirmed(
-                proposed.proposal,
-                "confirmation_unavailable",
-                detail,
-                "confirmation unavailable",
-            ),
-        )
+        paths, summary = proposed.proposal.paths, "confirmation unavailable"
+        refusal = Refusal("confirmation_unavailable", paths, detail, summary)
+        return self._reject(proposed.call, proposed.tool, refusal)
 
     def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> Literal[False]:
         """Note the reason for the next run of `tool`. Too many rejections end its call."""

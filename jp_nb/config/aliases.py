@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.config.partial import get_path, is_wrapper
-from jp_nb.config.schema import ROOT, SchemaNode, format_path
+from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.tree.models import MODEL_NAME, ModelId, read_model_id
 from jp_nb.errors import ConfigError
@@ -22,8 +22,7 @@ MODEL_PATH = "assistant.model.id"
 ALIASES = "providers.llm.aliases"
 _ALIAS_KEYS = tuple(ALIASES.split("."))
 
-MAX_NAME_CHARS: Final = 60
-"""Maximum characters of an unknown name that is compared with known names."""
+_MAX_NAME_CHARS: Final = 60  # of an unknown name that is compared with known names
 _FAMILY: Final = re.compile(
     r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|opus|sonnet|haiku)"
     r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
@@ -66,10 +65,10 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
 
 
 def _find_similar(reference: str, aliases: Aliases) -> str | None:
-    if near := difflib.get_close_matches(reference[:MAX_NAME_CHARS], aliases, n=1):
+    if near := difflib.get_close_matches(reference[:_MAX_NAME_CHARS], aliases, n=1):
         return near[0]
     known = _FAMILY.match(reference.lower())
-    if known is None or not MODEL_NAME.fullmatch(reference) or len(reference) > MAX_NAME_CHARS:
+    if known is None or not MODEL_NAME.fullmatch(reference) or len(reference) > _MAX_NAME_CHARS:
         return None
     return f"{known.lastgroup}/{reference}"
 
@@ -136,9 +135,10 @@ def resolve_references(
     except ConfigError:
         have_cycle = True
 
-    def replace_model(path: str, reference: Any) -> Any:
-        if not isinstance(reference, str):
+    def replace_model(keys: Keys, reference: Any) -> Any:
+        if not isinstance(reference, str) or keys[: len(_ALIAS_KEYS)] == _ALIAS_KEYS:
             return reference
+        path = format_path(keys)
         try:
             if reference.strip() and not have_cycle:
                 return dict(_resolve(reference, aliases, path))
@@ -150,18 +150,17 @@ def resolve_references(
     return map_models(ROOT, dict(partial), replace_model), unresolved
 
 
-ReplaceModel = Callable[[str, Any], Any]
-"""Returns the replacement of a model reference, from its path and value."""
-
-
 def map_models(
-    node: SchemaNode | None, value: Any, replace_model: ReplaceModel, keys: tuple[str, ...] = ()
+    node: SchemaNode | None,
+    value: Any,
+    replace_model: Callable[[Keys, Any], Any],
+    keys: Keys = (),
 ) -> Any:
-    """Return `value`, which belongs to `node`, with each model replaced by `replace_model`."""
-    if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
+    """Return `value` of `node` with the result of `replace_model` in place of each model."""
+    if value is None or node is None or node.kind == "json":
         return value
     if node.table is ModelId:
-        return replace_model(format_path(keys), value)
+        return replace_model(keys, value)
     if is_wrapper(value, node):
         return {**value, "value": map_models(node, value["value"], replace_model, keys)}
     if isinstance(value, list) and node.kind == "list":

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import ALIASES, resolve_partial, resolve_references
+from jp_nb.config.aliases import ALIASES, map_models, resolve_partial, resolve_references
 from jp_nb.config.assignments import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
 from jp_nb.config.partial import (
@@ -49,8 +49,7 @@ from jp_nb.config.schema import (
     parse_path,
 )
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
-from jp_nb.config.tree.base import ShortTable, describe_found, shorten_for_error
-from jp_nb.config.tree.models import ModelId
+from jp_nb.config.tree.base import describe_found, shorten_for_error
 from jp_nb.errors import ConfigError, ConfigProblem
 
 Reason = Literal[
@@ -71,17 +70,11 @@ MAX_LINE: Final = 300
 
 @dataclass(frozen=True)
 class ConfigSnapshot:
-    """The configuration at the start of a cycle.
-
-    Attributes:
-        partial: The merged layers.
-        defaults: Values that are restored where something is unset.
-        config: The whole configuration.
-        is_inside: Returns True if the URL of an attachment is in the workspace.
-    """
+    """The configuration at the start of a cycle: the merged layers, and the whole."""
 
     partial: Partial = field(default_factory=dict)
     defaults: Partial = field(default_factory=dict)
+    """Values that are restored where something is unset."""
     config: AppConfig = field(default_factory=AppConfig)
     is_inside: IsInside = is_path_in_workspace
 
@@ -112,17 +105,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that the tool may make.
-
-    Attributes:
-        change: The change, with models in place of aliases.
-        paths: All changed paths: leaves that it sets, and paths that it unsets.
-        needs_approval: True if the user has to approve it.
-        basis: The configuration that it changes.
-    """
+    """A change of `basis` that the tool may make, with models in place of aliases."""
 
     change: Change
     paths: tuple[str, ...]
+    """All changed paths: leaves that it sets, and paths that it unsets."""
     needs_approval: bool
     basis: ConfigSnapshot = field(repr=False)
 
@@ -137,24 +124,31 @@ class Proposal:
 def review_proposal(
     config: JsonValue, unset: Sequence[str], grants: Grants, basis: ConfigSnapshot
 ) -> Proposal | Refusal | None:
-    """Return the proposal if the access rules allow it, or the refusal; None for an empty change.
+    """Return the proposal if `grants` allows it, or the refusal; None for an empty change.
 
-    Args:
-        config: A partial configuration, as for `-c`. Null means not set.
-        unset: Paths `a.b.c`, or `a.b["item"]` for an item of a list.
-        grants: Access rules of the tool.
-        basis: The configuration that it changes.
+    `config` is a partial configuration, as for `-c`; null means not set. `unset` are paths `a.b.c`,
+    or `a.b["item"]` for an item of a list.
     """
-    problem = _find_size_problem(config, unset)
-    if problem is not None:
-        return refuse_malformed(problem)
+    try:
+        size = len(_to_json(config)) + sum(map(len, unset))
+    except (ValueError, TypeError, RecursionError):
+        return refuse_malformed(
+            "`config` contains a value that JSON does not have, or too many levels"
+        )
+    if size > MAX_CHARS or len(unset) > MAX_PATHS:
+        return refuse_malformed(TOO_LARGE)
     problems: list[_Problem] = []
     delta, unsets = _read_config(config, basis, grants, problems), _read_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
     long = [keys for keys in change.leaves if not _is_path(keys)]
     problems += [_Problem("", "a key is too long for a path")] * len(long)
     if problems:
-        return _refuse_invalid(problems)
+        details = [
+            f"{_truncate(x.path)}: {x.detail}" if x.path and len(problems) > 1 else x.detail
+            for x in problems
+        ]
+        detail = "; ".join(_first(details))
+        return _refuse("invalid_config", problems, detail, problems[0].message)
     leaves = change.leaves | _find_new_tables(delta, basis.values)
     if not leaves and not unsets:
         return None
@@ -167,7 +161,9 @@ def review_proposal(
           if not grants.may_unset(keys)),
     ]  # fmt: skip
     if denied:
-        return _refuse_unauthorized(denied)
+        listed = ", ".join(_first([_truncate(path) for path in _list_paths(denied)], len(denied)))
+        detail = f"not permitted: access.config of this tool does not cover {listed}"
+        return _refuse("unauthorized_paths", denied, detail, "not permitted")
     changes = [*leaves.items(), *((keys, None) for keys in unsets)]
     needs_approval = any(_needs_approval(keys, value, grants, basis) for keys, value in changes)
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
@@ -184,39 +180,20 @@ def _needs_approval(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigS
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
     """Return `delta` with complete model ids; missing parts come from the current model."""
-    return _complete(ROOT, delta, basis.partial, basis.values)
 
+    def complete(keys: Keys, value: JsonValue) -> JsonValue:
+        was, now = lookup(basis.partial, keys), lookup(basis.values, keys)
+        if isinstance(value, dict) and not isinstance(was, dict) and isinstance(now, dict):
+            return {**now, **value}
+        return value
 
-def _complete(node: SchemaNode, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
-    result: Partial = {}
-    for key, value in delta.items():
-        below = node.child(key)
-        was, now = (x.get(key) if isinstance(x, dict) else None for x in (before, values))
-        if below is not None and isinstance(value, dict) and not is_wrapper(value, below):
-            if below.table is ModelId and not isinstance(was, dict) and isinstance(now, dict):
-                value = {**now, **value}
-            elif below.kind in ("table", "map"):
-                value = _complete(below, value, was, now)
-        result[key] = value
-    return result
+    completed: Partial = map_models(ROOT, delta, complete)
+    return completed
 
 
 def refuse_malformed(reason: str) -> Refusal:
     """Return the refusal of a proposal that cannot be read, or is too large."""
     return Refusal("invalid_config", (), reason, reason)
-
-
-def refuse_unconfirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -> Refusal:
-    """Return the refusal of a proposal without the user's approval."""
-    return Refusal(reason, proposal.paths, detail, short)
-
-
-def _find_size_problem(config: JsonValue, unset: Sequence[str]) -> str | None:
-    try:
-        size = len(_to_json(config)) + sum(map(len, unset))
-    except (ValueError, TypeError, RecursionError):
-        return "`config` contains a value that JSON does not have, or too many levels"
-    return TOO_LARGE if size > MAX_CHARS or len(unset) > MAX_PATHS else None
 
 
 def _is_path(keys: Keys) -> bool:
@@ -293,36 +270,15 @@ def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(problem.path for problem in problems if problem.path))
 
 
-def _format_more(problems: Sequence[_Problem]) -> list[str]:
-    more = len(problems) - MAX_TOLD
-    return [f"and {more} more"] if more > 0 else []
+def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
+    # The first texts, and the number of the others.
+    more = (len(texts) if count is None else count) - MAX_TOLD
+    return [*texts[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _refuse_invalid(problems: Sequence[_Problem]) -> Refusal:
-    listed, more = problems[:MAX_TOLD], _format_more(problems)
-    details = [
-        f"{_truncate(each.path)}: {each.detail}" if each.path and len(problems) > 1 else each.detail
-        for each in listed
-    ]
-    return Refusal(
-        "invalid_config",
-        _list_paths(problems),
-        "; ".join([*details, *more]),
-        problems[0].message,
-        (*(each.line for each in listed), *more),
-    )
-
-
-def _refuse_unauthorized(denied: Sequence[_Problem]) -> Refusal:
-    paths, more = _list_paths(denied), _format_more(denied)
-    listed = ", ".join([*map(_truncate, paths[:MAX_TOLD]), *more])
-    return Refusal(
-        "unauthorized_paths",
-        paths,
-        f"not permitted: access.config of this tool does not cover {listed}",
-        "not permitted",
-        (*(each.line for each in denied[:MAX_TOLD]), *more),
-    )
+def _refuse(reason: Reason, problems: Sequence[_Problem], detail: str, summary: str) -> Refusal:
+    lines = _first([problem.line for problem in problems])
+    return Refusal(reason, _list_paths(problems), detail, summary, tuple(lines))
 
 
 # --- set values --------------------------------------------------------------------------------
@@ -352,14 +308,11 @@ def _read_config(
     known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
-        expected += known if grants.may_read(_ALIASES) else ""
+        expected += known if grants.may_read(parse_path(ALIASES)) else ""
         message = f"unknown model alias {shorten_for_error(name)!r}"
         short = "no such model alias"
         problems.append(_Problem(path, message, name, expected, short_message=short))
     return remove_empty(delta)
-
-
-_ALIASES = parse_path(ALIASES)
 
 
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
@@ -428,17 +381,11 @@ def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
             inside = len(keys) > place + 1
             return ("an item of a list can only be unset as a whole",) if inside else ()
         is_entry, node = node.kind == "map", below
-        last = place == len(keys) - 1
-        if last and (node.kind == "list" or _is_optional_value(node, is_entry=is_entry)):
+        is_value = node.kind in ("text", "scalar", "json") or node.has_short_form
+        is_optional = is_value and (node.optional or is_entry)
+        if place == len(keys) - 1 and (node.kind == "list" or is_optional):
             return ()
     return "cannot be unset", "expected an optional value, a list, or an item of one"
-
-
-def _is_optional_value(node: SchemaNode, *, is_entry: bool) -> bool:
-    is_value = node.kind in ("text", "scalar", "json")
-    if node.kind == "table" and node.table is not None:  # a table with a short form
-        is_value = node.tagged or issubclass(node.table, ShortTable)
-    return is_value and (node.optional or is_entry)
 
 
 def _to_json(value: JsonValue) -> str:
@@ -451,11 +398,7 @@ def squash_changes(
     """Return one change that has the same effect on `before` as `changes` in their order.
 
     No path is both set and unset. If merge strategies cannot express the result, the value is set.
-
-    Args:
-        changes: The changes, in order.
-        before: The partial configuration before the first change.
-        defaults: Values that are restored where something is unset.
+    `defaults` are restored where something is unset.
     """
     change = Change()
     for one in changes:
@@ -541,10 +484,8 @@ def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) 
 
 def _get_value(partial: Partial, keys: Keys) -> JsonValue:
     # In a form that replaces any other value.
-    node, above = (
-        _get_node(keys),
-        get_path(partial, format_path(keys[:-1])) if keys[1:] else partial,
-    )
+    node = _get_node(keys)
+    above = get_path(partial, format_path(keys[:-1])) if keys[1:] else partial
     own: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(own, node)
     if _is_group(node):
@@ -565,6 +506,6 @@ def _get_node(keys: Keys) -> SchemaNode:
 
 def _is_group(node: SchemaNode) -> bool:
     # A table without a short form, or a map without merge strategies.
-    if node.kind == "table" and node.table is not None:
-        return not node.tagged and not issubclass(node.table, ShortTable)
+    if node.kind == "table":
+        return not node.has_short_form
     return node.kind == "map" and not node.merge.annotated

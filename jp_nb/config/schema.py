@@ -23,7 +23,14 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.app import AppConfig, is_ignored
-from jp_nb.config.tree.base import APPEND, REPLACE, TABLE_OR_PLAIN, Merge, shorten_for_error
+from jp_nb.config.tree.base import (
+    APPEND,
+    REPLACE,
+    TABLE_OR_PLAIN,
+    Merge,
+    ShortTable,
+    shorten_for_error,
+)
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
@@ -224,6 +231,11 @@ class SchemaNode:
         if field is None:
             return JSON if self.has_free_keys else None
         return self._fields.setdefault(key, SchemaNode(field.annotation, field.metadata))
+
+    @property
+    def has_short_form(self) -> bool:
+        """True for a table that can also be written as another value."""
+        return self.table is not None and (self.tagged or issubclass(self.table, ShortTable))
 
     @property
     def has_free_keys(self) -> bool:

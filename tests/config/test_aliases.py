@@ -15,7 +15,7 @@ from jp_nb.config.aliases import (
     resolve_model,
 )
 from jp_nb.config.aliases import resolve_partial as settle
-from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDER_NAMES, ModelChoice, ModelId
 from jp_nb.errors import ConfigError
@@ -112,9 +112,10 @@ ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 def list_model_references(config: AppConfig) -> list[tuple[str, Any]]:
     references: list[tuple[str, Any]] = []
 
-    def collect(path: str, reference: Any) -> Any:
+    def collect(keys: Keys, reference: Any) -> Any:
         model = reference if isinstance(reference, str) else ModelId(**reference)
-        references.append((path, model))
+        if keys[:3] != ("providers", "llm", "aliases"):
+            references.append((format_path(keys), model))
         return reference
 
     map_models(ROOT, config.model_dump(mode="json", exclude_none=True), collect)
@@ -156,7 +157,9 @@ def test_values_that_are_no_references_are_unchanged(partial: Any) -> None:
 def test_models_in_a_list_with_a_strategy_are_resolved() -> None:
     node = SchemaNode(list[ModelChoice])
     written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
-    resolved = map_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
+    resolved = map_models(
+        node, written, lambda keys, reference: f"{format_path(keys)}:{reference}", ("m",)
+    )
     assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
 
 
