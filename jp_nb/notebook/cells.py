@@ -34,18 +34,14 @@ class ExecutedCells:
     """Source and state of each executed cell. Cells before `%load_ext` come from IPython."""
 
     def __init__(self, shell: Any) -> None:
-        self._shell = shell
         history = getattr(shell, "history_manager", None)
         earlier = enumerate(history.input_hist_raw) if history is not None else ()
         # IPython counts cells from 1; entry 0 is empty.
         self._cells: list[tuple[str, int | None, CellState]] = [
             (source, count, "ran") for count, source in earlier if count and source
         ]
-        self._add_running_cell()
-
-    def _add_running_cell(self) -> None:
         # The cell with `%load_ext` started before its `pre_run_cell` could be observed.
-        kernel: Any = getattr(self._shell, "kernel", None)
+        kernel: Any = getattr(shell, "kernel", None)
         request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
         content = request.get("content", {})
         if not content.get("code") or content.get("silent"):
@@ -82,11 +78,7 @@ CODE_LABEL = "Code that the model ran"
 
 
 class LastErrors:
-    """The last error of a cell or a tool.
-
-    Interrupts are not errors. Errors of jp_nb are ignored, because their messages need no
-    explanation.
-    """
+    """The last error of a cell or a tool, but no interrupts, and no errors of jp_nb."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -117,16 +109,15 @@ class LastErrors:
         if error is None:  # a cell may have failed before the extension was loaded
             last = getattr(sys, "last_value", None)
             if not isinstance(last, Exception) or isinstance(last, JpNbError):
-                raise UsageError(self._no_error_message())
+                if (ours := self._jp_nb_error) is None:
+                    message = "There is no error to explain: no cell of this kernel has failed yet."
+                    raise UsageError(message)
+                raise UsageError(
+                    "There is nothing to explain: the last error came from jp_nb itself. "
+                    f"{type(ours).__name__}: {one_line(str(ours))}"
+                )
             error = last
         return LastError(error, self._find_cell_label, self._raw_cell)
-
-    def _no_error_message(self) -> str:
-        error = self._jp_nb_error
-        if error is None:
-            return "There is no error to explain: no cell of this kernel has failed yet."
-        message = f"{type(error).__name__}: {one_line(str(error))}"
-        return f"There is nothing to explain: the last error came from jp_nb itself. {message}"
 
     def _find_cell_label(self, filename: str) -> str | None:
         """Return IPython's label of the cell with this file name, such as `Cell In[3]`."""
@@ -143,14 +134,10 @@ _KERNEL_ATTRIBUTE: Final = "_jp_nb_collaborators"
 
 
 class Collaborators:
-    """The user names of a kernel's pages, by session. Thread-safe.
-
-    Attributes:
-        has_page: True after a page sent `hello` or showed a form: the front end supports forms.
-    """
+    """The user names of a kernel's pages, by session. Thread-safe."""
 
     def __init__(self) -> None:
-        self.has_page = False
+        self.has_page = False  # True after a page sent `hello` or showed a form
         self._lock = Lock()  # `hello` arrives in the control thread
         self._names: dict[str, str] = {}
 
@@ -181,10 +168,7 @@ class Collaborators:
 
 
 def read_name(value: Any) -> str | None:
-    """Return a user name from a page, truncated and with invisible characters escaped.
-
-    Return None for an empty name.
-    """
+    """Return a user name from a page, bounded and with invisible characters escaped, if any."""
     text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
     return spell_invisible(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
 
@@ -194,12 +178,7 @@ Bundle = dict[str, Any]
 
 @dataclass(slots=True)
 class RunningCell:
-    """A running cell.
-
-    Attributes:
-        request: The request that runs it.
-        outputs: Data and metadata of its outputs that jp_nb displays, by display id.
-    """
+    """A running cell, and data and metadata of its outputs that jp_nb displays, by display id."""
 
     request: Mapping[str, Any]
     outputs: dict[str, tuple[Bundle, Bundle]] = field(default_factory=dict)
@@ -236,10 +215,9 @@ class RunningCells:
 
     @classmethod
     def of(cls, kernel: Any) -> RunningCells | None:
-        """Return the publisher of `kernel`; install it at the first call, in a running cell.
+        """Return the publisher of `kernel`; None if it is not ipykernel's.
 
-        Returns:
-            None if the kernel is not ipykernel's.
+        The first call, in a running cell, installs it.
         """
         publish = getattr(kernel, "_publish_status", None)
         if isinstance(publish, cls):

@@ -41,7 +41,9 @@ def run_code(
         KeyboardInterrupt: If the kernel is interrupted.
     """
     figures = open_figures()
-    name = _register_source(code)
+    digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    name = f"{CODE_FILE}{digest}>"
+    _cache_lines(name, code)
     error: BaseException | None = None
     with capturing(shell) as capture:
         try:
@@ -54,24 +56,25 @@ def run_code(
             show_figures()
     if error is None:
         return CodeRun(capture.outputs())
-    report = _ErrorReport(shell, error, name)
-    report.set_last_error()
+    begin = error.__traceback__
+    while begin is not None and begin.tb_frame.f_code.co_filename != name:
+        begin = begin.tb_next
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, begin
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
     if record_error is not None:
         record_error(error, code)
-    report.show()
-    return CodeRun(capture.outputs(), report.summary, report.frames())
-
-
-def _register_source(code: str) -> str:
-    """Register `code` for debuggers and tracebacks; return its file name."""
-    digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    name = f"{CODE_FILE}{digest}>"
-    _cache_lines(name, code)
-    return name
+    _print_traceback(shell, error, begin)
+    summary = error_summary(error)
+    if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
+        summary = f"{type(error).__name__}: {error.msg}"
+    frames = _describe_frames(shell, error, begin, name)
+    summary, frames = (plain(text, limit=MAX_ERROR_CHARS) for text in (summary, frames))
+    return CodeRun(capture.outputs(), summary, frames)
 
 
 def _cache_lines(name: str, source: str) -> None:
-    # Without a modification time, `linecache` does not look for a file.
+    # For debuggers and tracebacks. Without a modification time, `linecache` does not look for a file.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
@@ -192,76 +195,46 @@ def _without_running_loop() -> Iterator[None]:
 # --- errors ----------------------------------------------------------------------------------
 
 
-class _ErrorReport:
-    """Reports an exception of the code to the user and to the model."""
-
-    def __init__(self, shell: Any, error: BaseException, name: str) -> None:
-        self._shell, self._error, self._name = shell, error, name
-        self._begin = _first_frame(error.__traceback__, name)
-        summary = error_summary(error)
-        if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
-            summary = f"{type(error).__name__}: {error.msg}"
-        self.summary = plain(summary, limit=MAX_ERROR_CHARS)
-
-    def set_last_error(self) -> None:
-        """Set the exception that `%debug` and `%tb` use."""
-        sys.last_type, sys.last_value = type(self._error), self._error
-        sys.last_traceback = self._begin
-        if sys.version_info >= (3, 12):
-            sys.last_exc = self._error
-
-    def show(self) -> None:
-        """Print IPython's traceback in the cell."""
-        # Not as an `error` output, because runners would count the whole cell as failed.
-        kind = type(self._error)
-        if isinstance(self._error, SyntaxError) and self._begin is None:
-            lines = self._shell.SyntaxTB.structured_traceback(kind, self._error, [])
-        else:
-            lines = self._shell.InteractiveTB.structured_traceback(kind, self._error, self._begin)
-        print(self._shell.InteractiveTB.stb2text(lines), file=sys.stderr)
-
-    def frames(self) -> str:
-        """Return the traceback for the model: lines of the code and of cells, no files.
-
-        Shape:
-            line 2, in <module>: half(0)
-            line 1, in half (in a cell): return 1 / number
-        """
-        if isinstance(self._error, SyntaxError) and self._error.filename == self._name:
-            return plain(_syntax_error_lines(self._error), limit=MAX_ERROR_CHARS)
-        frames = list(self._notebook_frames())
-        omitted = len(frames) - MAX_FRAMES
-        if omitted > 0:
-            frames[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {omitted} more frames"]
-        return plain("\n".join(frames), limit=MAX_ERROR_CHARS)
-
-    def _notebook_frames(self) -> Iterator[str]:
-        for frame, line in traceback.walk_tb(self._begin):
-            origin = self._describe_origin(frame.f_code.co_filename)
-            if origin is not None:
-                text = linecache.getline(frame.f_code.co_filename, line).strip()
-                yield f"line {line}, in {frame.f_code.co_name}{origin}: {text}"
-
-    def _describe_origin(self, file: str) -> str | None:
-        """Return a suffix for a frame of this code, earlier code, or a cell; None for others."""
-        if file == self._name:
-            return ""
-        if file.startswith(CODE_FILE):
-            return " (in earlier code)"
-        format_name = getattr(self._shell.compile, "format_code_name", None)
-        if file.startswith("<ipython-input-") or (format_name is not None and format_name(file)):
-            return " (in a cell)"
-        return None
+def _print_traceback(shell: Any, error: BaseException, begin: TracebackType | None) -> None:
+    # Not as an `error` output, because runners would count the whole cell as failed.
+    if isinstance(error, SyntaxError) and begin is None:
+        lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    else:
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
+    print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
 
 
-def _syntax_error_lines(error: SyntaxError) -> str:
-    """Return the line with the syntax error, and a caret below it."""
-    lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")[1:]
-    return "\n".join([f"line {error.lineno}:", *(line for line in lines[:-2] if line)])
+def _describe_frames(
+    shell: Any, error: BaseException, begin: TracebackType | None, name: str
+) -> str:
+    """Return the traceback for the model: lines of the code and of cells, no files.
+
+    Shape:
+        line 2, in <module>: half(0)
+        line 1, in half (in a cell): return 1 / number
+    """
+    if isinstance(error, SyntaxError) and error.filename == name:
+        # The line with the error, and a caret below it.
+        lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")[1:]
+        return "\n".join([f"line {error.lineno}:", *(line for line in lines[:-2] if line)])
+    frames = []
+    for frame, number in traceback.walk_tb(begin):
+        file = frame.f_code.co_filename
+        origin = "" if file == name else _describe_origin(shell, file)
+        if origin is not None:
+            text = linecache.getline(file, number).strip()
+            frames.append(f"line {number}, in {frame.f_code.co_name}{origin}: {text}")
+    omitted = len(frames) - MAX_FRAMES
+    if omitted > 0:
+        frames[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {omitted} more frames"]
+    return "\n".join(frames)
 
 
-def _first_frame(frames: TracebackType | None, name: str) -> TracebackType | None:
-    """Return the traceback from the first frame in the file `name` on; None without one."""
-    while frames is not None and frames.tb_frame.f_code.co_filename != name:
-        frames = frames.tb_next
-    return frames
+def _describe_origin(shell: Any, file: str) -> str | None:
+    """Return a suffix for a frame of earlier code or a cell; None for others."""
+    if file.startswith(CODE_FILE):
+        return " (in earlier code)"
+    format_name = getattr(shell.compile, "format_code_name", None)
+    if file.startswith("<ipython-input-") or (format_name is not None and format_name(file)):
+        return " (in a cell)"
+    return None

@@ -41,13 +41,7 @@ from jp_nb.tools.notebook_access import (
 
 
 class NotebookFrontEnd:
-    """Shows turns and prompts in the running cell, or in a terminal; implements `FrontEnd`.
-
-    Args:
-        shell: The IPython shell.
-        cell: Queue of jobs for the cell's thread.
-        run_in_agent_loop: Runs a function on the agent's event loop.
-    """
+    """Shows turns and prompts in the running cell, or in a terminal; implements `FrontEnd`."""
 
     def __init__(
         self, shell: Any, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]
@@ -111,11 +105,8 @@ CELLS_TIMEOUT_S: Final = 3.0
 class KernelNotebook:
     """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
 
-    Args:
-        shell: The IPython shell.
-        store: Storage backend. A `LiveStore` is connected to the open page.
-        executed: Cells that this kernel executed.
-        record_error: Called with the exception and the code if the code that a tool runs fails.
+    `executed` are the cells that this kernel executed. `record_error` is called with the exception
+    and the code if the code that a tool runs fails.
     """
 
     def __init__(
@@ -140,10 +131,8 @@ class KernelNotebook:
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
         """Return the cells of the open page, or the cells that this kernel executed.
 
-        The page answers on the control channel, so it can answer while a cell runs.
-
-        Args:
-            whole: Number or id of the cell whose images and longer text are returned.
+        `whole` is the number or id of the cell whose images and longer text are returned. The page
+        answers on the control channel, so it can answer while a cell runs.
         """
         store = self._store
         if not isinstance(store, LiveStore):
@@ -176,11 +165,7 @@ _KINDS: Final = ("stream", "display", "result", "error")
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Parse a page's answer.
-
-    Args:
-        text: A JSON list of cells.
-        running: Ids of the cells that run now. The page cannot tell them from queued cells.
+    """Parse a page's answer, a JSON list of cells. It cannot tell `running` from queued cells.
 
     Raises:
         StorageError: If `text` is not a list of cells.

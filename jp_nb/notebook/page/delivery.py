@@ -50,11 +50,8 @@ class _Snapshot:
 
     @cached_property
     def head_text(self) -> str:
-        """The document without entries as JSON, the same text for the same head.
-
-        It is made on demand: each entry changes the signature, but a page receives at most ten
-        messages per second.
-        """
+        """The document without entries as JSON, the same text for the same head."""
+        # On demand: each entry changes the signature, but a page gets ten messages a second.
         return _head_text(self._head)
 
     @property
@@ -87,9 +84,8 @@ class _PageCopy:
     def split(self, others: Sequence[JsonValue]) -> tuple[list[JsonValue], list[JsonValue]]:
         """Split inactive conversations into `doc.others` and `kept` of an `exchange`.
 
-        The first list has the conversations that the page lacks. The second one has `[position, id,
-        number of entries]` of each conversation that it holds. One without an id of its own is
-        sent.
+        `kept` has `[position, id, number of entries]` of each conversation that the page holds. One
+        without an id of its own is sent.
         """
         sent: list[JsonValue] = []
         kept: list[JsonValue] = []
@@ -165,8 +161,6 @@ class PageDelivery:
         self.silent = False
         self.latency: float | None = None
 
-    # --- the state of the kernel and of the page ---------------------------------------------
-
     @property
     def stream(self) -> str | None:
         """The id of the active conversation; None without a document."""
@@ -196,11 +190,7 @@ class PageDelivery:
             self._page.others = _find_held(self._target.others, stored)
 
     def page_holds(self, stored: JsonObject) -> bool:
-        """Note that the page holds `stored`, of the active conversation.
-
-        Returns:
-            False if the entries of `stored` differ from the document's.
-        """
+        """Note that the page holds `stored`; return False if its entries differ from ours."""
         target, events = self._target, events_of(stored)
         assert target is not None
         if starts_with(target.entries[: target.length], events):
@@ -219,8 +209,6 @@ class PageDelivery:
     def skip_interval(self) -> None:
         """Send all pending entries at once."""
         self._skips_interval = not self.is_settled
-
-    # --- messages ----------------------------------------------------------------------------
 
     @property
     def is_settled(self) -> bool:

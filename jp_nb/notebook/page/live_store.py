@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -61,72 +61,6 @@ def in_memory(reason: str) -> str:
 def not_saved(reason: str) -> StorageError:
     """Return the error for a record that could not be saved."""
     return StorageError(f"The record is not saved: {reason}")
-
-
-class PageSaving:
-    """Requests to save the file, and the state of the file.
-
-    `state` is the lock of numbering and answers. It is notified of each answer.
-
-    Attributes:
-        in_file: The id of a conversation, and its number of entries in the file.
-    """
-
-    def __init__(
-        self, state: Condition, numbering: Numbering, send: Callable[[JsonObject], None]
-    ) -> None:
-        self._state = state
-        self._numbering = numbering
-        self._send = send
-        self.in_file = "", 0
-        self._answers: dict[int, str | None] = {}
-
-    def save(self, page: str, ends: float) -> None:
-        """Ask `page` to save the notebook, or all pages if it does not answer.
-
-        The wait ends at the monotonic time `ends`.
-
-        Raises:
-            StorageError: If no page could save, or none answered.
-        """
-        # One page first: two pages that write the file at once can corrupt it.
-        now = time.monotonic()
-        asked: list[int] = []
-        for to, until in ((page, now + (ends - now) / 2), ("", ends)):
-            with self._state:
-                message = self._numbering.message("save", to=to)
-                asked.append(self._numbering.last)
-            self._send(message)
-            with self._state:
-                self._state.wait_for(lambda: self._first_answered(asked), until - time.monotonic())
-                if seq := self._first_answered(asked):
-                    if why_not := self._answers.pop(seq):
-                        raise not_saved(why_not)
-                    return
-        raise not_saved("the page did not answer in time")
-
-    def handle_answer(self, data: Mapping[str, Any], followed: Hello | None) -> None:
-        """Handle `saved` or `save_failed` of a page. The caller holds the lock.
-
-        `followed` is None if no page has the kernel's current document.
-        """
-        seq = data.get("seq")
-        if isinstance(seq, int) and seq <= self._numbering.last:
-            failed = data.get("type") == "save_failed"
-            self._answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
-        match data:
-            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
-                if followed is not None and page == followed.page:
-                    self.in_file = stream, count
-
-    def limit_to_page(self, document: JsonValue) -> None:
-        """Lower `in_file` to the `document` of a page, which may have reverted to an older file."""
-        stream, count = self.in_file
-        if conversation_id(document) == stream:
-            self.in_file = stream, min(count, len(events_of(document)))
-
-    def _first_answered(self, asked: Sequence[int]) -> int | None:
-        return next((seq for seq in asked if seq in self._answers), None)
 
 
 NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
@@ -207,18 +141,14 @@ class LiveStore:
         )
         self._urgent: deque[JsonObject] = deque()
         self._page_cells = PageCells()
-        self._saving = PageSaving(self._state, self._numbering, self._send)
+        self._save_answers: dict[int, str | None] = {}  # reasons of failures, by `seq`
+        self._in_file = "", 0  # the id of a conversation, and its number of entries in the file
         self._notices: list[str] = []
 
-    # --- opening -----------------------------------------------------------------------------
-
     def connect(self, timeout: float) -> Hello | None:
-        """Open the comm and wait for the `hello` of the page that runs this cell.
+        """Open the comm; return the `hello` of the page, or None after `timeout` seconds.
 
         This may block the cell's thread, because the answer comes on the control channel.
-
-        Returns:
-            None if no page answers within `timeout` seconds.
         """
         if protocol.unsupported_reason(self._kernel):
             return None
@@ -246,8 +176,6 @@ class LiveStore:
                 self._reconcile(self._pages.hello)
             self._state.notify_all()
 
-    # --- the port ----------------------------------------------------------------------------
-
     def changed(self) -> None:
         """Send the appended entries, and the head of the conversation if it changed."""
         with self._state:
@@ -268,7 +196,7 @@ class LiveStore:
             document, refusal = self._document, self._refusal
             if document is None:
                 return
-            self._saving.in_file = "", 0  # the entries may have changed
+            self._in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += split_damaged(refusal.preserved)
                 self._delivery.page_holds_other(conversation_id(refusal.preserved))
@@ -278,7 +206,7 @@ class LiveStore:
 
     @property
     def location(self) -> str:
-        """The place of the record, for messages: this notebook, or memory only and the reason."""
+        """The place of the record, for messages."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
 
@@ -330,15 +258,31 @@ class LiveStore:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")
         has = self._delivery.delivered
-        self._saving.save(page, ends)
-        with self._state:
-            self._saving.in_file = has
-        return f"{IN_NOTEBOOK}, saved as {path}"
+        asked: list[int] = []
+
+        def find_answered() -> int | None:
+            return next((seq for seq in asked if seq in self._save_answers), None)
+
+        now = time.monotonic()
+        # One page first: two pages that write the file at once can corrupt it.
+        for to, until in ((page, now + (ends - now) / 2), ("", ends)):
+            with self._state:
+                message = self._numbering.message("save", to=to)
+                asked.append(self._numbering.last)
+            self._send(message)
+            with self._state:
+                self._state.wait_for(find_answered, until - time.monotonic())
+                if seq := find_answered():
+                    if why_not := self._save_answers.pop(seq):
+                        raise not_saved(why_not)
+                    self._in_file = has
+                    return f"{IN_NOTEBOOK}, saved as {path}"
+        raise not_saved("the page did not answer in time")
 
     def saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file, as reported by a page."""
         with self._state:
-            stream, count = self._saving.in_file
+            stream, count = self._in_file
             return count if stream == conversation and not self._refusal else 0
 
     def pull(self, timeout: float) -> Hello | None:
@@ -372,10 +316,9 @@ class LiveStore:
         return self.pull(timeout) is not None
 
     def ask_cells(self, whole: int | str | None) -> Future[str]:
-        """Ask the page for its cells. The future gets the JSON text, in the control thread.
+        """Ask the page for its cells, and for the cell `whole` at length.
 
-        Args:
-            whole: Number or id of one cell to report at length; None reports all in short.
+        The future gets the JSON text, in the control thread.
 
         Raises:
             StorageError: If no open page can answer.
@@ -494,13 +437,24 @@ class LiveStore:
                 case "cells":
                     self._page_cells.add_piece(data)
                 case "saved" | "save_failed":
-                    followed = None if self._delivery.replaces else self._pages.hello
-                    self._saving.handle_answer(data, followed)
+                    self._handle_save_answer(data)
             self._state.notify_all()
 
     def _handle_bye(self, page: str) -> None:
         if self._pages.leave(page):
             self._urgent.append(self._numbering.message("pull"))
+
+    def _handle_save_answer(self, data: Mapping[str, Any]) -> None:
+        seq = data.get("seq")
+        if isinstance(seq, int) and seq <= self._numbering.last:
+            failed = data.get("type") == "save_failed"
+            self._save_answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
+        # The followed page saved the kernel's current document.
+        followed = None if self._delivery.replaces else self._pages.hello
+        match data:
+            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
+                if followed is not None and page == followed.page:
+                    self._in_file = stream, count
 
     def _handle_hello(self, hello: Hello | None) -> None:
         if hello is None:
@@ -509,7 +463,9 @@ class LiveStore:
         if self._pages.is_reader(hello):
             self._pages.join(hello)
         elif self._pages.should_follow(hello):
-            self._saving.limit_to_page(hello.document)
+            stream, count = self._in_file
+            if conversation_id(hello.document) == stream:  # reverted to an older file?
+                self._in_file = stream, min(count, len(events_of(hello.document)))
             self._follow(hello)
         elif self._pages.note_candidate(hello, self._delivery.stream, time.monotonic()):
             self._urgent.append(self._numbering.message("pull"))

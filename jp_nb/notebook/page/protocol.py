@@ -210,8 +210,7 @@ T = TypeVar("T")
 class CellContext:
     """Context variables of the running cell, for other threads. Create it in the cell's thread.
 
-    Args:
-        shell: If given, the context follows to each later cell.
+    With a `shell`, it follows each later cell.
     """
 
     def __init__(self, shell: Any = None) -> None:
@@ -244,14 +243,11 @@ MAX_DEPARTED = 64
 class Pages:
     """Known pages of a notebook, and the page that is followed. Not thread-safe.
 
-    The kernel follows one page: it delivers the record to it, and reads its record.
-
-    Args:
-        patience: Seconds that the followed page has to answer before a candidate replaces it.
+    The kernel follows one page: it delivers the record to it, and reads its record. A candidate
+    replaces it if it does not answer within `patience` seconds.
 
     Attributes:
         hello: The last `hello` of the followed page; None before the first.
-        hello_count: Number of `hello` messages of followed pages.
         newcomers: Ids of pages that may lack outputs of running cells.
         silent: True if the followed page does not answer.
     """
@@ -394,10 +390,7 @@ MALFORMED_CELLS: Final = "the open page reported its cells in an unknown format"
 
 
 class PageCells:
-    """Collects the answers of pages to `cells` requests.
-
-    It is not thread-safe: `LiveStore` holds its lock during each call.
-    """
+    """Collects the answers of pages to `cells` requests. Not thread-safe, as `Pages`."""
 
     def __init__(self) -> None:
         self._requests: dict[int, tuple[str, Future[str]]] = {}

@@ -116,11 +116,7 @@ class CarrierStore(_PagelessStore):
     """Storage backend of headless runs: a widget state that the runner saves in the notebook.
 
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread.
-
-    Args:
-        seen: `entry_counts` of the record in the notebook file.
-        named: True if the notebook's path is known.
+    thread. `seen` is `entry_counts` of the record in the notebook file, whose path may be `named`.
     """
 
     unsaved_reason = None
@@ -246,12 +242,9 @@ Source: https://github.com/microsoft/vscode-jupyter/pull/8531
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The kind of front end that a kernel runs in.
+    """The kind of front end that a kernel runs in, and the reason why no notebook keeps the record.
 
-    Attributes:
-        name: Name of the front end in messages.
-        unsaved_reason: Reason why no notebook keeps the record, unless a page answers.
-        may_have_page: True if a page with the jp-nb extension may answer.
+    A page with the jp-nb extension keeps it, if it `may_have_page` and one answers.
     """
 
     name: str
@@ -339,7 +332,10 @@ class PageStorage:
         """The notebook's file, if it is known. After a rename, it is the new file."""
         server_path = self.store.path
         if self._path is not None and server_path not in ("", self._server_path):
-            self._path = renamed_path(self._path, self._server_path, server_path) or self._path
+            before, after = PurePosixPath(self._server_path).parts, PurePosixPath(server_path).parts
+            if self._path.parts[-len(before) :] == before:
+                found = Path(*self._path.parts[: -len(before)], *after)
+                self._path = found if found.is_file() else self._path
             self._server_path = server_path
         return self._path
 
@@ -420,18 +416,6 @@ class HeadlessStorage:
         )
         restored = document is loaded and len(document.conversation) > 0
         return OpenedConversation(document, store, restored, notices)
-
-
-def renamed_path(path: Path, old: str, new: str) -> Path | None:
-    """Return the path of a notebook after a rename, or None if this kernel cannot see that file.
-
-    The arguments `old` and `new` are the server's paths of the notebook.
-    """
-    before, after = PurePosixPath(old).parts, PurePosixPath(new).parts
-    if path.parts[-len(before) :] != before:
-        return None
-    found = Path(*path.parts[: -len(before)], *after)
-    return found if found.is_file() else None
 
 
 def begin_headless(
@@ -517,10 +501,7 @@ def _path_in_page(hello: Hello) -> Path | None:
 
 
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
-    """Return the notebook that a headless runner executes, if it can be found.
-
-    Sources are an environment variable, papermill's parameter, and the command line of the runner.
-    """
+    """Return the notebook that a headless runner executes, if it can be found."""
     injected = (user_ns or {}).get(PAPERMILL_PATH)
     explicit = os.environ.get(environment.PATH) or (injected if isinstance(injected, str) else "")
     arguments, folder = _parent_process()
@@ -546,7 +527,11 @@ def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None
 
     papermill's first notebook is its input. `jupyter execute` accepts a name without the suffix.
     """
-    names = _drop_options(arguments)
+    names = [
+        argument
+        for previous, argument in zip(["", *arguments], arguments, strict=False)
+        if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
+    ]
     programs = {Path(name).name for name in arguments[:3]}
     found = [folder / name for name in names if name.endswith(".ipynb")]
     if not found and "execute" in " ".join(programs):
@@ -555,13 +540,3 @@ def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None
     if len(found) == 1 or (found and "papermill" in " ".join(programs)):
         return found[0]
     return None
-
-
-def _drop_options(arguments: Sequence[str]) -> list[str]:
-    """Return `arguments` without options and without the values of output options."""
-    pairs = zip(["", *arguments], arguments, strict=False)
-    return [
-        argument
-        for previous, argument in pairs
-        if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
-    ]

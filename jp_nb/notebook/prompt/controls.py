@@ -118,7 +118,6 @@ class FormControl:
     Attributes:
         widget: Widget of the answer, restored when the page is reloaded. None for buttons.
         buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
-        read: Return the answer in a message of the page, or the reason why there is none.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """
@@ -150,8 +149,7 @@ STATE: Final = ("index", "value", "picks", "custom")
 """Traits of a control that hold an answer."""
 
 
-def observe_traits(widget: widgets.Widget, *names: str) -> Listen:
-    """Return a function that registers a callback for changes of these traits of `widget`."""
+def _observe_traits(widget: widgets.Widget, *names: str) -> Listen:
     return lambda call: widget.observe(lambda _: call(), names=names)
 
 
@@ -193,7 +191,7 @@ def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         in_range = type(index) is int and 0 <= index < len(values)
         return Answered(values[index], "form") if in_range else NoValidAnswer(NO_OPTION, blank=True)
 
-    return FormControl(listed, read=read, observe=observe_traits(listed, "index"))
+    return FormControl(listed, read=read, observe=_observe_traits(listed, "index"))
 
 
 def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
@@ -231,7 +229,7 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         in_use=lambda: bool(
             listed.custom is not None and (listed.writing or listed.custom.strip())
         ),
-        observe=observe_traits(listed, "picks", "custom", "draft", "search"),
+        observe=_observe_traits(listed, "picks", "custom", "draft", "search"),
     )
 
 
@@ -284,10 +282,7 @@ ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 
 
 def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    """Return the control of a question for a text.
-
-    An empty text is sent at once, but the user must confirm it on a form page.
-    """
+    """Return the control of a question for a text. A form page has the user confirm an empty one."""
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
@@ -355,7 +350,7 @@ def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
         box,
         read=read,
         in_use=lambda: bool(box.value.strip()) and box.value != initial,
-        observe=observe_traits(box, "value"),
+        observe=_observe_traits(box, "value"),
     )
 
 
@@ -373,7 +368,7 @@ def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
         day = value[:10] if isinstance(value, str) else value  # a page sends a time too
         return _validate_answer(kind, day)
 
-    return FormControl(picker, read=read, observe=observe_traits(picker, "value"))
+    return FormControl(picker, read=read, observe=_observe_traits(picker, "value"))
 
 
 def question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:

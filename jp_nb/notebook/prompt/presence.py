@@ -59,9 +59,7 @@ class Presence:
     Attributes:
         kernel: Whether a kernel runs the code. Without one, only a terminal can ask the user.
         cell_runs: Whether the kernel runs a cell, not a callback of a comm.
-        allow_stdin: Whether the front end answers input requests.
         cell_id: Whether the front end sent the id of the cell, as notebooks do.
-        terminal: Whether `sys.stdin` is a terminal.
         no_forms: Reason why the kernel cannot receive clicks while a cell runs; None if it can.
         page: Whether a page of this kernel is known, because it sent `hello` or showed a form.
     """
