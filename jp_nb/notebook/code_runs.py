@@ -74,7 +74,7 @@ def run_code(
 
 
 def _cache_lines(name: str, source: str) -> None:
-    # For debuggers and tracebacks. Without a modification time, `linecache` does not look for a file.
+    # For debuggers and tracebacks. `linecache` looks for no file without a modification time.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 

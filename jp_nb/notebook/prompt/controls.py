@@ -282,7 +282,7 @@ ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 
 
 def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    """Return the control of a question for a text. A form page has the user confirm an empty one."""
+    """Return the control of a question for a text. On a form page, an empty one is confirmed."""
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
