@@ -18,7 +18,7 @@ from typing import Final
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.inquiry import ChatModel, request_response
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, safe_ask
-from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition, Usage
+from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
 from jp_nb.agent.turn_state import Resolved, TurnContext
 from jp_nb.config.tree.app import (
@@ -179,7 +179,6 @@ class CompactionPlan:
     """Steps of a compaction and their effect.
 
     Attributes:
-        steps: Steps that make the context smaller, in order.
         before: Estimated tokens of the messages now.
         after: Estimated tokens after the compaction. A new summary counts as much as the summaries
             that it replaces.
@@ -203,7 +202,6 @@ class CompactionPlanner:
     Args:
         providers: The provider at the start of the conversation and after each configuration
             change (`Projection.providers`).
-        now: Current time, for rules that depend on it.
         in_turn: True if the last turn is running. It is not compacted.
     """
 
@@ -302,47 +300,32 @@ async def make_compactions(
         ProviderError: A model returned no summary.
         ConfigError: The model is not configured.
     """
+
+    async def summarize_turns(step: CompactionStep, turns: TurnRange) -> str:
+        """Return the summary of `turns`, in parts if they are too long for the model.
+
+        If a single turn is too long, its tool results are omitted.
+        """
+        thread = build_turns_context(stream, providers, turns)
+        if not len(thread):
+            return ""
+        try:
+            return await summarize(step, thread)
+        except ProviderError as exc:
+            if exc.kind != "too_long":
+                raise
+        if turns.first == turns.last:
+            return await summarize(step, RequestContext([_omit_result(x) for x in thread]))
+        middle = (turns.first + turns.last) // 2
+        halves = TurnRange(turns.first, middle), TurnRange(middle + 1, turns.last)
+        parts = [await summarize_turns(step, half) for half in halves]
+        return "\n\n".join(filter(None, parts))
+
     entries: list[Compaction] = []
     for step in steps:
-        text = None
-        if step.rule.summary is not None:
-
-            def turns_in(turns: TurnRange) -> RequestContext:
-                return build_turns_context(stream, providers, turns)
-
-            text = await _summarize_turns(step, step.turns, turns_in, summarize)
-        entries.append(step.entry(text))
+        summary = None if step.rule.summary is None else await summarize_turns(step, step.turns)
+        entries.append(step.entry(summary))
     return mark_as_one_step(entries)
-
-
-async def _summarize_turns(
-    step: CompactionStep,
-    turns: TurnRange,
-    turns_in: Callable[[TurnRange], RequestContext],
-    summarize: Summarize,
-) -> str:
-    """Return the summary of `turns`, in parts if they are too long for the model.
-
-    If a single turn is too long, its tool results are omitted.
-    """
-    thread = turns_in(turns)
-    if not len(thread):
-        return ""
-    try:
-        return await summarize(step, thread)
-    except ProviderError as exc:
-        if exc.kind != "too_long":
-            raise
-    if turns.first == turns.last:
-        return await summarize(step, _omit_results(thread))
-    middle = (turns.first + turns.last) // 2
-    halves = TurnRange(turns.first, middle), TurnRange(middle + 1, turns.last)
-    parts = [await _summarize_turns(step, half, turns_in, summarize) for half in halves]
-    return "\n\n".join(filter(None, parts))
-
-
-def _omit_results(thread: RequestContext) -> RequestContext:
-    return RequestContext([_omit_result(item) for item in thread])
 
 
 def _omit_result(item: ContextItem) -> ContextItem:
@@ -373,14 +356,12 @@ SUMMARY_KEY: Final = "summary"
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
-    """Summarizes turns with a model.
+    """Summarizes turns with a model, whose system text has the instructions.
 
     Attributes:
-        model: The model. The instructions are its system text.
         context: Purpose of the summary, which is added to the request; may be empty.
         tools: Tools of the conversation, because some servers refuse calls without them. None may
             run.
-        sleep: Waits before a retry.
     """
 
     model: ChatModel
@@ -392,17 +373,18 @@ class Summarizer:
     async def summarize(
         self, thread: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
     ) -> str:
-        """Return the summary of `thread`. Canceling the task cancels the request.
-
-        Args:
-            thread: Context of the turns, not compacted.
-            waits: Receives the model that the request waits for.
-            spent: Receives the model and the tokens of each request, including failed ones.
+        """Return the summary of `thread`, the context of turns that are not compacted.
 
         Raises:
             ProviderError: There is no complete summary.
         """
-        request = self._request(thread)
+        content = f"{REQUEST}\n\n{self.context}" if self.context else REQUEST
+        asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
+        items = list(thread)
+        items.append(ContextItem(asked, items[-1].provider if items else ""))
+        request = self.model.make_request(
+            RequestContext(items), tools=self.tools, conversation_id=self.conversation_id
+        )
         entries = await request_response(
             self.model, request, waits=waits, spent=spent, sleep=self.sleep
         )
@@ -411,15 +393,6 @@ class Summarizer:
         if not text:
             raise ProviderError(f"{self.model.full_name} returned an empty summary")
         return text
-
-    def _request(self, thread: RequestContext) -> ModelRequest:
-        content = f"{REQUEST}\n\n{self.context}" if self.context else REQUEST
-        asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
-        items = list(thread)
-        items.append(ContextItem(asked, items[-1].provider if items else ""))
-        return self.model.make_request(
-            RequestContext(items), tools=self.tools, conversation_id=self.conversation_id
-        )
 
 
 log = logging.getLogger(__name__)
@@ -437,13 +410,7 @@ _TOO_LONG: Final = "The conversation is longer than the model's context window"
 
 @dataclass(frozen=True, slots=True)
 class ContextSize:
-    """Size of the request context.
-
-    Attributes:
-        stream: The conversation.
-        tokens: Estimated tokens of its messages; 0 without a limit for tokens.
-        turns: Number of uncompacted turns; 0 without a limit for turns.
-    """
+    """Estimated tokens and number of uncompacted turns of a conversation; 0 without a limit."""
 
     stream: ConversationStream | None = None
     tokens: int = 0
@@ -452,8 +419,7 @@ class ContextSize:
     def has_grown_since(self, before: ContextSize, auto: AutoCompaction) -> bool:
         """Return True if a compaction that failed at the size `before` should be tried again.
 
-        The context must have grown enough, be smaller than before, or be of another
-        conversation.
+        The context has grown enough, is smaller than before, or is of another conversation.
         """
         tokens, turns = self.tokens - before.tokens, self.turns - before.turns
         if self.stream is not before.stream or tokens < 0 or turns < 0:
@@ -471,9 +437,6 @@ class CompactionSettings:
     Attributes:
         providers: Returns the provider at the start of the conversation and after each
             configuration change (`Projection.providers`).
-        summarizer: Returns the summarizer for a rule.
-        tokens: Token estimate of the context.
-        now: Returns the current time.
         last_failure: Size of the last context that automatic compaction could not reduce.
     """
 
@@ -492,10 +455,7 @@ class Compactor:
     settings: CompactionSettings
 
     async def compact_on_request(self, resolved: Resolved) -> None:
-        """Compact the conversation by the configured rules, as the user requested.
-
-        Errors are displayed, and the turn continues.
-        """
+        """Compact the conversation by the configured rules. Errors are only displayed."""
         planner = self._planner(in_turn=False)
         plan = planner.plan(
             planner.steps(resolved.basis.config.conversation.compaction.effective_rules)
@@ -506,12 +466,14 @@ class Compactor:
         await self._apply(plan, resolved, why="")
 
     async def compact_if_due(self, resolved: Resolved, request_text: str) -> None:
-        """Compact the conversation if it exceeds a limit, before the turn begins.
-
-        Errors are displayed, and the turn continues.
-        """
-        settings = resolved.basis.config.conversation.compaction
-        auto, context = settings.auto, self._context_size(settings.auto)
+        """Compact the conversation before a turn if it exceeds a limit. Errors are displayed."""
+        settings, stream = resolved.basis.config.conversation.compaction, self.turn.record.stream
+        auto = settings.auto
+        context = ContextSize(
+            stream,
+            self.settings.tokens.of(self.turn.record.thread) if auto.max_tokens else 0,
+            count_uncompacted_turns(stream) if auto.max_turns else 0,
+        )
         size = context.tokens + _estimate_overhead(resolved, request_text) if auto.max_tokens else 0
         is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < context.turns
         if not (is_long or many_turns) or not context.has_grown_since(
@@ -522,18 +484,11 @@ class Compactor:
         plan = planner.plan(planner.steps(settings.effective_rules))
         # After a small effect, compaction would be due again in the next turn.
         is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
-        why = _format_reason(auto, size if is_long else 0)
+        why = f"More than {auto.max_turns} turns"
+        if is_long and size:
+            why = f"About {size:,} tokens, limit {auto.max_tokens:,}"
         if not (plan.steps and is_worth_it and await self._apply(plan, resolved, why=why)):
             self.settings.last_failure = context
-
-    def _context_size(self, auto: AutoCompaction) -> ContextSize:
-        """Return the size of the context. Only measures with a limit are computed."""
-        stream = self.turn.record.stream
-        return ContextSize(
-            stream,
-            self.settings.tokens.of(self.turn.record.thread) if auto.max_tokens else 0,
-            count_uncompacted_turns(stream) if auto.max_turns else 0,
-        )
 
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
         """Compact the conversation after the provider rejected it as too long.
@@ -544,45 +499,17 @@ class Compactor:
         if error.kind != "too_long":
             return False
         settings = resolved.basis.config.conversation.compaction
-        plans = self._make_plans(settings.effective_rules)
+        planner = self._planner(in_turn=True)
+        choices = {"compact": settings.effective_rules, "summarise": (summary_rule(),)}
+        plans = {choice: planner.plan(planner.steps(rules)) for choice, rules in choices.items()}
+        plans = {choice: plan for choice, plan in plans.items() if plan.steps}
         if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end
             return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
         if not plans or self.turn.prompter.unavailable() is not None:
             return False
-        chosen = await self._ask_plan(plans)
-        if chosen is None:
-            return False
-        return await self._apply(chosen, resolved, why="", in_turn=True)
-
-    def _make_plans(self, rules: Sequence[CompactionRule]) -> dict[str, CompactionPlan]:
-        """Return the plans that make the context smaller, by the name of the choice."""
-        planner = self._planner(in_turn=True)
-        choices = {"compact": rules, "summarise": (summary_rule(),)}
-        plans = {
-            choice: planner.plan(planner.steps(choice_rules))
-            for choice, choice_rules in choices.items()
-        }
-        return {choice: plan for choice, plan in plans.items() if plan.steps}
-
-    async def _ask_plan(self, plans: dict[str, CompactionPlan]) -> CompactionPlan | None:
-        """Ask the user which plan to use; return None for none."""
-        actions = [
-            Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans
-        ]
-        actions.append(Action("s", "End the turn", "stop"))
-        prompt = ActionPrompt(
-            _TOO_LONG,
-            tuple(actions),
-            label="Too long",
-            exhibits=tuple(
-                PromptDetail(_NAMES[choice], _format_plan(plan)) for choice, plan in plans.items()
-            ),
-            help=_HELP,
-        )
-        match await safe_ask(self.turn.prompter)(prompt):
-            case Answered(value=str() as choice):
-                return plans.get(choice)
-        return None
+        end = await safe_ask(self.turn.prompter)(_plan_prompt(plans))
+        chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
+        return chosen is not None and await self._apply(chosen, resolved, why="", in_turn=True)
 
     def _planner(self, *, in_turn: bool) -> CompactionPlanner:
         return CompactionPlanner(
@@ -604,8 +531,10 @@ class Compactor:
         stream, providers = self.turn.record.stream, self.settings.providers()
         try:
             entries = await make_compactions(plan.steps, stream, providers, summarize)
-            # A summary may be longer than its turns.
-            if self._estimate_with(entries, in_turn=in_turn) >= plan.before:
+            outcome = stream.until(len(stream))
+            outcome.append(*entries)
+            thread = build_context(outcome, providers, in_turn=in_turn)
+            if ContextTokens().of(thread) >= plan.before:  # a summary may be longer than its turns
                 raise ProviderError(SUMMARY_TOO_LONG)
         except Exception as exc:
             if not isinstance(exc, JpNbError):
@@ -625,14 +554,6 @@ class Compactor:
         self.turn.display(Notice(f"{text}. Undo: {UNDO}"))
         return True
 
-    def _estimate_with(self, entries: Sequence[Compaction], *, in_turn: bool) -> int:
-        """Estimate the tokens of the messages after `entries` are recorded."""
-        stream = self.turn.record.stream
-        outcome = stream.until(len(stream))
-        outcome.append(*entries)
-        thread = build_context(outcome, self.settings.providers(), in_turn=in_turn)
-        return ContextTokens().of(thread)
-
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         text = f"{model}, which is summarizing earlier turns"
         self.turn.display(Waits(MODEL_WAITS, f"{text}: {again}" if again else text, until))
@@ -643,10 +564,20 @@ _NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
 _HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."
 
 
-def _format_plan(plan: CompactionPlan) -> str:
-    """Describe the effect of a plan, such as `turns 1 to 3 are sent without reasoning, …`."""
-    made = format_compactions([step.entry() for step in plan.steps])
-    return f"{made}: about {plan.frees:,} tokens less"
+def _plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
+    actions = [Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans]
+    exhibits: list[PromptDetail] = []
+    for choice, plan in plans.items():
+        made = format_compactions([step.entry() for step in plan.steps])
+        text = f"{made}: about {plan.frees:,} tokens less"
+        exhibits.append(PromptDetail(_NAMES[choice], text))
+    return ActionPrompt(
+        _TOO_LONG,
+        (*actions, Action("s", "End the turn", "stop")),
+        label="Too long",
+        exhibits=tuple(exhibits),
+        help=_HELP,
+    )
 
 
 def _estimate_overhead(resolved: Resolved, request_text: str) -> int:
@@ -654,9 +585,3 @@ def _estimate_overhead(resolved: Resolved, request_text: str) -> int:
     tokens = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(request_text)
     tokens += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
     return tokens + sum(map(estimate_attachment_tokens, resolved.attachments))
-
-
-def _format_reason(auto: AutoCompaction, size: int) -> str:
-    if size:
-        return f"About {size:,} tokens, limit {auto.max_tokens:,}"
-    return f"More than {auto.max_turns} turns"

@@ -55,22 +55,12 @@ class InquiryError(JpNbError):
     """A model gave no valid answer. The message is for the model that called the tool."""
 
 
-def _ignore(*args: object, **options: object) -> None:
-    """Do nothing."""
-
-
-async def _do_not_wait() -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelInquiry:
     """A question of a tool call for a model.
 
     Attributes:
         id: Id in the record, `<call>.<question>.<attempt>`.
-        call_id: Id of the call, which waits.
-        tool: Name of its tool.
         question: Neither secret nor exclusive.
         number: Position among the open calls with this id, from 1. Models repeat ids.
         waits: Receives the model that the call waits for.
@@ -82,10 +72,10 @@ class ModelInquiry:
     call_id: str
     tool: str
     question: Question
-    number: int = 1
-    waits: WaitCallback = field(default=_ignore, compare=False)
-    spent: Callable[[str, Usage], None] = field(default=_ignore, compare=False)
-    when_idle: Callable[[], Awaitable[None]] = field(default=_do_not_wait, compare=False)
+    number: int
+    waits: WaitCallback = field(compare=False)
+    spent: Callable[[str, Usage], None] = field(compare=False)
+    when_idle: Callable[[], Awaitable[None]] = field(compare=False)
 
     @property
     def schema_id(self) -> str:
@@ -134,7 +124,10 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
         for call in open_calls:
             same += _call_id(call) == inquiry.call_id
             asks = in_batch and _call_id(call) == inquiry.call_id and same == inquiry.number
-            response = _response(call, inquiry, asks=asks, in_batch=in_batch)
+            text = NO_RESULT_YET if in_batch else INTERRUPTED
+            if asks:
+                text = PAUSED + inquiry.question.text
+            response = ToolCallResponse(id=_call_id(call), content=text, is_error=not in_batch)
             items.append(ContextItem(response, call.provider))
         open_calls.clear()
 
@@ -157,13 +150,6 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
 
 def _call_id(item: ContextItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
-
-
-def _response(
-    call: ContextItem, inquiry: ModelInquiry, *, asks: bool, in_batch: bool
-) -> ToolCallResponse:
-    text = PAUSED + inquiry.question.text if asks else NO_RESULT_YET if in_batch else INTERRUPTED
-    return ToolCallResponse(id=_call_id(call), content=text, is_error=not in_batch)
 
 
 def _question_request(inquiry: ModelInquiry) -> ChatRequest:
@@ -273,9 +259,6 @@ class LlmInquiryBackend:
         default: The model without an override.
         overrides: Models by tool and question id.
         tools: Tools of the conversation, so that the requests share a cached prefix. None may run.
-        attachments: Attachments of the conversation.
-        conversation_id: For prompt caching.
-        sleep: Waits before a retry.
     """
 
     default: ChatModel
@@ -325,12 +308,8 @@ async def request_response(
 ) -> list[Entry]:
     """Return the entries of one complete response to `request`, with retries.
 
-    Args:
-        model: The model, with its limits.
-        request: The request.
-        waits: Receives the model that the request waits for.
-        spent: Receives the model and the tokens of each attempt, including failed ones.
-        sleep: Waits before a retry.
+    `spent` receives the model and the tokens of each attempt, including failed ones. Canceling the
+    task cancels the request.
 
     Raises:
         ProviderError: No attempt succeeded.
@@ -351,36 +330,25 @@ async def _request_once(
     """Return the entries of one response, or `Retry` if the provider asks for another request."""
     builder = ResponseBuilder()
     entries: list[Entry] = []
-    retry: Retry | None = None
-    finished: Finished | None = None
     try:
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
-                if isinstance(event, Finished):
-                    finished = event
-                elif isinstance(event, Retry):
-                    retry = event
-                elif (entry := builder.feed(event)) is not None:
+                if (entry := builder.feed(event)) is not None:
                     entries.append(entry)
     finally:
         if builder.usage != Usage():
             spent(builder.usage)
-    if finished is None:
-        if retry is not None:
+    match builder.end():
+        case Retry() as retry:
             return retry
-        raise ProviderError("the response ended before the answer was complete", kind="transient")
-    _check_complete(finished)
+        case Finished(reason="refused", detail=detail):
+            why = f": {detail}" if detail else ""
+            raise ProviderError(f"the model refused to answer{why}")
+        case Finished(reason="max_tokens"):
+            raise ProviderError(
+                "the answer reached the token limit and is incomplete", kind="output_limit"
+            )
     return entries + builder.finish()[0]
-
-
-def _check_complete(finished: Finished) -> None:
-    if finished.reason == "refused":
-        detail = f": {finished.detail}" if finished.detail else ""
-        raise ProviderError(f"the model refused to answer{detail}")
-    if finished.reason == "max_tokens":
-        raise ProviderError(
-            "the answer reached the token limit and is incomplete", kind="output_limit"
-        )
 
 
 _MAX_ERROR_CHARS: Final = 1000

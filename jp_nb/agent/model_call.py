@@ -33,8 +33,8 @@ from jp_nb.agent.provider import (
     ProviderEvent,
     Retry,
     TextPart,
+    ToolCallArguments,
     ToolCallStart,
-    Usage,
 )
 from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tool_set import ToolSet
@@ -68,11 +68,6 @@ class ContinuedAnswer:
     parts: int = 0
     kept: list[TextPart] = field(default_factory=list)
 
-    @property
-    def text(self) -> str:
-        """Recorded text of the answer, without reasoning."""
-        return "".join(part.text for part in self.kept if part.kind == "message")
-
     def note_recorded(self, entries: Sequence[Entry]) -> None:
         """Note that `entries` of the answer are recorded."""
         for entry in entries:
@@ -85,15 +80,14 @@ class ContinuedAnswer:
 
     def trimmer(self) -> OverlapTrimmer | None:
         """Return the trimmer for the next response; None if it is the first."""
-        return OverlapTrimmer(self.text) if self.parts else None
+        text = "".join(part.text for part in self.kept if part.kind == "message")
+        return OverlapTrimmer(text) if self.parts else None
 
     def begin_continuation(self, finished: Finished, entries: Sequence[Entry]) -> bool:
         """Return True if the answer is to be continued after a response with these `entries`."""
-        if not self.is_enabled or finished.reason != "max_tokens":
-            return False
-        if self.parts == MAX_CONTINUATIONS:
-            return False
-        if not any(isinstance(entry, ChatResponse) and entry.message for entry in entries):
+        is_cut = finished.reason == "max_tokens" and self.parts < MAX_CONTINUATIONS
+        has_text = any(isinstance(entry, ChatResponse) and entry.message for entry in entries)
+        if not (self.is_enabled and is_cut and has_text):
             return False
         self.parts += 1
         return True
@@ -107,7 +101,6 @@ class Attempt:
         max_tool_calls: Maximum number of tool calls that run; 0: no limit.
         trimmer: Set in a continuation: removes repeated text. Reasoning is removed, too.
         text_ended: True if the last text is complete, and the display does not know it yet.
-        finished: None if the response is incomplete.
         call_count: Number of tool calls so far.
         held_index: Item of the text that the trimmer holds back.
     """
@@ -117,10 +110,8 @@ class Attempt:
     trimmer: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
-    retry: Retry | None = None
     has_content: bool = False
     text_ended: bool = False
-    finished: Finished | None = None
     call_count: int = 0
     held_index: int | None = None
 
@@ -152,8 +143,8 @@ class Attempt:
     def truncated_call(self) -> list[str]:
         """Return the name of the call in which the token limit was reached, if any."""
         last = self.entries[-1] if self.entries else None
-        limit_reached = self.finished is not None and self.finished.reason == "max_tokens"
-        if not limit_reached or not isinstance(last, ToolCallRequest):
+        end = self.builder.finished
+        if end is None or end.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
             return []
         # Earlier calls are complete, and so is the last one if its arguments are valid.
         broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
@@ -317,19 +308,15 @@ class AnswerStream:
             finally:
                 handler.close()
                 self._interrupt_handler = None
-            if handler.verdict.choice == "abort":
-                self._notify_aborted()
+            if handler.verdict.choice == "abort" and self._recorded_before:
+                text = f"⚠ Aborted. The record keeps only the text before {self._recorded_before}."
+                self._notify(text)  # the record only grows
+            elif handler.verdict.choice == "abort":
+                self._turn.display(DiscardText())
+                self._notify("⚠ Aborted. The text of this answer is discarded.")
             if handler.verdict.choice != "reply":
                 return None
             self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
-
-    def _notify_aborted(self) -> None:
-        if self._recorded_before:  # the record only grows
-            text = f"⚠ Aborted. The record keeps only the text before {self._recorded_before}."
-            self._notify(text)
-        else:
-            self._turn.display(DiscardText())
-            self._notify("⚠ Aborted. The text of this answer is discarded.")
 
     async def _answer(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
@@ -390,9 +377,8 @@ class AnswerStream:
             if verdict is None or verdict.choice != "abort":
                 self._record_partial(attempt)
             raise
-        if attempt.finished is None and attempt.retry is not None:
-            return attempt.retry
-        return attempt
+        end = attempt.builder.end()
+        return end if isinstance(end, Retry) else attempt
 
     def _notify(self, text: str) -> None:
         self._turn.display(Notice(text))
@@ -413,10 +399,7 @@ class AnswerStream:
     ) -> None:
         try:
             await self._consume(provider, request, attempt)
-            if attempt.finished is None and attempt.retry is None:
-                raise ProviderError(
-                    "the response ended before the answer was complete", kind="transient"
-                )
+            attempt.builder.end()
         except Exception:
             await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
             raise
@@ -442,20 +425,15 @@ class AnswerStream:
                         attempt.text_ended = False
                         display(EndOfText())
                     display(ShowText(part.kind, part.text))
-                elif isinstance(event, KeepAlive):
-                    continue
-                elif isinstance(event, Finished):
-                    attempt.finished = event
-                elif isinstance(event, Retry):
-                    attempt.retry = event
-                else:
+                elif not isinstance(event, KeepAlive):
                     self._consume_item(event, attempt)
 
     def _consume_item(self, event: ProviderEvent, attempt: Attempt) -> None:
-        attempt.has_content = attempt.has_content or not isinstance(event, (Usage, Flush))
+        is_call = isinstance(event, ToolCallStart | ToolCallArguments)
+        attempt.has_content = attempt.has_content or is_call
         if isinstance(event, ToolCallStart):
             self._wait_for(f"{attempt.model}, which is writing a call of {event.name}")
-        if not isinstance(event, Usage):
+        if is_call or isinstance(event, Flush):
             self._show_held_text(attempt)
         entry = attempt.builder.feed(event)
         if entry is not None and attempt.should_record(entry):
@@ -471,7 +449,7 @@ class AnswerStream:
 
     def _finish(self, attempt: Attempt, chain: ContinuedAnswer) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
-        finished = attempt.finished
+        finished = attempt.builder.finished
         assert finished is not None
         if finished.reason == "refused":
             self._show_refusal(finished, attempt, chain)

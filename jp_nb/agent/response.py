@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from time import monotonic
 from typing import Final, Literal, Protocol, TypeVar
@@ -16,6 +17,7 @@ from typing import Final, Literal, Protocol, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import (
+    Finished,
     Flush,
     ProviderEvent,
     Retry,
@@ -44,6 +46,8 @@ class ResponseBuilder:
 
     Attributes:
         usage: Tokens reported so far.
+        finished: Set at the end of a complete response.
+        retry: Set if the provider asks for another request.
         bad_arguments: Parse errors of tool call arguments, by the number of the call in the
             response (from 0). Ids may repeat.
         without_arguments: Numbers of the tool calls without any argument text.
@@ -51,6 +55,8 @@ class ResponseBuilder:
 
     def __init__(self) -> None:
         self.usage = Usage()
+        self.finished: Finished | None = None
+        self.retry: Retry | None = None
         self.bad_arguments: dict[int, str] = {}
         self.without_arguments: set[int] = set()
         self._call_count = 0
@@ -58,12 +64,9 @@ class ResponseBuilder:
 
     def feed(self, event: ProviderEvent) -> Entry | None:
         """Add one event; return the entry that it completes, if any."""
-        if isinstance(event, TextPart):
-            buffer = self._open_buffer(event.index, event.kind)
-            if buffer is not None:
-                buffer.parts.append(event.text)
-        elif isinstance(event, ToolCallArguments):
-            buffer = self._open_buffer(event.index, "tool")
+        if isinstance(event, TextPart | ToolCallArguments):
+            kind = event.kind if isinstance(event, TextPart) else "tool"
+            buffer = self._open_buffer(event.index, kind)
             if buffer is not None:
                 buffer.parts.append(event.text)
         elif isinstance(event, ToolCallStart):
@@ -78,7 +81,24 @@ class ResponseBuilder:
                 f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
             }
             self.usage = replace(self.usage, **reported)
+        elif isinstance(event, Finished):
+            self.finished = event
+        elif isinstance(event, Retry):
+            self.retry = event
         return None
+
+    def end(self) -> Finished | Retry:
+        """Return the last event of the response.
+
+        Raises:
+            ProviderError: The stream ended without it.
+        """
+        end = self.finished or self.retry
+        if end is None:
+            raise ProviderError(
+                "the response ended before the answer was complete", kind="transient"
+            )
+        return end
 
     def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
         buffer = self._open.get(index)
@@ -92,10 +112,7 @@ class ResponseBuilder:
         return self._unflushed_texts("message", "reasoning", "structured"), unfinished
 
     def peek(self) -> list[Entry]:
-        """Return the texts so far, for an incomplete response.
-
-        Incomplete tool calls and structured data are useless, so they are omitted.
-        """
+        """Return the texts so far of an incomplete response. Incomplete JSON is useless."""
         return self._unflushed_texts("message", "reasoning")
 
     def _unflushed_texts(self, *kinds: TextKind) -> list[Entry]:
@@ -110,7 +127,10 @@ class ResponseBuilder:
         if buffer.kind == "reasoning":
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
         if buffer.kind == "structured":
-            return ChatResponse(data=_json_or_text(text), metadata=stored)
+            data: JsonValue = text
+            with suppress(ValueError):
+                data = read_json(text)
+            return ChatResponse(data=data, metadata=stored)
         self._call_count += 1
         return ToolCallRequest(
             id=buffer.id,
@@ -135,11 +155,7 @@ class ResponseBuilder:
 
 
 class OverlapTrimmer:
-    """Removes text from a continued response that repeats the end of the text before it.
-
-    Args:
-        before: The response so far.
-    """
+    """Removes text from a continued response that repeats the end of the text `before` it."""
 
     LOOKBACK_CHARS = 500
     MIN_OVERLAP_CHARS = 5
@@ -167,13 +183,6 @@ class OverlapTrimmer:
         return held
 
 
-def _json_or_text(text: str) -> JsonValue:
-    try:
-        return read_json(text)
-    except ValueError:
-        return text
-
-
 T = TypeVar("T")
 
 MAX_REPAIRS: Final = 10
@@ -189,13 +198,10 @@ _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
 
 
 class WaitCallback(Protocol):
-    """Callback that shows the model of a running request, or the pause before the next attempt."""
+    """Shows the model of a running request, or the pause before the next attempt."""
 
     def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """Show that `model` is working, or that the next attempt starts at `until`.
-
-        `until` is a time of `time.monotonic`. `again` is the reason of the next attempt.
-        """
+        """Show that `model` is working, or the reason and `time.monotonic` of the next attempt."""
 
 
 async def with_retries(
@@ -220,8 +226,7 @@ async def with_retries(
             count of failures then starts again, up to `MAX_PROGRESS_FACTOR` times the limit.
 
     Raises:
-        ProviderError: The error of the last attempt, with the number of attempts. Or the provider
-            returned more than `MAX_REPAIRS` times `Retry`.
+        ProviderError: The error of the last attempt, with the number of attempts.
     """
     failures = tries = repairs = 0
     max_retries = limits.max_retries
@@ -234,7 +239,9 @@ async def with_retries(
             tries += 1
             failures = 1 if made_progress() else failures + 1
             if not exc.retryable or failures > max_retries or tries > max_tries:
-                _add_number_of_tries(exc, tries)
+                if exc.retryable or tries > 1:
+                    times = "once" if tries == 1 else f"{tries} times"
+                    exc.args = (f"{str(exc).rstrip('. ')}. It was tried {times}.",)
                 raise
             seconds = backoff(limits, failures, exc.retry_after)
             reason = _format_reason(exc, failures, max_retries)
@@ -265,9 +272,3 @@ def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:
     status = f"{error.status} " if error.status is not None else ""
     kind = _KINDS.get(error.kind, "temporarily refused")
     return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"
-
-
-def _add_number_of_tries(error: ProviderError, tries: int) -> None:
-    if error.retryable or tries > 1:
-        times = "once" if tries == 1 else f"{tries} times"
-        error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)

@@ -45,7 +45,7 @@ from jp_nb.tools.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
 from tests.providers.helpers import answer as model_answer
 from tests.providers.helpers import called, make_context, result, thought, user
-from tests.support.fakes import forever, until
+from tests.support.fakes import forever, model_inquiry, until
 from tests.support.loopback import LoopbackServer, Received, Reply
 
 ID = "tool_call.rename.call_1"
@@ -58,7 +58,7 @@ BROKEN = ProviderError("reset", kind="transient")
 def inquiry(
     question: Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
 ) -> ModelInquiry:
-    return ModelInquiry(f"{call}.{question.id}.1", call, tool, question, number)
+    return model_inquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
 def waiting_context(provider: str = "test") -> RequestContext:
@@ -443,7 +443,7 @@ async def test_overrides_apply_by_tool_and_question() -> None:
     )
     assert await backend.inquire(waiting_context(), inquiry()) is True
     assert await backend.inquire(waiting_context(), inquiry(NAME)) == "a"
-    elsewhere = ModelInquiry(
+    elsewhere = model_inquiry(
         "call_1.sure.1", "call_1", "look", NAME.model_copy(update={"id": "sure"})
     )
     with pytest.raises(InquiryError):  # asked, though the id is another tool's

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import Notice, ToolEnds
-from jp_nb.agent.inquiry import ModelInquiry, with_open_question
+from jp_nb.agent.inquiry import with_open_question
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.images import Image
 from jp_nb.record.context import RequestContext, build_context
@@ -24,7 +24,7 @@ from tests.agent.turn_bench import (
     reply,
 )
 from tests.support.entries import FakeClock
-from tests.support.fakes import FakePrompter, for_tool, yes
+from tests.support.fakes import FakePrompter, for_tool, model_inquiry, yes
 from tests.support.images import figure
 
 
@@ -218,7 +218,7 @@ async def test_request_is_recorded_with_its_images() -> None:
 async def test_inquiry_includes_the_images() -> None:
     made = bench(make_plot_tool(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
-    inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
+    inquiry = model_inquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
     seen_then = [item.images for item in with_open_question(made.thread, inquiry)]
     assert seen_then == [*(item.images for item in made.thread), ()]
     assert sum(map(len, seen_then)) == 2

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.inquiry import ModelInquiry
 from jp_nb.agent.inquiry import answer_schema as inquiry_schema
 from jp_nb.errors import UsageError
 from jp_nb.providers import schemas as schemas_module
@@ -21,6 +20,7 @@ from jp_nb.providers.schemas import (
     pass_schema,
 )
 from jp_nb.tools.question import Question
+from tests.support.fakes import model_inquiry
 
 NESTED: dict[str, Any] = {
     "type": "object",
@@ -685,7 +685,7 @@ def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
 @pytest.mark.req("R028-9")
 def test_schema_of_an_inquiry_for_both_protocols() -> None:
     question = Question.select("keep", "Keep it?", ["keep", "drop"])
-    inquiry = ModelInquiry("call_17.keep.1", "call_17", "rename_files", question)
+    inquiry = model_inquiry("call_17.keep.1", "call_17", "rename_files", question)
     schema: dict[str, Any] = inquiry_schema(inquiry)
     assert adapt_for_anthropic(schema).schema == schema
     sent = adapt_for_openai(schema)

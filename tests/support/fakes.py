@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from jp_nb.agent.inquiry import ModelInquiry
 from jp_nb.agent.prompts import (
     Answered,
     AnyEnd,
@@ -26,6 +27,7 @@ from jp_nb.tools.base import Tool, ToolSource
 from jp_nb.tools.builtin import BuiltinTools, tools_config
 from jp_nb.tools.command import CommandTools
 from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
 
 T = TypeVar("T")
 
@@ -213,3 +215,17 @@ async def until(condition: Callable[[], object]) -> None:
 async def forever() -> Any:
     """Wait until the task is cancelled."""
     await asyncio.Event().wait()
+
+
+def model_inquiry(
+    inquiry_id: str, call_id: str, tool: str, question: Question, number: int = 1
+) -> ModelInquiry:
+    """Return a question for a model that nobody watches, and that waits for nothing."""
+
+    async def idle() -> None:
+        pass
+
+    def ignore(*args: object, **options: object) -> None:
+        pass
+
+    return ModelInquiry(inquiry_id, call_id, tool, question, number, ignore, ignore, idle)

@@ -9,7 +9,7 @@ import ipywidgets
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.agent.inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
+from jp_nb.agent.inquiry import InquiryError, answer_schema, extract_answer
 from jp_nb.agent.prompts import Answered, AnyEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
@@ -27,6 +27,7 @@ from jp_nb.tools.answer_types import AnswerType, Misfit, TextAnswer
 from jp_nb.tools.outcome import NeedsInput, read_outcome
 from jp_nb.tools.question import QUESTION_KINDS, FormAnswer, Question
 from tests.notebook.prompt.paged_forms import context_of
+from tests.support.fakes import model_inquiry
 
 
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
@@ -137,7 +138,7 @@ def test_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:
 
 
 def test_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
-    inquiry = ModelInquiry("c.n.1", "c", "count", prompt.question)
+    inquiry = model_inquiry("c.n.1", "c", "count", prompt.question)
     properties = answer_schema(inquiry)["properties"]
     assert isinstance(properties, dict)
     assert properties["answer"] == {"type": "integer", "minimum": 3}
