@@ -27,8 +27,7 @@ from jp_nb.interop.directories import (
     possible_path,
     save_directory,
 )
-from jp_nb.interop.entries import entry_text
-from jp_nb.interop.files import Dialect, write_directory
+from jp_nb.interop.files import Dialect, entry_text, write_directory
 from jp_nb.interop.json_text import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge

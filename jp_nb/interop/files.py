@@ -2,8 +2,18 @@
 
 JP (https://github.com/dcdpr/jp) is a command-line assistant. A `jp` object
 (`jp_nb.record.document`) stores its conversation in plain text. Further details are stored on the
-entries (`jp_nb.interop.entries`) and in `conversation.origin`, so that unchanged parts are written
-back byte for byte. `origin` has these keys:
+entries and in `conversation.origin`, so that unchanged parts are written back byte for byte.
+
+JP encodes tool arguments, tool results, and metadata in base64. A text that base64 cannot restore
+is stored unchanged, and `verbatim` of the entry lists its JSON pointer. The `spelling` of an entry
+(`jp_nb.interop.json_text`) holds the differences from JP's usual text. It may also have:
+
+- `flat`: true if the entry of a delta held the settings directly, not under `delta`;
+- `fields`: keys of JP's entry named `verbatim` or `spelling`;
+- `gap`: the text before the entry;
+- `element`: true if the list item is not an object; the original `text` is then the whole item.
+
+`origin` has these keys:
 
 - `directory`: its name, for information; `entries`: the number of imported entries;
 - `metadata`: the text of `metadata.json`;
@@ -19,27 +29,24 @@ Source: `docs/record.md`; `docs/decisions.md` D7, D28.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.interop.dialect import convert_for_head
-from jp_nb.interop.entries import (
-    FIRST_GAP,
-    GAP,
-    decode_entry,
-    encode_entry,
-    entry_spelling,
-    entry_text,
-    read_entry,
-)
 from jp_nb.interop.json_text import (
+    JsonText,
     apply_spelling,
     find_spelling,
+    pointer_below,
     read_list,
     read_value,
     render_json,
@@ -49,6 +56,7 @@ from jp_nb.interop.json_text import (
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 from jp_nb.record.clock import Clock, conversation_id, format_timestamp, parse_timestamp
 from jp_nb.record.document import VERSION
+from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 METADATA = "metadata.json"
 BASE_CONFIG = "base_config.json"
@@ -73,14 +81,234 @@ _EMPTY_LIST = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
 _BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 
 
+PAD = "  "
+"""Indentation of an entry in its file."""
+FIRST_GAP, GAP = f"[\n{PAD}", f",\n{PAD}"
+"""The text before the first entry, and before each other entry."""
+
+_OURS = ("verbatim", "spelling")
+
+# --- entries -------------------------------------------------------------------------------
+
+
+def read_entry(source: JsonText, *, first: bool) -> JsonObject:
+    """Return the entry of JP in `source` in the form that is stored in a notebook."""
+    how: JsonObject = {}
+    entry: JsonObject = {}
+    if isinstance(source.value, dict):
+        entry = decode_entry(source.value)
+        found = entry.pop("spelling", {})
+        assert isinstance(found, dict)
+        usual = usual_order(encode_entry({**entry, "spelling": found}))
+        how = found | find_spelling(source, usual, PAD)
+    else:
+        how = {"element": True, "text": source.text}
+    if source.gap != (FIRST_GAP if first else GAP):
+        how["gap"] = source.gap
+    if how:
+        entry["spelling"] = how
+    return entry
+
+
+def decode_entry(raw: JsonObject) -> JsonObject:
+    """Return an entry of JP with its base64 texts decoded."""
+    how: JsonObject = {}
+    entry = {key: item for key, item in raw.items() if key not in _OURS}
+    if fields := {key: raw[key] for key in _OURS if key in raw}:
+        how["fields"] = fields
+    if _is_flat(raw):
+        how["flat"] = True
+        config = {key: item for key, item in entry.items() if key not in NON_CONFIG_KEYS}
+        entry = {key: item for key, item in entry.items() if key in NON_CONFIG_KEYS}
+        entry["delta"] = config
+    verbatim: list[JsonValue] = []
+
+    def decode(text: str, pointer: str) -> str:
+        decoded = from_base64(text)
+        if decoded is None:
+            verbatim.append(pointer)
+        return text if decoded is None else decoded
+
+    _map_encoded_texts(entry, decode)
+    if verbatim:
+        entry["verbatim"] = verbatim
+    if how:
+        entry["spelling"] = how
+    return entry
+
+
+def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
+    # JP wrote deltas without a key `delta` until 2025.
+    if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
+        return False
+    return not raw.keys() <= NON_CONFIG_KEYS
+
+
+def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the entry as JP stores it; the reverse of `decode_entry`.
+
+    The hints `verbatim` and `spelling` may come from an untrusted notebook, so a hint that would
+    change the content is ignored.
+    """
+    how = entry_spelling(entry)
+    verbatim = entry.get("verbatim")
+    kept = {x for x in verbatim if isinstance(x, str)} if isinstance(verbatim, list) else set()
+    raw = {key: item for key, item in entry.items() if key not in _OURS}
+
+    def encode(text: str, pointer: str) -> str:
+        # JP would decode a text that is valid base64, so such a text is always encoded.
+        return text if pointer in kept and from_base64(text) is None else to_base64(text)
+
+    _map_encoded_texts(raw, encode)
+    if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
+        rest = {key: item for key, item in raw.items() if key != "delta"}
+        alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
+        if alone and _is_flat(rest | delta):
+            raw = rest | delta
+    fields = how.get("fields")
+    if isinstance(fields, dict):
+        raw |= {key: item for key, item in fields.items() if key in _OURS}
+    return raw
+
+
+def entry_spelling(entry: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the spelling of `entry`, an empty object if it has none."""
+    return as_object(entry.get("spelling"))
+
+
+def _map_encoded_texts(entry: JsonObject, change: Callable[[str, str], str]) -> None:
+    """Apply `change(text, pointer)` in place to each text of `entry` that JP encodes."""
+    kind = entry.get("type")
+    if not isinstance(kind, str) or kind not in CONVERSATION_KINDS:
+        return
+    if "metadata" in entry:
+        entry["metadata"] = _map_texts(entry["metadata"], "/metadata", change)
+    if kind == "tool_call_request" and "arguments" in entry:
+        entry["arguments"] = _map_texts(entry["arguments"], "/arguments", change)
+    if kind == "tool_call_response" and isinstance(content := entry.get("content"), str):
+        entry["content"] = change(content, "/content")
+
+
+def _map_texts(value: JsonValue, pointer: str, change: Callable[[str, str], str]) -> JsonValue:
+    match value:
+        case str():
+            return change(value, pointer)
+        case dict():
+            return {k: _map_texts(v, pointer_below(pointer, k), change) for k, v in value.items()}
+        case list():
+            return [_map_texts(v, f"{pointer}/{i}", change) for i, v in enumerate(value)]
+    return value
+
+
+def from_base64(text: str) -> str | None:
+    """Decode base64; return None unless `text` is the canonical encoding of UTF-8 text."""
+    try:
+        decoded = base64.b64decode(text, validate=True)
+        return decoded.decode() if base64.b64encode(decoded).decode() == text else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def to_base64(text: str) -> str:
+    """Return `text` as JP encodes it."""
+    return base64.b64encode(replace_surrogates(text).encode()).decode()
+
+
+# --- the order of keys -----------------------------------------------------------------------
+
+_Order = dict[str, "_Order | list[_Order]"]
+"""Keys in JP's order, with the order inside of each; a list for the items of a list."""
+
+
+def _keys(*names: str, **nested: _Order | list[_Order]) -> _Order:
+    return {name: nested.get(name, {}) for name in names}
+
+
+_ANSWER_TYPE = _keys("type", "options", options=[_keys("value", "label", "description")])
+_QUESTION = _keys(
+    *("text", "answer_type", "default", "context", "exclusive", "header", "required"),
+    "persistence",
+    answer_type=_ANSWER_TYPE,
+)
+_TOOL_CALLS = _keys("policy", "request", "response")
+_ORDER: dict[str, _Order] = {
+    "chat_request": _keys("content", "schema", "author"),
+    "chat_response": _keys("message", "reasoning", "data"),
+    "tool_call_request": _keys("id", "name", "arguments"),
+    "tool_call_response": _keys("id", "content", "is_error"),
+    "inquiry_request": _keys(
+        "id", "source", "question", source=_keys("source", "name"), question=_QUESTION
+    ),
+    "inquiry_response": _keys("outcome", "id", "answer", "reason"),
+    "config_delta": _keys("op", "delta", "unsets", "claims"),
+    "compaction": _keys(
+        *("from_turn", "to_turn", "summary", "reasoning", "tool_calls"), tool_calls=_TOOL_CALLS
+    ),
+}
+
+
+def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
+    """Return a copy of an entry with its keys in JP's order, other keys sorted."""
+    entry = sort_keys(dict(raw))
+    assert isinstance(entry, dict)
+    kind = entry.get("type")
+    if not isinstance(kind, str) or kind not in (*CONVERSATION_KINDS, *_ORDER):
+        return entry
+    stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
+    first = _keys("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
+    if "metadata" in entry:
+        entry["metadata"] = entry.pop("metadata")  # the last key
+    return as_object(_arrange(entry, first))
+
+
+def _arrange(value: JsonValue, order: _Order | list[_Order]) -> JsonValue:
+    if isinstance(order, list):
+        return [_arrange(item, order[0]) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, dict):
+        return value
+    keys = [*(key for key in order if key in value), *(key for key in value if key not in order)]
+    return {key: _arrange(value[key], order.get(key, {})) for key in keys}
+
+
+# --- its text ---------------------------------------------------------------------------------
+
+
+def entry_text(entry: JsonObject, index: int) -> str:
+    """Return the text of entry `index` for JP's file.
+
+    It is the original text if the entry has not changed since, else JP's usual text.
+    """
+    how = entry_spelling(entry)
+    text = how.get("text")
+    if isinstance(text, str) and _is_current_text(text, entry, index):
+        return text
+    return apply_spelling(usual_order(encode_entry(entry)), how, PAD)
+
+
+def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
+    try:
+        source = read_value(text, f"events[{index}]")
+    except StorageError:
+        return False
+    how = entry_spelling(entry)
+    if source.text != text:
+        return False
+    if not isinstance(source.value, dict):
+        return how.get("element") is True and entry.keys() == {"spelling"}
+    read = decode_entry(source.value)
+    flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
+    alike = same_json(entry_spelling(read), flags)
+    return alike and same_json({**read, "spelling": None}, {**entry, "spelling": None})
+
+
+# --- directories ------------------------------------------------------------------------------
+
+
 class Directory(NamedTuple):
     """Files of a conversation directory, and one line for each part that they cannot express."""
 
     files: dict[str, bytes]
     dropped: list[str]
-
-
-# --- reading ---------------------------------------------------------------------------------
 
 
 def read_directory(
@@ -209,7 +437,11 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
         changes = value.get("init", [])
         if not isinstance(changes, list):
             raise StorageError("expected a list", place=f"{BASE_CONFIG} init")
-        init = [_read_change(change, index) for index, change in enumerate(changes)]
+        for index, change in enumerate(changes):
+            place = f"{BASE_CONFIG} init[{index}]"
+            if _require_object(change, place).get("type") != "config_delta":
+                raise StorageError("expected a config_delta", place=place)
+            init.append(decode_entry(_require_object(change, place)))
         kept["init"] = len(init) if "init" in value else None
         if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
             kept["extra"] = extra
@@ -221,13 +453,6 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
     elif after != "\n":
         kept["after"] = after
     return config, init, kept
-
-
-def _read_change(value: JsonValue, index: int) -> JsonObject:
-    place = f"{BASE_CONFIG} init[{index}]"
-    if _require_object(value, place).get("type") != "config_delta":
-        raise StorageError("expected a config_delta", place=place)
-    return decode_entry(_require_object(value, place))
 
 
 def _base_value(
@@ -259,9 +484,6 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
     read = decode_entry(encode_entry(entry))
     expressed, _ = _without_delta(read)
     return entry if read.get("type") == "config_delta" and same_json(expressed, config) else None
-
-
-# --- writing ---------------------------------------------------------------------------------
 
 
 def write_directory(
@@ -319,12 +541,9 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
     """Return the number of leading entries that belong in `base_config.json`."""
     imported = kept.get("init")
-    count = 0
-    while isinstance(imported, int) and count < min(imported, len(entries)):
-        if entries[count].get("type") != "config_delta":
-            break
-        count += 1
-    return count
+    limit = imported if isinstance(imported, int) else 0
+    changes = takewhile(lambda entry: entry.get("type") == "config_delta", entries[: max(limit, 0)])
+    return len(list(changes))
 
 
 def _origin(head: Mapping[str, JsonValue]) -> JsonObject:
@@ -391,19 +610,14 @@ def _base_text(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> str:
     text = kept.get("text")
-    if isinstance(text, str) and _is_current_base_text(text, config, init):
-        return text
+    if isinstance(text, str):
+        with suppress(StorageError):
+            read_config, read_init, _ = _read_base(text)
+            if same_json([read_config, *read_init], [config, *init]):
+                return text
     after = kept.get("after")
     end = after if isinstance(after, str) and not after.strip(" \t\r\n") else "\n"
     return apply_spelling(sort_keys(_base_value(config, init, kept)), dict(kept)) + end
-
-
-def _is_current_base_text(text: str, config: JsonObject, init: Sequence[JsonObject]) -> bool:
-    try:
-        read_config, read_init, _ = _read_base(text)
-    except StorageError:
-        return False
-    return same_json(read_config, config) and same_json(list(read_init), list(init))
 
 
 def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
