@@ -50,8 +50,7 @@ class ConfigProblem:
 
     Attributes:
         path: Dotted path of the setting; "" for the whole configuration.
-        kind: The kind of the problem, as in `ConfigError.kind`.
-        message: A description of the problem.
+        kind: As in `ConfigError.kind`.
         cause: The part of the message about the cause; "" if it has no such part.
         expected: The accepted values or keys, in words; "" if there is no list of them.
     """

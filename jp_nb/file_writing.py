@@ -28,15 +28,11 @@ _DEVICES: Final = ("/dev", "/proc")
 
 
 def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
-    """Return the file to write for `path`: itself, or the target of a safe link.
+    """Return the file to write for `path`, which need not exist: itself, or the target of a link.
 
     A link is safe if it belongs to the user (or root) and leads to an existing file with the same
-    suffix in the folder, or below.
-
-    Args:
-        path: The file; it need not exist.
-        folder: Folder that must contain the file, if it contains `path`; None for the folder of
-            `path`.
+    suffix in `folder`, or below. A `folder` that does not contain `path` has no effect; the folder
+    of `path` counts.
 
     Raises:
         OSError: If a link is not safe. The message has its target and the remedy.
@@ -83,12 +79,9 @@ def replace_file(
 ) -> None:
     """Replace the content of the file at `path` atomically.
 
-    Args:
-        path: The file; it need not exist. A safe link stays a link. A device or a pipe is written
-            to, because a replaced `/dev/null` would no longer be a device.
-        data: The new content.
-        mode: Its permissions; None to keep them, or to use the default for a new file.
-        folder: As for `resolve_write_target`.
+    A safe link stays a link (`resolve_write_target`). A device or a pipe is written to, because a
+    replaced `/dev/null` would no longer be a device. Without `mode`, the file keeps its
+    permissions, and a new one has the default.
 
     Raises:
         OSError: If it cannot be written, or a link is not safe. The old file is not changed.

@@ -43,10 +43,8 @@ class Image:
         >>> Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1").words
         'figure 1, image/gif 3×2'
 
-    Attributes:
-        media_type: `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
-        content: The bytes of the file.
-        name: A short description, such as `figure 1`; "" if there is none.
+    `media_type` is one of `MEDIA_TYPES`, `content` the bytes of the file, and `name` a short
+    description, such as `figure 1`; "" if there is none.
     """
 
     media_type: str

@@ -134,10 +134,8 @@ def _resolve_own_reference(
 def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     """Return the path of a schema that leads back to one that leads to it, or None.
 
-    Args:
-        root: A schema with valid references.
-        same_value: Find only loops whose schemas all apply to the same value, so that validation
-            would never end. A loop that descends into parts of the value ends with the value.
+    `root` has valid references. With `same_value`, find only loops whose schemas all apply to the
+    same value, so that validation would never end. Other loops end with the value.
     """
     known = all_schemas(root)
     done: set[SchemaPath] = set()

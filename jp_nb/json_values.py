@@ -48,20 +48,16 @@ def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
             levels.
     """
     with suppress(RecursionError):
-        value: JsonValue = json.loads(
-            text, parse_constant=_reject_constant, parse_float=_parse_finite
-        )
+        value: JsonValue = json.loads(text, parse_constant=_parse_float, parse_float=_parse_float)
         if not is_deeper(value, max_levels):
             return value
     raise ValueError(f"nested too deeply: more than {max_levels} levels")
 
 
-def _reject_constant(text: str) -> JsonValue:
-    raise ValueError(f"{text} is not a JSON number")
-
-
-def _parse_finite(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
+    if not text[-1].isdigit():  # `NaN` or `Infinity`
+        raise ValueError(f"{text} is not a JSON number")
     if math.isinf(number):
         raise ValueError(f"the number {text[:20]} is too large")
     return number
@@ -84,11 +80,14 @@ def is_storable(value: object) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if not isinstance(value, (dict, list)):
-        return True
-    return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case list():
+            return all(map(_is_finite, value))
+    return True
 
 
 def as_object(value: JsonValue) -> JsonObject:
@@ -155,21 +154,17 @@ def _canonical(value: Any) -> Any:
     if kind is bool or value is None:
         return value
     if isinstance(value, (int, float)):
-        return _double(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        # JavaScript writes null for infinite numbers. -0.0 + 0.0 is 0.0.
+        return number + 0.0 if math.isfinite(number) else None
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):
         return _canonical(dict(value))
     return [_canonical(item) for item in value]
-
-
-def _double(value: float) -> float | None:
-    # JavaScript writes null for infinite numbers.
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number + 0.0 if math.isfinite(number) else None  # -0.0 + 0.0 is 0.0
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})

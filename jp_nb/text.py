@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -118,7 +118,12 @@ def spell_editable(text: str) -> str:
 
 def unspell(text: str) -> str:
     """Return `text` with characters in place of their spelled form."""
-    return _SPELLED.sub(_unspell_match, text)
+
+    def replace(match: re.Match[str]) -> str:
+        code = int(match[1], 16)
+        return chr(code) if code <= 0x10FFFF else match[0]
+
+    return _SPELLED.sub(replace, text)
 
 
 def spell_prose(text: str) -> str:
@@ -146,7 +151,8 @@ def spell_lines(text: str) -> tuple[str, list[str]]:
         count = f"{len(lines)} lines"
     else:
         count = f"{len(lines)} lines, no line break at the end"
-    return count, [_spell_line(line) for line in lines]
+    spelled = (_escape(line, _spell_in_line, "⟨⇥") for line in lines)
+    return count, [_SPACE_AT_END.sub(_spell_match, line) for line in spelled]
 
 
 def format_object(values: Mapping[str, JsonValue]) -> list[str]:
@@ -183,10 +189,7 @@ def plain(text: str, *, limit: int = MAX_CHARS) -> str:
 def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     """Return at most `limit` characters of `text`, and the number of the others.
 
-    Args:
-        text: The text.
-        limit: Maximum number of characters.
-        cut: Number of characters that were removed from `text` before.
+    `cut` characters were removed from `text` before.
     """
     more = len(text) - limit + cut
     return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text
@@ -202,13 +205,10 @@ def format_user_name(name: str) -> str:
     line = one_line(name[: 4 * MAX_NAME_CHARS])
     if len(line) > MAX_NAME_CHARS:
         line = f"{line[: MAX_NAME_CHARS - 1]}…"
-    return line if _is_plain_name(line) else escape_invisible(json.dumps(line, ensure_ascii=False))
-
-
-def _is_plain_name(line: str) -> bool:
-    return bool(line) and all(
+    is_plain = bool(line) and all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
+    return line if is_plain else _to_json(line)
 
 
 def escape_markdown(text: str) -> str:
@@ -255,18 +255,16 @@ def _is_recognizable(char: str, cluster: str) -> bool:
         return char.isprintable()
     if not char.isprintable() or char in _LOOKALIKES or _INVISIBLE.match(char):
         return False
-    if _is_mark(char) and not _can_carry_mark(cluster):
-        return False
+    if _is_mark(char):
+        can_carry = 0 < len(cluster) <= MAX_MARKS
+        if not (can_carry and unicodedata.category(cluster[0])[0] in "LNM"):
+            return False
     return unicodedata.is_normalized("NFC", cluster + char)
 
 
 @lru_cache(maxsize=4096)
 def _is_mark(char: str) -> bool:
     return unicodedata.category(char) in ("Mn", "Me")
-
-
-def _can_carry_mark(cluster: str) -> bool:
-    return 0 < len(cluster) <= MAX_MARKS and unicodedata.category(cluster[0])[0] in "LNM"
 
 
 def _escape_json(char: str) -> str:
@@ -285,16 +283,6 @@ def _spell_match(match: re.Match[str]) -> str:
     return _spell(match[0])
 
 
-def _unspell_match(match: re.Match[str]) -> str:
-    code = int(match[1], 16)
-    return chr(code) if code <= 0x10FFFF else match[0]
-
-
-def _spell_line(line: str) -> str:
-    spelled = _escape(line, _spell_in_line, "⟨⇥")
-    return _SPACE_AT_END.sub(_spell_match, spelled) if spelled.endswith(" ") else spelled
-
-
 def _spell_in_line(char: str) -> str:
     return "⇥\t" if char == "\t" else _spell(char)
 
@@ -307,36 +295,27 @@ def _format_entries(values: Mapping[str, JsonValue], indent: str, depth: int) ->
 
 
 def _format_entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
-    if isinstance(value, str) and _has_lines(value):
+    if isinstance(value, str) and "\n" in value[:-1]:
         count, lines = spell_lines(value)
         yield f"{indent}{name}: {count}"
         yield from (f"{indent}  {BAR}{line}" for line in lines)
     elif not isinstance(value, (dict, list)) or not depth or _is_short(value):
         yield f"{indent}{name}: {_to_json(value)}"
     elif isinstance(value, dict):
-        yield f"{indent}{name}: {_format_count(len(value), 'key')}"
+        yield f"{indent}{name}: {len(value)} key{'s' * (len(value) != 1)}"
         yield from _format_entries(value, f"{indent}  ", depth - 1)
     else:
-        yield f"{indent}{name}: {_format_count(len(value), 'item')}"
+        yield f"{indent}{name}: {len(value)} item{'s' * (len(value) != 1)}"
         for index, item in enumerate(value):
             yield from _format_entry(f"[{index}]", item, f"{indent}  ", depth - 1)
 
 
-def _has_lines(text: str) -> bool:
-    return "\n" in text[:-1]
-
-
 def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
-    items: Iterable[JsonValue] = value.values() if isinstance(value, dict) else value
-    if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in items):
+    if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in value):
         return True  # numbers
     if len(value) > MAX_INLINE_CHARS:
         return False
     return len(text := _to_json(value)) <= MAX_INLINE_CHARS and "\\n" not in text
-
-
-def _format_count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _to_json(value: JsonValue) -> str:

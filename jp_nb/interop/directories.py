@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -58,16 +59,11 @@ def possible_path(path: Path) -> Path:
     return path
 
 
-# --- reading ---------------------------------------------------------------------------------
-
-
 class FolderContent(NamedTuple):
-    """The files directly in a folder, without temporary files.
+    """The files directly in a folder by name, without temporary files.
 
-    Attributes:
-        files: Content by name. A file of JP that is too large is truncated.
-        skipped: Names of skipped entries: folders, links, hidden files, files that are not UTF-8
-            text, and files over the limits.
+    A file of JP that is too large is truncated. Skipped are folders, links, hidden files, files
+    that are not UTF-8 text, and files over the limits.
     """
 
     files: dict[str, bytes]
@@ -111,7 +107,11 @@ def read_files(folder: Path) -> FolderContent:
                 files[name] = content
             elif not is_temporary(name):
                 content = _read_file(path, room) if room and is_other_name(name) else None
-                if content is None or len(content) > room or not _is_text(content):
+                try:
+                    if content is None or len(content) > room:
+                        raise ValueError
+                    content.decode()
+                except ValueError:
                     skipped.append(name)
                 else:
                     files[name] = content
@@ -135,14 +135,6 @@ def _read_file(path: Path, limit: int) -> bytes | None:
         return file.read(limit + 1) if stat.S_ISREG(os.fstat(opened).st_mode) else None
 
 
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _is_folder(folder: Path) -> bool:
     try:
         return folder.is_dir()
@@ -150,16 +142,8 @@ def _is_folder(folder: Path) -> bool:
         raise StorageError(f"{folder}: {exc.strerror or exc}") from exc
 
 
-# --- writing ---------------------------------------------------------------------------------
-
-
 class Saved(NamedTuple):
-    """Result of an export.
-
-    Attributes:
-        dropped: One line for each part that JP does not support.
-        others: Names of the files written in addition to JP's own.
-    """
+    """Result of an export: a line for each part that JP does not support, and other files."""
 
     dropped: list[str]
     others: list[str]
@@ -190,6 +174,9 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
         return Saved(written.dropped, _write_files(folder, files))
     except OSError as exc:
         raise StorageError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
+
+
+Files = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +213,6 @@ def _read_existing(folder: Path) -> _ExistingFolder | None:
     return _ExistingFolder(files, frozenset([*files, *skipped]), entries, base)
 
 
-Files = Mapping[str, bytes]
-
-
 def _refuse_foreign(
     jp: JsonObject, folder: Path, there: _ExistingFolder, written: Files
 ) -> JsonValue:
@@ -240,7 +224,11 @@ def _refuse_foreign(
     known = {name: content for name, content in there.files.items() if name in FILES}
     if known and known.items() <= written.items() and there.names <= written.keys():
         return there.base  # an earlier or interrupted export
-    forms = list(_written_in_dialects(jp, written))
+    forms = [written]
+    dialects: tuple[Dialect, ...] = ("native", "jp-head")
+    for dialect in dialects:
+        with suppress(StorageError):  # the dialect cannot express this conversation
+            forms.append(write_directory(jp, dialect=dialect).files)
     index = max(_first_missing(there.entries, _json_items(form[EVENTS])) for form in forms)
     number = folder.resolve().name.partition("-")[0]
     same_id = conversation_id(jp) == f"jp-c{number}"
@@ -255,16 +243,6 @@ def _refuse_foreign(
         if BASE_CONFIG not in written or not any(same_json(there.base, base) for base in ours):
             raise _changed_there_error(folder, BASE_CONFIG)
     return there.base
-
-
-def _written_in_dialects(jp: JsonObject, written: Files) -> Iterator[Files]:
-    yield written
-    dialects: tuple[Dialect, ...] = ("native", "jp-head")
-    for dialect in dialects:
-        try:
-            yield write_directory(jp, dialect=dialect).files
-        except StorageError:  # the dialect cannot express this conversation
-            continue
 
 
 def _changed_there_error(folder: Path, place: str) -> StorageError:

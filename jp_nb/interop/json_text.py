@@ -43,10 +43,8 @@ _SAFE_INTEGER = 2**53 - 1
 class JsonText:
     """A value and its text.
 
-    Attributes:
-        numbers: The notation of each number that JP writes differently, or that a page changes,
-            by JSON pointer.
-        gap: The text before an item of a list: white space, and a bracket or a comma.
+    `numbers` has the notation of each number that JP writes differently, or that a page changes, by
+    JSON pointer. `gap` is the text before an item of a list: white space, and a bracket or a comma.
     """
 
     text: str
@@ -145,7 +143,11 @@ def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
     match value:
         case _NumberText():
             number = _number(value)
-            if number_text(number) != value or not _is_exact_in_page(number):
+            if isinstance(number, float):
+                is_exact = not number.is_integer()
+            else:
+                is_exact = abs(number) <= _SAFE_INTEGER
+            if number_text(number) != value or not is_exact:  # every number of a page is a float
                 numbers[pointer] = str(value)
             return number
         case dict():
@@ -161,16 +163,6 @@ def _number(token: str) -> int | float:
     if not math.isfinite(number):
         raise ValueError(f"the number {token} is too large")
     return number
-
-
-def _is_exact_in_page(number: int | float) -> bool:
-    """Return True if the number is unchanged in a page, where every number is a float."""
-    if isinstance(number, float):
-        return not number.is_integer()
-    return abs(number) <= _SAFE_INTEGER
-
-
-# --- pointers --------------------------------------------------------------------------------
 
 
 def pointer_below(pointer: str, key: str) -> str:
@@ -204,16 +196,16 @@ def _is_number(token: str, number: int | float) -> bool:
 def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
     """Return the spelling that reproduces the text of `source`.
 
-    It is `{"text": …}` if `apply_spelling` cannot reproduce the text.
-
-    Args:
-        source: The value and its text.
-        usual: The value with its keys in JP's order.
-        pad: Indentation of the lines after the first.
+    It is `{"text": …}` if `apply_spelling` cannot reproduce the text. `usual` is the value with its
+    keys in JP's order, `pad` the indentation of the lines after the first.
     """
     found: JsonObject = {}
     if usual == source.value:
-        if order := _order(source.value, usual):
+        order: list[JsonValue] = []
+        _add_order(source.value, usual, order)
+        while order and order[-1] == 0:
+            order.pop()
+        if order:
             found["order"] = order
         if source.numbers:
             found["numbers"] = dict(source.numbers)
@@ -240,25 +232,17 @@ def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
     return "".join(parts)
 
 
-def _order(value: JsonValue, usual: JsonValue) -> list[JsonValue]:
-    found: list[JsonValue] = []
-    _compare(value, usual, found)
-    while found and found[-1] == 0:
-        found.pop()
-    return found
-
-
-def _compare(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
+def _add_order(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
     if isinstance(value, dict):
         if len(value) > 1:
             places = {key: place for place, key in enumerate(usual)}
             order = [places[key] for key in value]
             found.append(0 if order == list(range(len(order))) else order)  # type: ignore[arg-type]
         for key, item in value.items():
-            _compare(item, usual[key], found)
+            _add_order(item, usual[key], found)
     elif isinstance(value, list):
         for item, other in zip(value, usual, strict=True):
-            _compare(item, other, found)
+            _add_order(item, other, found)
 
 
 def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
