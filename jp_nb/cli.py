@@ -18,11 +18,9 @@ import jp_nb
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.packages import without_parsers
 
-INTERRUPTED = 128 + 2
-"""Exit code of a command that SIGINT ended, as in a shell."""
+INTERRUPTED = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
 
-BROKEN_PIPE = 128 + 13
-"""Exit code of a command that SIGPIPE ended, as in a shell."""
+BROKEN_PIPE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,8 +13,8 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +32,9 @@ from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.conversations import notices
 from jp_nb.record.document import CONVERSATION_KEYS, KEY, VERSION, Document, events_of, others_of
-from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, Entry, ToolCallRequest
+from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ToolCallRequest
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.stream import ConversationStream
+from jp_nb.record.stream import ConversationStream, TurnEvent
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
@@ -44,11 +44,9 @@ from jp_nb.tools.secrets import SecretAnswers
 
 SHORTEST_VALUE: Final = 8
 """Minimum length of a variable's value. A shorter one may occur in a text by chance."""
-SHOWN_KEY_CHARS: Final = 4
-"""Number of characters of a key that identify it in a finding."""
+SHOWN_KEY_CHARS: Final = 4  # number of characters of a key that identify it in a finding
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{60,}+\n?)*+[A-Za-z0-9+/]*+={0,2}\n?")
-MIN_BASE64: Final = 200
-"""Minimum length of image data, which may look like it contains keys."""
+MIN_BASE64: Final = 200  # minimum length of image data, which may look like it contains keys
 
 
 class KeySearch:
@@ -91,8 +89,7 @@ def _is_path(value: str) -> bool:
         return False
 
 
-MAX_NAME: Final = 80
-"""Maximum length of an object's key in a location."""
+MAX_NAME: Final = 80  # maximum length of an object's key in a location
 
 
 Finding = tuple[str, str]
@@ -132,15 +129,13 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
             yield place, value
         elif isinstance(value, Mapping):
             yield from ((place, str(name)) for name in value)
-            below = [(_join_place(place, str(name), keys), item) for name, item in value.items()]
+            below = []
+            for key, item in value.items():
+                name = one_line(keys.hide(str(key)), limit=MAX_NAME)
+                below.append((f"{place}.{name}" if place else name, item))
             waiting += reversed(below)
         elif isinstance(value, list):
             waiting += reversed([(f"{place}[{i}]", item) for i, item in enumerate(value)])
-
-
-def _join_place(place: str, name: str, keys: KeySearch) -> str:
-    name = one_line(keys.hide(name), limit=MAX_NAME)
-    return f"{place}.{name}" if place else name
 
 
 # --- the record ------------------------------------------------------------------------------
@@ -169,8 +164,9 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    problems = (*_check_ids(stream, keys), *_check_times(stream, keys))
-    for notice in (*notices(stream), *problems, *_check_pairs(stream)):
+    problems = (*notices(stream), *_check_ids(stream, keys), *_check_times(stream, keys))
+    turns = groupby(stream.events(), lambda event: event.turn)
+    for notice in (*problems, *(line for _, turn in turns for line in _check_pairs(turn))):
         yield place, f"{prefix}{notice}"
     if stream.damage:
         return
@@ -203,18 +199,8 @@ def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
             yield f"events[{index}].timestamp: {keys.hide(text)!r:.80} is not a timestamp"
 
 
-def _check_pairs(stream: ConversationStream) -> Iterator[str]:
-    turn: list[tuple[int, Entry]] = []
-    number = 0
-    for event in stream.events():
-        if event.turn != number:
-            yield from _check_turn_pairs(turn)
-            turn, number = [], event.turn
-        turn.append((event.position, event.entry))
-    yield from _check_turn_pairs(turn)
-
-
-def _check_turn_pairs(turn: list[tuple[int, Entry]]) -> Iterator[str]:
+def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
+    turn = [(event.position, event.entry) for event in events]
     _, open_, loose = match_pairs(turn)
     for index, entry in turn:
         if index in open_:
@@ -225,12 +211,9 @@ def _check_turn_pairs(turn: list[tuple[int, Entry]]) -> Iterator[str]:
 
 
 MAGIC: Final = "%%jp"
-NOTE: Final = "\n["
-"""Start of the notes on images that follow a request (`record/events.py`)."""
-SKIP_TAG: Final = "skip-execution"
-"""Tag of a cell that Jupyter's runners skip."""
-VALUE: Final = "{{"
-"""Start of a `{{name}}` that only a kernel can replace."""
+NOTE: Final = "\n["  # start of the notes on images that follow a request (`record/events.py`)
+SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
+VALUE: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
 MAX_PROVIDERS: Final = 8
 """Maximum number of providers of a conversation whose messages are compared."""
 RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
@@ -284,7 +267,8 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         content, read = read_cassette(cassette), read_notebook(notebook)
     except StorageError:
         return
-    asked = _list_recorded_requests(content)
+    parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
+    asked = sorted(str(value.get("text", "")).strip() for value in parts)
     for number, cell in enumerate(list_cells(read)):
         text = _find_request(cell)
         if text and VALUE not in text and not _is_recorded(text, asked):
@@ -311,11 +295,6 @@ def _find_request(cell: Any) -> str:
         return ""
     first, _, rest = source.strip().partition("\n")
     return rest.strip() if first.split()[:1] == [MAGIC] else ""
-
-
-def _list_recorded_requests(content: CassetteContent) -> list[str]:
-    texts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
-    return sorted(str(value.get("text", "")).strip() for value in texts)
 
 
 def _is_recorded(text: str, asked: list[str]) -> bool:
@@ -381,8 +360,7 @@ CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
     answers_file.SUFFIX: check_answers_file,
 }
 """The check of each kind of file, by suffix."""
-MAX_LISTED: Final = 20
-"""Maximum number of listed findings for one file."""
+MAX_LISTED: Final = 20  # maximum number of listed findings for one file
 
 
 def check(options: argparse.Namespace) -> int:

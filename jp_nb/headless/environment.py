@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -31,8 +30,7 @@ from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.text import one_line
 
-MAX_LINE = 5000
-"""Maximum length of a line about a folder, because names and paths are untrusted."""
+MAX_LINE = 5000  # maximum length of a line about a folder, because names and paths are untrusted
 
 
 def trust(options: argparse.Namespace) -> int:
@@ -70,19 +68,17 @@ def _confirm() -> bool:
 
 
 def doctor(_: argparse.Namespace) -> int:
-    """Print one line for each check, and return 1 if one fails."""
-    findings = list(_run_checks())
+    """Print one line for each check, and return 1 if one fails. Nothing is sent over a network."""
+    findings = [
+        ("versions", True, ", ".join(list_versions())),
+        ("front end", *_check_lab_extension()),
+        ("kernel", *_check_kernel()),
+        ("configuration", *_check_configuration()),
+    ]
     width = max(len(name) for name, _, _ in findings)
     for name, works, text in findings:
         print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
     return 0 if all(works for _, works, _ in findings) else 1
-
-
-def _run_checks() -> Iterator[tuple[str, bool, str]]:
-    yield "versions", True, ", ".join(list_versions())
-    yield ("front end", *_check_lab_extension())
-    yield ("kernel", *_check_kernel())
-    yield ("configuration", *_check_configuration())
 
 
 def _check_lab_extension() -> tuple[bool, str]:
@@ -134,20 +130,26 @@ def demo(options: argparse.Namespace) -> int:
     if options.headless or problem:
         if problem:
             print(f"{problem} The quickstart runs headless.\n")
-        return _run_demo_headless(notebook)
+        # Loads nbclient, which JupyterLab does not need.
+        from jp_nb.headless.files import print_transcript
+        from jp_nb.headless.runner import run_notebook
+
+        result = run_notebook(notebook)
+        print_transcript(result.notebook, sys.stdout)
+        if result.failure is not None:
+            return 1
+        shutil.rmtree(folder)
+        return 0
     print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
-    if _is_root():
+    allowed = []
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
         print("You are root, so JupyterLab is started with --allow-root.")
+        allowed = ["--allow-root"]
     sys.stdout.flush()
-    allowed = ["--allow-root"] if _is_root() else []
     try:
         return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook), *allowed])
     except KeyboardInterrupt:
         return 0
-
-
-def _is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def read_quickstart() -> bytes:
@@ -165,16 +167,3 @@ def _explain_no_display() -> str:
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in variables):
         return "No display is available, so no page can be opened."
     return ""
-
-
-def _run_demo_headless(notebook: Path) -> int:
-    # Loads nbclient, which JupyterLab does not need.
-    from jp_nb.headless.files import print_transcript
-    from jp_nb.headless.runner import run_notebook
-
-    result = run_notebook(notebook)
-    print_transcript(result.notebook, sys.stdout)
-    if result.failure is not None:
-        return 1
-    shutil.rmtree(notebook.parent)
-    return 0

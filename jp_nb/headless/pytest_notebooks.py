@@ -18,7 +18,6 @@ import pytest
 from jp_nb.errors import JpNbError
 from jp_nb.headless.files import format_text, print_cell
 from jp_nb.headless.report import (
-    ReportedCell,
     RunReport,
     format_cell_errors,
     format_open_decisions,
@@ -147,25 +146,21 @@ def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
     """Yield the lines of the failure; none if the test passes."""
     failed = [cell for cell in report.cells if cell.status == "failed"]
     for cell in failed:
-        yield from _format_failed_cell(report, cell)
+        yield f"{report.notebook}: cell {cell.number + 1} failed: {cell.source}"
+        yield from format_cell_errors(cell)
+        if not cell.traceback.endswith(cell.error):
+            yield cell.error
+        if cell.traceback:
+            yield cell.traceback
+        yield from format_open_decisions(report)
+        if report.undecided or any(turn.unanswered for turn in cell.turns):
+            yield _format_advice(report)
     if report.failure is not None and not failed:
         yield f"{report.notebook}: {report.failure.name}: {report.failure.message}"
     if report.record_error:
         yield f"{report.notebook}: the record of the run cannot be read: {report.record_error}"
     if strict and not failed:
         yield from _format_undecided(report)
-
-
-def _format_failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
-    yield f"{report.notebook}: cell {cell.number + 1} failed: {cell.source}"
-    yield from format_cell_errors(cell)
-    if not cell.traceback.endswith(cell.error):
-        yield cell.error
-    if cell.traceback:
-        yield cell.traceback
-    yield from format_open_decisions(report)
-    if report.undecided or any(turn.unanswered for turn in cell.turns):
-        yield _format_advice(report)
 
 
 def _format_undecided(report: RunReport) -> Iterator[str]:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,8 +54,7 @@ _GIT_ARGUMENT_COUNTS: Final = (7, 9)
 and two more for a renamed file.
 """
 
-EMPTY_RECORD: Final = ComparedRecord()
-"""Record of a notebook without one."""
+EMPTY_RECORD: Final = ComparedRecord()  # record of a notebook without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +122,12 @@ def _read_compared(name: str) -> _ComparedNotebook:
     record = EMPTY_RECORD
     if stored is not None:
         record = ComparedRecord.of(_load_document(stored, name, tolerant=True))
-    return _ComparedNotebook(record, tuple(_format_cells(notebook)))
-
-
-def _format_cells(notebook: Any) -> Iterator[str]:
+    lines: list[str] = []
     for cell in notebook.cells:
-        yield f"[{cell.cell_type}] {cell.get('id', '')}".rstrip()
-        yield from (f"{INDENT}{line}" if line else "" for line in cell.source.split("\n"))
-        yield ""
+        lines.append(f"[{cell.cell_type}] {cell.get('id', '')}".rstrip())
+        lines += [f"{INDENT}{line}" if line else "" for line in cell.source.split("\n")]
+        lines.append("")
+    return _ComparedNotebook(record, tuple(lines))
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
@@ -170,8 +166,7 @@ def load_stored(path: Path | str) -> JsonValue:
     return stored
 
 
-LOAD = "%load_ext jp_nb"
-"""The only cell of a notebook that an import creates."""
+LOAD = "%load_ext jp_nb"  # the only cell of a notebook that an import creates
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
@@ -199,7 +194,11 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         return [_format_import("imported", loaded, notebook), *_format_skipped(jp, folder)]
     document = load_conversation(notebook)  # a damaged record is an error
     identifier = loaded.conversation.id
-    held = _find_conversation(document, identifier)
+    held = (
+        document.to_json()
+        if document.conversation.id == identifier
+        else _find_other(document.others, identifier)
+    )
     if held is None:
         document.archive_active()
         document.conversation = loaded.conversation
@@ -257,12 +256,6 @@ def _make_notebook() -> Any:
     return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
 
 
-def _find_conversation(document: Document, identifier: str) -> JsonObject | None:
-    if document.conversation.id == identifier:
-        return document.to_json()
-    return _find_other(document.others, identifier)
-
-
 def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
     found = (x for x in others if isinstance(x, dict) and conversation_id(x) == identifier)
     return next(found, None)
@@ -310,8 +303,7 @@ def _format_skipped(jp: JsonObject, folder: Path) -> list[str]:
     return [f"not imported: {folder / name} ({why})" for name in skipped]
 
 
-MAX_LINE = 5000
-"""Maximum length of a line about a directory, because names and paths are untrusted."""
+MAX_LINE = 5000  # maximum length of a line about a directory, because names and paths are untrusted
 
 
 def show(options: argparse.Namespace) -> int:

@@ -20,7 +20,6 @@ from jp_nb.errors import StorageError
 from jp_nb.headless.files import format_line, format_text
 from jp_nb.headless.runner import (
     CassetteUse,
-    CellEnd,
     CellFailure,
     CellStatus,
     ReportedDecision,
@@ -49,8 +48,7 @@ from jp_nb.rendering.turn import for_user
 from jp_nb.storage.cassette import StoredExchange, read_cassette
 from jp_nb.text import one_line, plain
 
-MAX_SOURCE: Final = 60
-"""Maximum length of the source text that identifies a cell."""
+MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,26 +173,16 @@ def make_report(result: RunResult, notebook: str) -> RunReport:
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
-    cells = tuple(_make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.cells)
-    return RunReport(notebook, result.failure, cells, turns, error, result.events)
-
-
-# --- cells -----------------------------------------------------------------------------------
-
-
-def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
-    cell = result.notebook.cells[end.cell]
-    error = traceback = ""
-    if end.status == "failed":
-        error, traceback = _format_error(cell, result.failure)
-    return ReportedCell(
-        end.cell, _format_source(cell.source), end.status, end.seconds, error, traceback, turns
-    )
-
-
-def _format_source(source: str) -> str:
-    text = " ".join(format_line(source).split())
-    return text if len(text) <= MAX_SOURCE else f"{text[:MAX_SOURCE]}…"
+    cells = []
+    for end in result.cells:
+        cell = result.notebook.cells[end.cell]
+        source = " ".join(format_line(cell.source).split())
+        if len(source) > MAX_SOURCE:
+            source = f"{source[:MAX_SOURCE]}…"
+        failed = _format_error(cell, result.failure) if end.status == "failed" else ("", "")
+        begun = tuple(by_cell.get(end.cell, ()))
+        cells.append(ReportedCell(end.cell, source, end.status, end.seconds, *failed, begun))
+    return RunReport(notebook, result.failure, tuple(cells), turns, error, result.events)
 
 
 def _format_error(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
@@ -225,7 +213,9 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
 def _read_stream_turns(stream: ConversationStream, result: RunResult) -> Iterator[ReportedTurn]:
     places = [(end.entries, end.cell) for end in result.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    old, shared = _count_old_entries(stream, result), _count_shared_turns(stream)
+    parent_turn = as_object(stream.head.get("parent")).get("turn")
+    shared = parent_turn + 1 if isinstance(parent_turn, int) else 0
+    old = _count_old_entries(stream, result)
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
@@ -235,11 +225,6 @@ def _read_stream_turns(stream: ConversationStream, result: RunResult) -> Iterato
             place = bisect_right(counts, begin)
             cell = places[place][1] if place < len(places) else None
             yield _make_turn(stream, entries, cell)
-
-
-def _count_shared_turns(stream: ConversationStream) -> int:
-    last = as_object(stream.head.get("parent")).get("turn")
-    return last + 1 if isinstance(last, int) else 0
 
 
 def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
@@ -290,17 +275,7 @@ def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
 
 MAX_RESULT: Final = 500
 MAX_REASON: Final = 300
-MAX_LISTED: Final = 20
-"""Maximum number of listed exchanges."""
-
-
-def format_failure(report: RunReport) -> list[str]:
-    """Return a line about the failed cell, without keys; none without a failure."""
-    failure = report.failure
-    if failure is None:
-        return []
-    place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
-    return [f"{failure.name}{place}: {format_text(failure.message)}"]
+MAX_LISTED: Final = 20  # maximum number of listed exchanges
 
 
 def format_cassettes(report: RunReport) -> list[str]:
@@ -310,26 +285,21 @@ def format_cassettes(report: RunReport) -> list[str]:
         StorageError: A cassette cannot be read.
     """
     uses = report.events.cassettes
-    recorded = [line for path, use in uses.items() for line in _format_recorded(path, use)]
-    if report.failure is not None:  # a failed run may not need the rest
-        return recorded
-    return [*recorded, *_format_fully_used(uses), *format_unused_exchanges(uses)]
-
-
-def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
-    place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-    if use.is_new and not use.added:
-        stays = "; the file is unchanged" if path.exists() else ""
-        yield f"no model answered: nothing was recorded in {place}{stays}"
-    elif use.added:
-        count = format_exchange_count(use.added)
-        yield f"{count} {'recorded in' if use.is_new else 'added to'} {place}"
-
-
-def _format_fully_used(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
+    lines = []
     for path, use in uses.items():
-        if use.used and len(use.used) == (count := len(_list_replayable(path, use))):
-            yield f"{count} of {format_exchange_count(count)} of {path.name} used"
+        place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        if use.is_new and not use.added:
+            stays = "; the file is unchanged" if path.exists() else ""
+            lines.append(f"no model answered: nothing was recorded in {place}{stays}")
+        elif use.added:
+            count = format_exchange_count(use.added)
+            lines.append(f"{count} {'recorded in' if use.is_new else 'added to'} {place}")
+    if report.failure is not None:  # a failed run may not need the rest
+        return lines
+    for path, use in uses.items():
+        if use.used and len(use.used) == (total := len(_list_replayable(path, use))):
+            lines.append(f"{total} of {format_exchange_count(total)} of {path.name} used")
+    return [*lines, *format_unused_exchanges(uses)]
 
 
 def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
@@ -360,30 +330,25 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
     return [
         f"in {turn}",
-        *(f"  call {_format_name(call)}: {_format_result(call)}" for call in failed),
+        *(
+            f"  call {_format_name(call)}: "
+            + format_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
+            for call in failed
+        ),
         *(f"  {question}" for question in turn.unanswered),
     ]
-
-
-def _format_result(call: ToolCall) -> str:
-    return format_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
 
 
 def format_turn(turn: ReportedTurn) -> Iterator[str]:
     """Yield a line for the turn and for each of its calls and questions."""
     yield f"{turn}: {turn.turn.status}"
     for call in turn.turn.tool_calls:
-        yield f"  call {_format_name(call)}: {_format_end(call)}"
+        end = {False: "ok", True: "error", None: "no result"}[call.is_error]
+        yield f"  call {_format_name(call)}: {'skipped' if call.skipped else end}"
     for question in turn.questions:
         yield f"  {question}"
     if turn.turn.config_changes:
         yield f"  configuration changes: {len(turn.turn.config_changes)}"
-
-
-def _format_end(call: ToolCall) -> str:
-    if call.skipped:
-        return "skipped"
-    return {False: "ok", True: "error", None: "no result"}[call.is_error]
 
 
 def _format_name(call: ToolCall) -> str:
@@ -437,7 +402,10 @@ def _add_suite(root: Element, report: RunReport) -> None:
         SubElement(properties, "property", name=_clean_xml(name), value=_clean_xml(value))
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
-    if lost := _find_run_error(report):
+    lost, failure = report.record_error, report.failure
+    if failure is not None and not any(cell.status == "failed" for cell in report.cells):
+        lost = format_text(f"{failure.name}: {failure.message}")
+    if lost:
         case = SubElement(suite, "testcase", classname=_clean_xml(report.notebook), name="the run")
         SubElement(case, "error", message=_clean_xml(lost))
     if open_ := format_open_decisions(report):
@@ -471,13 +439,6 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
         )
 
 
-def _find_run_error(report: RunReport) -> str:
-    failure = report.failure
-    if failure is not None and not any(cell.status == "failed" for cell in report.cells):
-        return format_text(f"{failure.name}: {failure.message}")
-    return report.record_error
-
-
 def _clean_xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", plain(text))
 
@@ -504,21 +465,23 @@ def to_json(report: RunReport) -> JsonObject:
         else {"cell": failure.cell, "name": failure.name, "message": format_text(failure.message)},
         "record_error": report.record_error or None,
         "seconds": round(report.seconds, 3),
-        "cells": [_cell_to_json(cell) for cell in report.cells],
+        "cells": [
+            {
+                "cell": cell.number,
+                "source": cell.source,
+                "status": cell.status,
+                "seconds": round(cell.seconds, 3),
+                "error": cell.error or None,
+            }
+            for cell in report.cells
+        ],
         "turns": [_turn_to_json(turn) for turn in report.turns],
         "tokens": _usage_to_json(report.usage),
         "unanswered": len(report.unanswered),
-        "undecided": [_decision_to_json(each) for each in report.undecided],
-    }
-
-
-def _cell_to_json(cell: ReportedCell) -> JsonObject:
-    return {
-        "cell": cell.number,
-        "source": cell.source,
-        "status": cell.status,
-        "seconds": round(cell.seconds, 3),
-        "error": cell.error or None,
+        "undecided": [
+            {"kind": each.kind, "what": each.description, "why": each.why, "times": each.times}
+            for each in report.undecided
+        ],
     }
 
 
@@ -532,20 +495,27 @@ def _turn_to_json(reported: ReportedTurn) -> JsonObject:
         "text": turn.text,
         "data": turn.data,
         "status": turn.status,
-        "tool_calls": [_call_to_json(call) for call in turn.tool_calls],
+        "tool_calls": [
+            {
+                "id": call.id,
+                "name": call.name,
+                "arguments": dict(call.arguments),
+                "is_error": call.is_error,
+                "content": call.content,
+            }
+            for call in turn.tool_calls
+        ],
         "questions": [_question_to_json(question) for question in reported.questions],
-        "config_changes": [_change_to_json(change) for change in turn.config_changes],
+        "config_changes": [
+            {
+                "set": mask_secrets(dict(change.delta)),
+                "unset": list(change.unsets),
+                "begins_again": change.begins_again,
+                "proposed_by": [each.tool for each in change.proposed_by],
+            }
+            for change in turn.config_changes
+        ],
         "tokens": _usage_to_json(reported.usage),
-    }
-
-
-def _call_to_json(call: ToolCall) -> JsonObject:
-    return {
-        "id": call.id,
-        "name": call.name,
-        "arguments": dict(call.arguments),
-        "is_error": call.is_error,
-        "content": call.content,
     }
 
 
@@ -559,19 +529,6 @@ def _question_to_json(question: ReportedQuestion) -> JsonObject:
         "end": question.end,
         "answer": inquiry.answer,
         "channel": inquiry.channel,
-    }
-
-
-def _decision_to_json(one: ReportedDecision) -> JsonObject:
-    return {"kind": one.kind, "what": one.description, "why": one.why, "times": one.times}
-
-
-def _change_to_json(change: ConfigChange) -> JsonObject:
-    return {
-        "set": mask_secrets(dict(change.delta)),
-        "unset": list(change.unsets),
-        "begins_again": change.begins_again,
-        "proposed_by": [each.tool for each in change.proposed_by],
     }
 
 

@@ -18,11 +18,15 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
-from jp_nb.headless.files import format_line, refuse_unsafe_link, replace_file_at, require_notebook
+from jp_nb.headless.files import (
+    format_line,
+    format_text,
+    refuse_unsafe_link,
+    replace_file_at,
+    require_notebook,
+)
 from jp_nb.headless.report import (
-    RunReport,
     format_cassettes,
-    format_failure,
     format_json_report,
     format_junit,
     make_report,
@@ -42,8 +46,7 @@ from jp_nb.tools.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
-MIN_SIMILARITY: Final = 0.85
-"""Similarity, from 0 to 1, at which a key counts as misspelled."""
+MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
 
 
 def format_decisions(events: RunEvents, answers: AnswersFile | None) -> Iterator[str]:
@@ -94,24 +97,23 @@ def _format_key_path(key: Key) -> str:
     return ".".join(one_line(name, limit=80) for name in key)
 
 
-def write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
-    """Write a new answers file with the open decisions as comments.
-
-    Raises:
-        UsageError: The file exists or cannot be written.
-    """
+def _write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
+    """Write a new answers file with the open decisions as comments, if there are any."""
+    if not undecided:
+        _print_lines([f"there are no open decisions: {path} was not written"])
+        return
     content = format_template(undecided, notebook).encode(errors="replace")
     try:
         with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(content)
     except FileExistsError as exc:
-        raise UsageError(format_exists_error(path)) from exc
+        raise UsageError(_format_exists_error(path)) from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    _print_lines([f"{path} written: fill it in and pass it with `--answers`"])
 
 
-def format_exists_error(path: Path) -> str:
-    """Return the message for a template that would replace a file."""
+def _format_exists_error(path: Path) -> str:
     return f"{path} already exists: choose a new file for the template"
 
 
@@ -123,23 +125,25 @@ def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str
     ]
     tables: dict[str, list[str]] = {}  # TOML allows each table only once
     for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(SECTIONS[one.kind])):
-        tables.setdefault(_format_header(each), []).extend(_format_decision(each))
+        section = SECTIONS[each.kind]
+        header = f"questions.{_format_toml_key(each.key[1])}" if each.question else section
+        tables.setdefault(f"[{header}]", []).extend(_format_decision(each))
     for header, decisions in tables.items():
         lines += ["", header, *decisions]
     return "\n".join(lines) + "\n"
 
 
-def _format_header(each: ReportedDecision) -> str:
-    return (
-        f"[questions.{_format_toml_key(each.key[1])}]"
-        if each.question
-        else f"[{SECTIONS[each.kind]}]"
-    )
-
-
 def _format_decision(each: ReportedDecision) -> list[str]:
     if each.question is not None:
-        return ["", *_format_question(each.question), *_format_examples(each.question)]
+        question = each.question
+        lines = [question.text, *(question.context or "").splitlines()]
+        lines.append(f"Expected: {question.answer_type.expects}.")
+        if question.human_only:
+            lines.append("Only a user or this file can answer it, not a model.")
+        if not question.required:
+            lines.append("It may stay unanswered.")
+        comments = [_format_comment(line) for line in lines if line.strip()]
+        return ["", *comments, *_format_examples(question)]
     section = SECTIONS[each.kind]
     details = [_format_comment(line) for line in each.detail]
     return [
@@ -147,17 +151,6 @@ def _format_decision(each: ReportedDecision) -> list[str]:
         *details,
         f'# {_format_toml_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"',
     ]
-
-
-def _format_question(question: Question) -> list[str]:
-    lines = [question.text]
-    lines += (question.context or "").splitlines()
-    lines.append(f"Expected: {question.answer_type.expects}.")
-    if question.human_only:
-        lines.append("Only a user or this file can answer it, not a model.")
-    if not question.required:
-        lines.append("It may stay unanswered.")
-    return [_format_comment(line) for line in lines if line.strip()]
 
 
 def _format_examples(question: Question) -> list[str]:
@@ -170,9 +163,7 @@ def _format_examples(question: Question) -> list[str]:
         lines += [_format_comment(about), *_format_options(field_)]
     fields = ", ".join(f"{_format_toml_key(x.id)} = {_format_example(x)}" for x in kind.fields)
     form = f"{{ {fields} }}"
-    if is_answer_table(
-        {each.id for each in kind.fields}
-    ):  # the field is named like a key of the long form
+    if is_answer_table({each.id for each in kind.fields}):  # a field named like a key
         form = f"{{ answer = {form} }}"
     return [*lines, f"# {key} = {form}"]
 
@@ -232,19 +223,21 @@ def _escape_toml_char(char: str) -> str:
     return f"\\u{ord(char):04X}" if char < " " or char in "\x7f\x85\u2028\u2029" else char
 
 
-CASSETTE: Final = "providers.cassette"
-"""Path of the settings for cassettes."""
+CASSETTE: Final = "providers.cassette"  # path of the settings for cassettes
 CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 
 
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook, and print its failure and its open decisions."""
     notebook = require_notebook(options.notebook)
-    _check_report_paths(options.junit, options.json)
+    for path in filter(None, (options.junit, options.json)):
+        if path.suffix == ".ipynb":
+            raise UsageError(f"{path} is named like a notebook: choose another name for the report")
+        refuse_unsafe_link(path)
     settings = make_cassette_settings(options, notebook)
     answers = read_answers_file(options.answers) if options.answers is not None else None
     if options.answers_template is not None and os.path.lexists(options.answers_template):
-        raise UsageError(format_exists_error(options.answers_template))
+        raise UsageError(_format_exists_error(options.answers_template))
     result = run_notebook(
         notebook,
         out=options.out,
@@ -255,13 +248,20 @@ def run(options: argparse.Namespace) -> int:
         answers=options.answers,
     )
     report = make_report(result, os.fspath(options.notebook))
-    _print_lines(format_failure(report))
-    _write_reports(report, options)
+    if (failure := report.failure) is not None:
+        place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
+        _print_lines([f"{failure.name}{place}: {format_text(failure.message)}"])
+    if options.junit is not None:
+        replace_file_at(options.junit, format_junit([report]), folders=True)
+    if options.json is not None:
+        replace_file_at(options.json, format_json_report(report).encode(), folders=True)
     _print_lines(format_cassettes(report))
     _print_lines(format_decisions(report.events, answers))
-    _write_template(report, options)
-    is_misspelled = options.strict and _has_misspelled_answers(report, answers)
-    return 0 if result.ok and not is_misspelled else 1
+    if options.answers_template is not None:
+        _write_template(options.answers_template, report.undecided, options.notebook.name)
+    if options.strict and answers and find_misspelled_answers(report.events, answers):
+        return 1
+    return 0 if result.ok else 1
 
 
 def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:
@@ -291,37 +291,6 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
     return settings
 
 
-def _check_report_paths(*reports: Path | None) -> None:
-    for path in reports:
-        if path is not None and path.suffix == ".ipynb":
-            raise UsageError(f"{path} is named like a notebook: choose another name for the report")
-        if path is not None:
-            refuse_unsafe_link(path)
-
-
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         print(f"jp-nb: {plain(line)}", file=sys.stderr)
-
-
-def _write_reports(report: RunReport, options: argparse.Namespace) -> None:
-    if options.junit is not None:
-        replace_file_at(options.junit, format_junit([report]), folders=True)
-    if options.json is not None:
-        replace_file_at(options.json, format_json_report(report).encode(), folders=True)
-
-
-def _write_template(report: RunReport, options: argparse.Namespace) -> None:
-    template: Path | None = options.answers_template
-    if template is None:
-        return
-    undecided = [*report.events.undecided.values()]
-    if undecided:
-        write_template(template, undecided, options.notebook.name)
-        _print_lines([f"{template} written: fill it in and pass it with `--answers`"])
-    else:
-        _print_lines([f"there are no open decisions: {template} was not written"])
-
-
-def _has_misspelled_answers(report: RunReport, answers: AnswersFile | None) -> bool:
-    return answers is not None and bool(find_misspelled_answers(report.events, answers))

@@ -138,22 +138,19 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
                 events.used_answers.add(tuple(map(str, key)))
             case {"open": str(kind), **entry} if kind in SECTIONS:
                 _add_decision(events.undecided, kind, entry)
-            case {"cassette": str(file), **entry}:
-                _add_use(events.cassettes.setdefault(Path(file), CassetteUse()), entry)
+            case {"cassette": str(file)} as entry:
+                use = events.cassettes.setdefault(Path(file), CassetteUse())
+                use.used.update(entry.get("used", ()))
+                use.added += entry.get("added", 0)
+                use.is_new |= entry.get("anew", False)
     return events
 
 
-def _parse_line(line: bytes) -> object:
+def _parse_line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError:  # the kernel died while it wrote the line
         return None
-
-
-def _add_use(use: CassetteUse, entry: Mapping[Any, Any]) -> None:
-    use.used.update(entry.get("used", ()))
-    use.added += entry.get("added", 0)
-    use.is_new |= entry.get("anew", False)
 
 
 def _add_decision(
@@ -173,8 +170,7 @@ def _add_decision(
 
 
 CellStatus = Literal["passed", "failed", "not run"]
-RAISES: Final = "raises-exception"
-"""Tag of a cell that may fail, as in Jupyter's runners."""
+RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter's runners
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +194,11 @@ def is_executable(cell: Any) -> bool:
     return cell.cell_type == "code" and bool(cell.source.strip())
 
 
-def _may_fail(cell: Any) -> bool:
-    tags = cell.metadata.get("tags", [])
-    return isinstance(tags, list) and RAISES in tags
-
-
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-PATIENCE_S = 10.0
-"""Seconds that an interrupted cell has to end."""
-WAKE_INTERVAL_S = 0.5
-"""Interval, in seconds, at which the waiting thread handles signals."""
+PATIENCE_S = 10.0  # seconds that an interrupted cell has to end
+WAKE_INTERVAL_S = 0.5  # interval, in seconds, at which the waiting thread handles signals
 
-MAX_STARTS = 2
-"""Maximum number of kernel starts, because another process may take a port."""
+MAX_STARTS = 2  # maximum number of kernel starts, because another process may take a port
 
 ENCRYPTION: Final = "transport_encryption"
 """Setting of newer kernel managers. Kernels warn if it is not set."""
@@ -341,7 +329,9 @@ class Execution:
     def _on_cell_end(self, cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
         # An error with text that is not UTF-8 leaves no output, so use the reply.
         is_error = execute_reply["content"]["status"] == "error"
-        self._record_end("failed" if is_error and not _may_fail(cell) else "passed")
+        tags = cell.metadata.get("tags", [])
+        may_fail = isinstance(tags, list) and RAISES in tags
+        self._record_end("failed" if is_error and not may_fail else "passed")
         if self._on_cell is not None:
             self._on_cell(cell_index, cell)
 
@@ -454,7 +444,9 @@ def run_notebook(
             valid. The notebook is unchanged.
         KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written.
     """
-    _check_epoch()
+    # IPython reads the variable for its banner, so no kernel starts with an invalid value.
+    if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
+        clock_from_epoch(epoch)
     path = Path(nb_path).resolve()
     target = Path(out if out is not None else nb_path).absolute()
     refuse_unsafe_link(target)
@@ -507,7 +499,9 @@ def _execute(
         if execution.began or not execution.interrupts:
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure
-            _remove_journals(path, notebook.metadata.get(KEY))
+            with suppress(OSError, StorageError):  # recovered when the notebook is opened
+                written = as_object(notebook.metadata.get(KEY))
+                remove_written(JournalFolder(), written, notebook=str(path))
     return failure
 
 
@@ -516,12 +510,6 @@ def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStarte
         return f"{name} needs the kernel {exc.name!r}, which is not installed: install it"
     kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
     return f"the kernel {kernel!r} of {name} does not start: {exc}"
-
-
-def _check_epoch() -> None:
-    # IPython reads the variable for its banner, so no kernel starts with an invalid value.
-    if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
-        clock_from_epoch(epoch)
 
 
 def _find_last_executed(notebook: Any) -> int | None:
@@ -536,7 +524,12 @@ def _finish(
 ) -> CellFailure | None:
     """Write the notebook, and return the failure of an incomplete record."""
     lift_record(client)
-    _add_journals(path, client.nb.metadata)
+    metadata = client.nb.metadata
+    if isinstance(written := merge.read_segments(metadata) if KEY in metadata else None, dict):
+        with suppress(OSError, StorageError):  # recovered when the notebook is opened
+            whole = complete_document(JournalFolder(), written, notebook=str(path))
+            if whole != written:
+                merge.store_segments(metadata, whole)
     join_streams(client.nb)
     write_notebook(client.nb, target)
     if any(state not in unreadable for state in unreadable_carrier(client.nb.metadata)):
@@ -547,31 +540,16 @@ def _finish(
 def join_streams(notebook: Any) -> None:
     """Join adjacent outputs of the same stream, which depend on the times of flushes."""
     for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = list(_join_adjacent(cell.outputs))
-
-
-def _join_adjacent(outputs: Iterable[Any]) -> Iterator[Any]:
-    for stream, found in groupby(outputs, lambda each: each.get("name")):
-        pieces = list(found)
-        if stream is not None:
-            pieces[0].text = "".join(piece.text for piece in pieces)
-            del pieces[1:]
-        yield from pieces
-
-
-def _add_journals(path: Path, metadata: Any) -> None:
-    written = merge.read_segments(metadata) if KEY in metadata else None
-    if isinstance(written, dict):
-        with suppress(OSError, StorageError):  # recovered when the notebook is opened
-            whole = complete_document(JournalFolder(), written, notebook=str(path))
-            if whole != written:
-                merge.store_segments(metadata, whole)
-
-
-def _remove_journals(path: Path, written: JsonValue) -> None:
-    with suppress(OSError, StorageError):  # recovered when the notebook is opened
-        remove_written(JournalFolder(), as_object(written), notebook=str(path))
+        if cell.cell_type != "code":
+            continue
+        outputs = []
+        for stream, found in groupby(cell.outputs, lambda each: each.get("name")):
+            pieces = list(found)
+            if stream is not None:
+                pieces[0].text = "".join(piece.text for piece in pieces)
+                del pieces[1:]
+            outputs += pieces
+        cell.outputs = outputs
 
 
 def lift_record(client: NotebookClient) -> None:

@@ -182,8 +182,7 @@ def _skip_separator(text: str, at: int) -> int:
     return _SPACE.match(text, at + 1).end() if text[at] == "," else at  # type: ignore[union-attr]
 
 
-PIPE = Path("-")
-"""Argument that selects stdin and stdout."""
+PIPE = Path("-")  # argument that selects stdin and stdout
 
 
 def strip(options: argparse.Namespace) -> int:

@@ -32,8 +32,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-MAX_START_S = 5.0
-"""Time in which the event loop has to start a coroutine."""
+MAX_START_S = 5.0  # time in which the event loop has to start a coroutine
 MAX_UNHANDLED_INTERRUPTS = 3
 """The interrupt with this number ends the wait for an event loop that a tool blocks."""
 

@@ -66,8 +66,7 @@ ANSWERS_IGNORED: Final = (
 DIGEST_CHARS: Final = len("sha256:") + 12
 FORMS = "name=value, name:=json, or a JSON object"
 _ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
-MAX_IDS: Final = 10
-"""Limit of the ids in an error message."""
+MAX_IDS: Final = 10  # limit of the ids in an error message
 MAX_ID_CHARS: Final = 80
 _CANCEL: Final = Action("c", "Do not run it", "cancel")
 _RUN_HERE: Final = Action("r", "Run it here", "run")

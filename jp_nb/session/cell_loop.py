@@ -28,8 +28,7 @@ from jp_nb.tools.base import CallInterrupted
 T = TypeVar("T")
 Job = Callable[[], None]
 
-MAX_WAIT_S = 0.1
-"""Limit of a single wait, for systems on which a wait cannot be interrupted."""
+MAX_WAIT_S = 0.1  # limit of a single wait, for systems on which a wait cannot be interrupted
 
 MAX_DEFERRED_INTERRUPTS = 3
 """The interrupt with this number ends even a job, such as a widget callback that hangs."""

@@ -40,8 +40,7 @@ INHERITED = ("providers",)
 """Settings of the user that a new conversation inherits from the one before, so that its requests
 go to the same host with the same key."""
 
-MAX_NOTICES = 5
-"""Limit of the notices about entries of a loaded record."""
+MAX_NOTICES = 5  # limit of the notices about entries of a loaded record
 
 
 class ActiveConversation:

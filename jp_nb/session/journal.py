@@ -64,8 +64,7 @@ TAKEN = (
 
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
-MAX_LISTED: Final = 3
-"""Limit of the conversations of a folder in a notice."""
+MAX_LISTED: Final = 3  # limit of the conversations of a folder in a notice
 TITLE_CHARS: Final = 40
 
 Copies = dict[str, list[list[RawEntry]]]

@@ -180,30 +180,19 @@ def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
         raise UsageError(f"{{{{{expression}}}}}: {exc}") from exc
 
 
-MAX_LINKS = 5
-"""Limit of chained exceptions."""
-MAX_IN_GROUPS = 30
-"""Limit of the exceptions of a group, with nested groups."""
-MAX_FRAMES = 30
-"""Limit of the calls of one exception: the first and the last of them."""
-MAX_NAMES = 24
-"""Limit of the names with values, nearest to the exception first."""
-FRAMES_WITH_NAMES = 3
-"""Number of the last calls in user code whose names have values."""
-MAX_FAILING_LINES = 20
-"""Limit of the lines of the failed statement."""
-AROUND = 2
-"""Lines of context above and below it."""
-MAX_LINE = 400
-"""Limit of the characters of a source line."""
+MAX_LINKS = 5  # limit of chained exceptions
+MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
+MAX_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
+MAX_NAMES = 24  # limit of the names with values, nearest to the exception first
+FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have values
+MAX_FAILING_LINES = 20  # limit of the lines of the failed statement
+AROUND = 2  # lines of context above and below it
+MAX_LINE = 400  # limit of the characters of a source line
 MAX_SECRET_LINES = 500
 """Lines above an excerpt in which a secret is looked for. A private key has up to about 100."""
-MAX_MESSAGE = 2000
-"""Limit of the characters of an exception message."""
-MAX_VALUE = 800
-"""Limit of the characters of a value."""
-MIN_CHARS = 2000
-"""Lower bound of the configured limit of a request."""
+MAX_MESSAGE = 2000  # limit of the characters of an exception message
+MAX_VALUE = 800  # limit of the characters of a value
+MIN_CHARS = 2000  # lower bound of the configured limit of a request
 DEFAULT_QUESTION = "Explain this error and how to fix it."
 _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"

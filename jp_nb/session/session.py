@@ -57,8 +57,7 @@ def _is_configured(files: ConfigFiles) -> bool:
     return files.has_configuration() or bool(os.environ.get(environment.OVERRIDES))
 
 
-RELOAD_TIMEOUT = 2.0
-"""Seconds to wait for the page's record when the extension is loaded again."""
+RELOAD_TIMEOUT = 2.0  # seconds to wait for the page's record when the extension is loaded again
 
 
 class Session:
