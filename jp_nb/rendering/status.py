@@ -109,7 +109,7 @@ class Waiting:
         waits = [wait for wait in self._waits.values() if not self._is_streaming(wait, now)]
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
         sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
-        behind = self.pending_decisions
+        behind = self._count_decisions()
         if not others and not sentences:
             others, behind = waits, 0
         if behind:
@@ -126,9 +126,14 @@ class Waiting:
         """Return `line` and the number of tokens of the turn so far, if known."""
         return " · ".join(filter(None, (self.line(now), self._tokens)))
 
-    @property
-    def pending_decisions(self) -> int:
-        """Number of pending decisions by the user."""
+    def queue_line(self) -> str:
+        """Return a line about the decisions after the one that the user makes now."""
+        count = self._count_decisions() - 1
+        if count <= 0:
+            return ""
+        return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"
+
+    def _count_decisions(self) -> int:
         return sum(wait.what.person for wait in self._waits.values())
 
     def _is_streaming(self, wait: _Wait, now: float) -> bool:

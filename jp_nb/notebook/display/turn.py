@@ -1,5 +1,9 @@
 """Display of a turn in a notebook: the outputs of its cell, updated at most once per interval.
 
+`TurnDisplay.__call__` queues an event and schedules an update. `_update` adds the queued events to
+the transcript. `TurnOutputs.show_all` selects the parts that may have changed, and
+`_CellOutput.show` publishes those that have changed.
+
 Events come from the agent's thread, and the cell's thread publishes. While a function of a tool
 occupies the cell's thread, the agent's thread publishes instead.
 
@@ -11,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import RLock
 from time import monotonic
@@ -53,14 +57,10 @@ class UpdateClock:
         cell: Loop of the cell's thread.
         update: Updates the display. It must call `begin_update` and `end_update`.
         run_in_agent_loop: Runs a function on the agent's event loop.
-        update_in_agent_loop: Updates the display from the agent's event loop, while a function
-            occupies the cell's thread.
+        update_in_agent_loop: Updates the display from there, while a function occupies the cell's
+            thread.
         interval: Shortest time between two updates, in seconds.
         ticks: Update regularly without events.
-
-    Attributes:
-        is_scheduled: True if an update is scheduled as soon as the rate limit allows.
-        next_allowed: Earliest monotonic time of the next update.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class UpdateClock:
         self._interval = interval
         self._ticks = ticks
         self._ticks_in_agent_loop = False
-        self.is_scheduled = False
         self._scheduled: float | None = None
         self._is_early = False
         self._updated = self.next_allowed = self._spacing = 0.0
@@ -94,26 +93,24 @@ class UpdateClock:
         thread, and its line must be visible before.
         """
         due = monotonic() + delay
-        if early and self._is_early:
-            return
-        if self._scheduled is not None and self._scheduled <= due and not early:
+        if self._is_early if early else self._scheduled is not None and self._scheduled <= due:
             return
         self._scheduled, self._is_early = due, self._is_early or early
-        self.is_scheduled = self.is_scheduled or not delay
-        self._cell.post(lambda: self._update_at(due, early=early))
 
-    def _update_at(self, due: float, *, early: bool) -> None:
-        wait = max(due, self.next_allowed - (self._spacing if early else 0.0)) - monotonic()
-        if self._timer is not None:
-            self._timer.cancel()
-        if wait > 0:
-            self._timer = self._cell.call_later(wait, self._update)
-        else:
-            self._update()
+        def update_at_due() -> None:
+            wait = max(due, self.next_allowed - (self._spacing if early else 0.0)) - monotonic()
+            if self._timer is not None:
+                self._timer.cancel()
+            if wait > 0:
+                self._timer = self._cell.call_later(wait, self._update)
+            else:
+                self._update()
+
+        self._cell.post(update_at_due)
 
     def begin_update(self) -> None:
         """Note that an update begins. Later events need another update."""
-        self._scheduled, self._is_early, self.is_scheduled = None, False, False
+        self._scheduled, self._is_early = None, False
 
     def end_update(self, size: int) -> None:
         """Note that an update has ended, which rendered `size` characters."""
@@ -122,17 +119,17 @@ class UpdateClock:
         self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
         self._schedule_tick()
 
+    def _schedule_tick(self) -> None:
+        if self._ticks and self._ticker is None:
+            due = max(self._updated + TICK_S, self.next_allowed)
+            self._ticker = self._cell.call_later(max(0.0, due - monotonic()), self._tick)
+
     def _tick(self) -> None:
         self._ticker = None
         if monotonic() < max(self._updated + TICK_S, self.next_allowed):
             self._schedule_tick()
         else:
             self._update()
-
-    def _schedule_tick(self) -> None:
-        if self._ticks and self._ticker is None:
-            due = max(self._updated + TICK_S, self.next_allowed)
-            self._ticker = self._cell.call_later(max(0.0, due - monotonic()), self._tick)
 
     def start_ticks_in_agent_loop(self) -> None:
         """Update from the agent's loop as well, because a function occupies the cell's thread."""
@@ -161,10 +158,8 @@ class Publish(Protocol):
     def __call__(self, bundle: dict[str, Any], *, update: bool, final: bool) -> None:
         """Show a MIME bundle in the cell.
 
-        With `update`, it replaces the bundle that was shown before. With `final`, no update
-        follows.
+        With `update`, it replaces the previous bundle. With `final`, no update follows.
         """
-        ...
 
 
 class DisplayPublisher:
@@ -260,8 +255,7 @@ class _PartOutput:
     def update_above_form(self, queue_line: str) -> dict[str, str]:
         """Show the part above the form, with a line about later questions, and return it."""
         bundle = self.part.bundle(live=True, status=queue_line)
-        plain = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
-        bundle["text/plain"] = plain
+        bundle["text/plain"] = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
         assert self.show_above_form is not None
         self.show_above_form(bundle)
         return bundle
@@ -315,16 +309,8 @@ class TurnOutputs:
         """Show all parts again at the next update, because shown text was discarded."""
         self._final_count = 0
 
-    # --- a form ------------------------------------------------------------------------------
-
     def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
-        """Show a form in the last output.
-
-        Args:
-            bundle: The form.
-            show_above: Shows the part's text above the form.
-            queue_line: A line about questions that follow the form.
-        """
+        """Show a form in the last output; `show_above` shows the part's text above it."""
         self.show_earlier()
         last = self._parts[-1]
         last.show_above_form = show_above
@@ -336,8 +322,6 @@ class TurnOutputs:
         """Release the output of the form. The next update shows the part in it."""
         for part in self._parts:
             part.show_above_form = None
-
-    # --- while the turn runs -----------------------------------------------------------------
 
     def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
         """Update all parts before the last one that may have changed.
@@ -364,16 +348,10 @@ class TurnOutputs:
         return size
 
     def show_all(self, *, status: str, queue_line: str, tools_run: bool) -> int:
-        """Update all parts that may have changed.
+        """Update all parts that may have changed, and return the number of rendered characters.
 
-        Args:
-            status: The status line, shown while no form is open.
-            queue_line: A line above a form, about questions that follow it.
-            tools_run: Tools run, so an empty last part is not published yet: their output comes
-                first.
-
-        Returns:
-            The number of rendered characters.
+        The status line is shown while no form is open. While `tools_run`, an empty last part is
+        not published, because their output comes first.
         """
         last = self._parts[-1]
         if last.show_above_form is not None:
@@ -389,8 +367,6 @@ class TurnOutputs:
             for output in (*(image for image, _ in part.images), part.output):
                 if output.shown is not None:
                     output.publish(output.shown, update=False, final=False)
-
-    # --- when it is done ---------------------------------------------------------------------
 
     def show_final(self) -> None:
         """Publish the parts before the first one that is not final. Used in headless runs."""
@@ -429,12 +405,7 @@ STATUS_DELAY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Start of a new part after a batch of tools.
-
-    Attributes:
-        held: Output of the tools.
-        images: Images of their results.
-    """
+    """Start of a new part, below the output of tools and the images of their results."""
 
     held: list[Send] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
@@ -452,7 +423,7 @@ class TurnDisplay:
         cell: Loop of the cell's thread.
         new_output: Creates the publisher of an output.
         run_in_agent_loop: Runs a function on the agent's event loop.
-        tools: Watches the output of tools; None ignores it.
+        tools: Watches the output of tools.
         interval: Shortest time between two updates, in seconds.
         live: False in headless runs: outputs are shown when they are final.
     """
@@ -504,14 +475,20 @@ class TurnDisplay:
     def __call__(self, event: DisplayEvent) -> None:
         """Show `event`. This is cheap: most events are only queued."""
         match event:
-            case ShowText() if not self._batch_over:  # a turn has thousands
-                pass
             case FunctionBegins():
                 return self._function_begins(event)
             case FunctionEnds():
                 return self._function_ends(event)
-            case ToolBegins() | ToolEnds() | ShowText() | UserMessage():
-                self._follow_batch(event)
+            case ToolBegins() | ShowText() | UserMessage():
+                if self._batch_over:
+                    self._end_batch()
+                if isinstance(event, ToolBegins):
+                    self._open_calls.add(event.call_id)
+                    if self._tools is not None:
+                        self._tools.watches = True
+            case ToolEnds():
+                self._open_calls.discard(event.call_id)
+                self._batch_over = not self._open_calls
         self._events.append(event)
         if isinstance(event, ToolEnds):
             self._collect_images(event)
@@ -519,36 +496,21 @@ class TurnDisplay:
             self._schedule_update(event)
 
     def _schedule_update(self, event: DisplayEvent) -> None:
-        if isinstance(event, ShowText):
-            if not self._clock.is_scheduled:
-                self._clock.schedule(0.0)
-        elif isinstance(event, ToolBegins):
-            self._clock.schedule(0.0, early=True)
-        elif isinstance(event, InterruptReceived):
+        if isinstance(event, InterruptReceived):
             self._cell.post(self._update)  # a menu is about to occupy the output
             if self._function is not None:
                 self._run_in_agent_loop(self._update_in_agent_loop)
         else:
             delay = STATUS_DELAY_S if isinstance(event, TransientEvent) else 0.0
-            self._clock.schedule(delay)
+            self._clock.schedule(delay, early=isinstance(event, ToolBegins))
 
-    def _follow_batch(self, event: ToolBegins | ToolEnds | ShowText | UserMessage) -> None:
+    def _end_batch(self) -> None:
         """Start a new part after a batch of tools with output."""
-        if isinstance(event, ToolEnds):
-            self._open_calls.discard(event.call_id)
-            self._batch_over = not self._open_calls
-            return
-        tools = self._tools
-        if self._batch_over:
-            self._batch_over = False
-            if tools is not None:
-                if tools.others_have_output():
-                    self._events.append(_Cut(tools.take(of_function=False)))
-                tools.watches = False
-        if isinstance(event, ToolBegins):
-            self._open_calls.add(event.call_id)
-            if tools is not None:
-                tools.watches = True
+        self._batch_over = False
+        if self._tools is not None:
+            if self._tools.others_have_output():
+                self._events.append(_Cut(self._tools.take(of_function=False)))
+            self._tools.watches = False
 
     def _collect_images(self, event: ToolEnds) -> None:
         """Show the images of the batch's results when the batch ends."""
@@ -569,7 +531,7 @@ class TurnDisplay:
             self._apply_events()
             size = self._outputs.show_all(
                 status=self._note or one_line(self._waiting.status(monotonic())),
-                queue_line=self._queue_line(),
+                queue_line=self._waiting.queue_line(),
                 tools_run=bool(self._open_calls),
             )
             self._clock.end_update(size)
@@ -586,16 +548,14 @@ class TurnDisplay:
             if not self._done:
                 self._outputs.show_again()
 
-    def _queue_line(self) -> str:
-        count = self._waiting.pending_decisions - 1
-        if count <= 0:
-            return ""
-        return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"
-
     def _apply_events(self) -> None:
         for event in _join_texts(self._events):
             if isinstance(event, _Cut):
-                self._outputs.cut(event.held, images=map(_image_bundle, event.images))
+                bundles = (
+                    {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}
+                    for image in event.images
+                )
+                self._outputs.cut(event.held, images=bundles)
                 continue
             if isinstance(event, DiscardText):
                 self._outputs.invalidate()
@@ -606,7 +566,7 @@ class TurnDisplay:
     # --- functions on the cell's thread ------------------------------------------------------
 
     def _function_begins(self, event: FunctionBegins) -> None:
-        with self._exclusive():
+        with self._cell.defer_interrupts(), self._lock:
             self._function = event
             self._waiting.apply(event, monotonic())
             self._apply_events()
@@ -617,7 +577,7 @@ class TurnDisplay:
         self._clock.start_ticks_in_agent_loop()
 
     def _function_ends(self, event: FunctionEnds) -> None:
-        with self._exclusive():
+        with self._cell.defer_interrupts(), self._lock:
             self._function = None
             self._waiting.apply(event, monotonic())
             if self._tools is None:
@@ -633,12 +593,6 @@ class TurnDisplay:
                 self._update()
             else:
                 self._outputs.show_final()
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Defer interrupts and updates of other threads."""
-        with self._cell.defer_interrupts(), self._lock:
-            yield
 
     def finish(self) -> None:
         """Replace all outputs by final ones."""
@@ -663,7 +617,7 @@ class TurnDisplay:
             self._apply_events()
             if self._tools is not None and self._tools.function_has_output():
                 self._outputs.cut([])  # the form comes below that output
-            self._outputs.show_form(bundle, so_far, queue_line=self._queue_line())
+            self._outputs.show_form(bundle, so_far, queue_line=self._waiting.queue_line())
             self._send_now()
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
@@ -697,7 +651,3 @@ def _join_texts(events: deque[DisplayEvent | _Cut]) -> Iterator[DisplayEvent | _
                 events.popleft()
             event = ShowText(event.kind, "".join(texts))
         yield event
-
-
-def _image_bundle(image: Image) -> dict[str, Any]:
-    return {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}
