@@ -49,7 +49,7 @@ from jp_nb.record.turns import (
 )
 from jp_nb.rendering.difference import Line, line_difference, same_runs
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.questions import answer_as_json, format_outcome
+from jp_nb.rendering.questions import format_outcome, question_card
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     Report,
@@ -242,7 +242,10 @@ def _format_edited(call: ToolCall) -> str:
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:
-    answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+    answered = inquiry.outcome == "answered"
+    card = question_card(dict(inquiry.answer_type), inquiry.answer, answered=answered)
+    # The card has the first line of a text, and the log has all lines in one.
+    answer = inquiry.answer if isinstance(inquiry.answer, str) and card.own else card.words
     outcome = format_outcome(inquiry.ended, one_line(answer, limit=300))
     return f"? {one_line(inquiry.question, limit=300)} {outcome}"
 
@@ -495,7 +498,7 @@ def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
     shown = f" ({about})" if about else ""
     match inquiry.outcome:
         case "answered":
-            answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+            answer = json.dumps(inquiry.answer, ensure_ascii=False)
             yield f"{INDENT}answer{shown}: {answer}"
         case "redacted":
             yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"

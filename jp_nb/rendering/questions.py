@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -84,13 +84,6 @@ class QuestionCard:
         return self.words if self.answered else NOT_ANSWERED
 
 
-class _Picks(NamedTuple):
-    """A recorded answer: values in the order of the picks, and the user's own text."""
-
-    values: Sequence[JsonValue]
-    own: str | None
-
-
 def question_card(
     answer_type: JsonValue, answer: JsonValue = None, *, answered: bool
 ) -> QuestionCard:
@@ -101,24 +94,19 @@ def question_card(
     kind = as_object(answer_type)
     if is_deeper(answer, MAX_SHOWN_LEVELS):
         return QuestionCard(UNREADABLE if answered else "", answered=answered)
-    if kind.get("type") == "form" and isinstance(kind.get("fields"), list):
-        return _form_card(kind["fields"], answer, answered=answered)
+    fields = kind.get("fields")
+    if kind.get("type") == "form" and isinstance(fields, list):
+        return _form_card(fields, answer, answered=answered)
     if kind.get("type") == "select" or isinstance(kind.get("options"), list):
         return _select_card(kind, answer, answered=answered)
     if not answered:
         return QuestionCard()
     if isinstance(answer, str) and len(_own_lines(answer)) > 1:
         return QuestionCard(_first_line(answer), own=answer, answered=True)
-    return QuestionCard(value_in_words(answer), answered=True)
-
-
-def value_in_words(value: JsonValue) -> str:
-    """Return the answer to a question without options, in one line."""
-    if isinstance(value, bool):
-        return "Yes" if value else "No"
-    if is_deeper(value, MAX_SHOWN_LEVELS):
-        return UNREADABLE
-    return one_line(_text(value), limit=MAX_ANSWER_CHARS) or EMPTY
+    if isinstance(answer, bool):
+        return QuestionCard("Yes" if answer else "No", answered=True)
+    words = one_line(_text(answer), limit=MAX_ANSWER_CHARS) or EMPTY
+    return QuestionCard(words, answered=True)
 
 
 def _text(value: JsonValue) -> str:
@@ -127,38 +115,34 @@ def _text(value: JsonValue) -> str:
 
 def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
     labels = _option_labels(kind.get("options"))
-    picked = _parse_picks(answer) if answered else _Picks((), None)
-    chosen = {sorted_json(value): value for value in picked.values}
+    picks, own = _parse_picks(answer) if answered else ([], None)
+    chosen = {sorted_json(value): value for value in picks}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
     foreign = [
         CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
     ]
-    listed = list(_limit_options(options))
+    listed, room = list[CardOption](), MAX_UNCHOSEN
+    for option in options:
+        room -= not option.chosen
+        if option.chosen or room >= 0:
+            listed.append(option)
     words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
-    if picked.own is not None:
-        several = len(_own_lines(picked.own)) > 1
-        words.append(f'"{_first_line(picked.own) if several else spell_invisible(picked.own)}"')
+    if own is not None:
+        several = len(_own_lines(own)) > 1
+        words.append(f'"{_first_line(own) if several else spell_invisible(own)}"')
     said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
         (*listed, *foreign),
         left=len(options) - len(listed),
         several=kind.get("multi") is True or isinstance(answer, list),
-        own=picked.own,
+        own=own,
         answered=answered,
     )
 
 
 def _first_line(text: str) -> str:
     return f"{one_line(_own_lines(text)[0], limit=MAX_LABEL_CHARS)} …"
-
-
-def _limit_options(options: Sequence[CardOption]) -> Iterator[CardOption]:
-    room = MAX_UNCHOSEN
-    for option in options:
-        room -= not option.chosen
-        if option.chosen or room >= 0:
-            yield option
 
 
 def _option_labels(options: JsonValue) -> dict[str, str]:
@@ -181,88 +165,29 @@ def _format_label(value: JsonValue) -> str:
     return one_line(spell_invisible(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
 
 
-def _parse_picks(answer: JsonValue) -> _Picks:
+def _parse_picks(answer: JsonValue) -> tuple[Sequence[JsonValue], str | None]:
+    # The values in the order of the picks, and the user's own text.
+    selected, own = answer, None
     if isinstance(answer, dict) and answer.keys() <= _PICKS and answer:
         selected, own = answer.get("selected", []), answer.get("custom")
-        values = selected if isinstance(selected, list) else [selected]
-        return _Picks(values, own if isinstance(own, str) else None)
-    return _Picks(answer if isinstance(answer, list) else [answer], None)
+    values = selected if isinstance(selected, list) else [selected]
+    return values, own if isinstance(own, str) else None
 
 
-def _form_card(fields: JsonValue, answer: JsonValue, *, answered: bool) -> QuestionCard:
+def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
     given = as_object(answer)
     cards = []
-    for field in map(as_object, fields if isinstance(fields, list) else ()):
-        key = field.get("id")
+    for field in map(as_object, fields):
+        key, text, kind = field.get("id"), field.get("text"), field.get("answer_type")
         if isinstance(key, str):
-            has_one = answered and key in given
-            kind = _field_kind(field.get("answer_type"))
-            card = question_card(kind, given.get(key), answered=has_one)
-            cards.append((_field_name(field, key), card))
+            if as_object(kind).get("type") == "form":  # forms are not nested
+                kind = {}
+            card = question_card(kind, given.get(key), answered=answered and key in given)
+            name = text if isinstance(text, str) and text.strip() else key
+            cards.append((_format_label(name), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
     words = one_line(filled, limit=MAX_ANSWER_CHARS) or EMPTY
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
-
-
-def _field_kind(answer_type: JsonValue) -> JsonValue:
-    # Forms are not nested.
-    return {} if as_object(answer_type).get("type") == "form" else answer_type
-
-
-def _field_name(field: dict[str, JsonValue], key: str) -> str:
-    text = field.get("text")
-    return _format_label(text if isinstance(text, str) and text.strip() else key)
-
-
-def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
-    """Return `answer` as JSON in one line.
-
-    Labels replace the values of options that have one. `own text` precedes a text that the user
-    typed instead of choosing an option.
-    """
-    kind = as_object(answer_type)
-    if kind.get("type") == "select" and not is_deeper(answer, MAX_SHOWN_LEVELS):
-        return _picks_as_json(_parse_picks(answer), kind, several=isinstance(answer, list))
-    fields = kind.get("fields")
-    if (
-        kind.get("type") == "form"
-        and isinstance(fields, list)
-        and answer
-        and isinstance(answer, dict)
-    ):
-        found = {str(field.get("id")): field for field in map(as_object, fields)}
-        return ", ".join(
-            f"{_field_name(found.get(key, {}), key)}: "
-            f"{answer_as_json(_field_kind(found.get(key, {}).get('answer_type')), value)}"
-            for key, value in answer.items()
-        )
-    return _json(answer)
-
-
-def _picks_as_json(picked: _Picks, kind: dict[str, JsonValue], *, several: bool) -> str:
-    labels = _explicit_labels(kind.get("options"))
-    named = [labels.get(sorted_json(value), value) for value in picked.values]
-    if picked.own is None:
-        if not named:
-            return NONE_OF_THESE
-        return _json([*named] if several or named[1:] else named[0])
-    own = f"own text {_json(picked.own)}"
-    return f"{_json([*named])}, {own}" if named else own
-
-
-def _explicit_labels(options: JsonValue) -> dict[str, JsonValue]:
-    shapes = map(as_object, options if isinstance(options, list) else ())
-    return {
-        sorted_json(shape["value"]): shape["label"]
-        for shape in shapes
-        if "value" in shape
-        and isinstance(shape.get("label"), str)
-        and not is_deeper(shape["value"], 1)
-    }
-
-
-def _json(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 # --- marks and ends ----------------------------------------------------------------------------
@@ -335,11 +260,9 @@ def _field_markdown(form: QuestionCard, name: str, field: QuestionCard) -> str:
     said = f": **{no_markup(field.field_text)}**" if form.answered else ""
     head = f"- {no_markup(name)}{said}"
     below = card_markdown(field)
-    return "\n".join([head, *([""] if below else []), *_indent_lines(below)])
-
-
-def _indent_lines(text: str) -> list[str]:
-    return [f"  {line}" if line else "" for line in text.split("\n")] if text else []
+    if not below:
+        return head
+    return "\n".join([head, "", *(f"  {line}" if line else "" for line in below.split("\n"))])
 
 
 def _option_lines(card: QuestionCard) -> list[str]:
@@ -390,7 +313,7 @@ def question_table(answers: Sequence[LoggedAnswer]) -> Report:
             str(answer.id),
             _cut(answer.question, QUESTION_CHARS),
             _cut(answer.words, ANSWER_CHARS),
-            _answered_by(answer),
+            answer.answered_by if answer.is_trusted else NOT_YOURS,
         )
         for answer in answers
     ]
@@ -406,9 +329,10 @@ def _answer_sheet(answer: LoggedAnswer) -> Report:
     about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
     about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
     about += [f"in {answer.notebook}"] if answer.notebook else []
-    about += (
-        [f"answered by {by}" if answer.is_trusted else by] if (by := _answered_by(answer)) else []
-    )
+    if not answer.is_trusted:
+        about.append(NOT_YOURS)
+    elif answer.answered_by:
+        about.append(f"answered by {answer.answered_by}")
     texts = [answer.question, answer.words]
     if answer.words != answer.answer:
         texts.append(f"value: {sorted_json(answer.answer)}")
@@ -417,10 +341,6 @@ def _answer_sheet(answer: LoggedAnswer) -> Report:
 
 
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
-
-
-def _answered_by(answer: LoggedAnswer) -> str:
-    return answer.answered_by if answer.is_trusted else NOT_YOURS
 
 
 def _cut(text: str, limit: int) -> str:

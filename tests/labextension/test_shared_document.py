@@ -188,8 +188,8 @@ def test_two_users_share_questions_answers_queue_and_interrupt(decides: SharedPa
         picture(page, f"who-answered-{page is first}")
     first.wait_for_kernel_status("idle")
     logged = run(second, 3, until="Noted.")
-    assert f'→ "SQLite" (by {BO_SHOWN})' in logged
-    assert f'→ "Postgres" (by {ADA})' in logged
+    assert f"→ SQLite (by {BO_SHOWN})" in logged
+    assert f"→ Postgres (by {ADA})" in logged
     assert f"asked by {ADA}" in logged
     record: Any = merge.read_carrier(metadata_in(second))
     ended = [e["metadata"] for e in record["events"] if e["type"] == "inquiry_response"]

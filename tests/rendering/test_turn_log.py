@@ -83,7 +83,7 @@ def test_log_shows_events_in_their_order() -> None:
         "    First",
         "    1 you: no",
         "  ✓ t() → r",
-        "  ? ? → true",
+        "  ? ? → Yes",
         "  ⟳ configuration unset user.name (proposed by t, applied by a grant)",
         "    Then",
         "0 you:",
@@ -105,19 +105,20 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        (MANY, {"answer": ["rd", "SQLite", "pg"]}, '→ ["Redis", "SQLite", "Postgres"]'),
+        (MANY, {"answer": ["rd", "SQLite", "pg"]}, "→ Redis, SQLite, Postgres"),
         (MANY, {"answer": []}, "→ none of these"),
         (MANY, {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
-         '→ ["Redis"], own text "a\\nfile"'),
+         '→ Redis, "a …"'),
         (MANY, {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
-         '→ ["Postgres"] (chosen automatically when time ran out)'),
+         "→ Postgres (chosen automatically when time ran out)"),
         ({"type": "text"}, {"answer": "", "metadata": {"empty": True}},
-         '→ "" (left blank on purpose)'),
-        (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
+         "→ (empty) (left blank on purpose)"),
+        ({"type": "text"}, {"answer": "a\nb"}, "→ a b"),
+        (FIELDS, {"answer": {"s": ["rd"]}}, "→ Stores: Redis"),
         # Records of older releases.
-        ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, '→ "b"'),
+        ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, "→ b"),
         ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
-        ({"type": "boolean"}, {"answer": True}, "→ true"),
+        ({"type": "boolean"}, {"answer": True}, "→ Yes"),
         ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
     ]  # fmt: skip
     for kind, response, expected in rows:
