@@ -95,9 +95,11 @@ class _Value:
     lines: tuple[str, ...]
     escaped: Callable[[str], str]
 
-    @property
-    def whole(self) -> tuple[str, ...]:
-        return tuple(_escape_line(line, self.escaped) for line in self.lines)
+    def show_line(self, index: int) -> str:
+        return _escape_line(self.lines[index], self.escaped)
+
+    def show_all(self) -> tuple[str, ...]:
+        return tuple(map(self.show_line, range(len(self.lines))))
 
     def __str__(self) -> str:
         count = len(self.lines)
@@ -123,7 +125,7 @@ def difference(change: ProposedChange) -> Difference | None:
         sizes = f"+ {proposed}"
     elif change.proposed is None and change.then is not None:
         sizes = f"{now} → {UNSET}, then {proposed}"
-    return Difference(sizes, tuple(_diff_lines(now, proposed)), now.whole, proposed.whole)
+    return Difference(sizes, tuple(_diff_lines(now, proposed)), now.show_all(), proposed.show_all())
 
 
 def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, ...]:
@@ -140,7 +142,9 @@ def _value(text: str | None) -> _Value:
     except (ValueError, RecursionError):
         return _Value("JSON", (text,), _escape_json)
     if isinstance(value, str):
-        return _Value("text", tuple(value.split("\n")), _escape_text)
+        return _Value(
+            "text", tuple(value.split("\n")), lambda part: _escape_json(part.replace("\\", r"\\"))
+        )
     if not is_deeper(value, MAX_INDENTED_LEVELS):
         text = indented_json(value)
     return _Value("JSON", tuple(text.split("\n")), _escape_json)
@@ -148,10 +152,6 @@ def _value(text: str | None) -> _Value:
 
 def _escape_json(text: str) -> str:
     return escape_invisible(text).replace("⟨", r"\u27e8")
-
-
-def _escape_text(text: str) -> str:
-    return _escape_json(text.replace("\\", r"\\"))
 
 
 def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
@@ -171,7 +171,7 @@ def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     for run in runs:
         yield from _changed_lines(now, proposed, range(at, run.at), range(there, run.there))
         at, there = run.at + run.length, run.there + run.length
-        same = [_escape_line(line, now.escaped) for line in now.lines[run.at : at]]
+        same = list(map(now.show_line, range(run.at, at)))
         last = at == len(now.lines) and there == len(proposed.lines)
         yield from _context_lines(same, first=run.at == run.there == 0, last=last)
 
@@ -183,10 +183,8 @@ def _changed_lines(now: _Value, proposed: _Value, gone: range, new: range) -> It
         yield from (Line("-", before) for before, _ in pairs)
         yield from (Line("+", after) for _, after in pairs)
     else:
-        yield from (Line("-", (Piece(_escape_line(now.lines[i], now.escaped)),)) for i in gone)
-        yield from (
-            Line("+", (Piece(_escape_line(proposed.lines[j], proposed.escaped)),)) for j in new
-        )
+        yield from (Line("-", (Piece(now.show_line(i)),)) for i in gone)
+        yield from (Line("+", (Piece(proposed.show_line(j)),)) for j in new)
 
 
 def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
@@ -351,12 +349,23 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def limit_lines(found: Difference, limit: int) -> list[str]:
-    """Return the first `limit` lines of `found`, and the number of others."""
+def compare_values(
+    label: str, old: JsonValue, new: JsonValue, *, limit: int
+) -> tuple[str, list[str]]:
+    """Return a line about a changed value, and at most `limit` lines of a long difference."""
+    before, after = _sorted_json(old), _sorted_json(new)
+    found = difference(ProposedChange(label, before, after))
+    if found is None:
+        sides = (UNSET if text is None else escape_invisible(text) for text in (before, after))
+        return f"{label}: {' → '.join(sides)}", []
     lines = [str(line) for line in found.lines]
     if more := lines[limit:]:
         lines[limit:] = [f"⟨… {len(more):,} more lines⟩"]
-    return lines
+    return f"{label}: {found.sizes}", lines
+
+
+def _sorted_json(value: JsonValue) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 # --- cassettes -------------------------------------------------------------------------
@@ -395,105 +404,80 @@ def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> li
             found.append(["… and more"])
             break
         found.append([*_changed_parts(label, old, new), *_hint(label, old, new)])
-    return [_bounded(line) for lines in found for line in lines]
+    return [
+        line
+        if len(line) <= MAX_LINE_CHARS
+        else f"{line[:MAX_LINE_CHARS]}⟨… {len(line) - MAX_LINE_CHARS:,} more⟩"
+        for lines in found
+        for line in lines
+    ]
 
 
 _Change = tuple[str, JsonValue, JsonValue]
 
 
 def _diff_requests(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[_Change]:
-    yield from _diff_settings(recorded.settings, asked.settings)
-    for number, (one, other) in enumerate(zip_longest(recorded.system, asked.system), 1):
-        if _get_id(one) != _get_id(other):
-            yield f"system text {number}", _get_value(one, "text"), _get_value(other, "text")
+    for key, old, new in _diff_fields(recorded.settings, asked.settings):
+        if key == "parameters":
+            for name, one, other in _diff_fields(as_object(old), as_object(new)):
+                yield f"parameter {name}", one, other
+        else:
+            yield key.replace("_", " "), old, new
+    for number, before, after in _diff_pairs(recorded.system, asked.system):
+        yield f"system text {number}", before.get("text"), after.get("text")
     yield from _diff_named_parts("attachment", "source", recorded.attachments, asked.attachments)
     yield from _diff_named_parts("tool", "name", recorded.tools, asked.tools)
-    yield from _diff_messages(recorded.messages, asked.messages)
+    for number, before, after in _diff_pairs(recorded.messages, asked.messages):
+        if before.get("role") != after.get("role"):
+            yield f"message {number}", before or None, after or None
+            continue
+        for field, old, new in _diff_fields(before, after):
+            more = "" if field == "text" else f", {field}"
+            yield f"message {number} ({before['role']}){more}", old, new
 
 
-def _diff_settings(recorded: JsonObject, asked: JsonObject) -> Iterator[_Change]:
-    for key in dict.fromkeys([*recorded, *asked]):
-        old, new = recorded.get(key), asked.get(key)
-        if key == "parameters":
-            before, after = as_object(old), as_object(new)
-            for name in dict.fromkeys([*before, *after]):
-                if not _is_equal(before.get(name), after.get(name)):
-                    yield f"parameter {name}", before.get(name), after.get(name)
-        elif not _is_equal(old, new):
-            yield key.replace("_", " "), old, new
+def _diff_fields(old: JsonObject, new: JsonObject) -> Iterator[_Change]:
+    for key in dict.fromkeys([*old, *new]):
+        if _sorted_json(old.get(key)) != _sorted_json(new.get(key)):  # 1, 1.0 and True differ
+            yield key, old.get(key), new.get(key)
+
+
+def _diff_pairs(
+    recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
+) -> Iterator[tuple[int, JsonObject, JsonObject]]:
+    for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
+        if one is None or other is None or one.id != other.id:
+            yield number, dict(one.value) if one else {}, dict(other.value) if other else {}
 
 
 def _diff_named_parts(
     kind: str, key: str, recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
 ) -> Iterator[_Change]:
-    old = {str(part.value.get(key)): part for part in recorded}
-    new = {str(part.value.get(key)): part for part in asked}
+    old, new = (
+        {str(part.value.get(key)): dict(part.value) for part in parts}
+        for parts in (recorded, asked)
+    )
     for name in dict.fromkeys([*old, *new]):
-        one, other = old.get(name), new.get(name)
-        if _get_id(one) == _get_id(other):
+        if name not in old or name not in new:
+            yield f"{kind} {name}", old.get(name), new.get(name)
             continue
-        before, after = (dict(each.value) if each else {} for each in (one, other))
-        if one is None or other is None:
-            yield f"{kind} {name}", before or None, after or None
-            continue
-        for field in dict.fromkeys([*before, *after]):
-            if not _is_equal(before.get(field), after.get(field)):
-                yield f"{kind} {name}, {field}", before.get(field), after.get(field)
-    order = [str(part.value.get(key)) for part in recorded]
-    new_order = [str(part.value.get(key)) for part in asked]
-    if order != new_order and sorted(order) == sorted(new_order):
-        yield f"the order of the {kind}s", ", ".join(order), ", ".join(new_order)
-
-
-def _diff_messages(
-    recorded: Sequence[RequestPart], asked: Sequence[RequestPart]
-) -> Iterator[_Change]:
-    for number, (one, other) in enumerate(zip_longest(recorded, asked), 1):
-        if _get_id(one) == _get_id(other):
-            continue
-        before, after = (dict(each.value) if each else {} for each in (one, other))
-        if before.get("role") != after.get("role"):
-            yield f"message {number}", before or None, after or None
-            continue
-        for field in dict.fromkeys([*before, *after]):
-            if not _is_equal(before.get(field), after.get(field)):
-                role, more = before["role"], "" if field == "text" else f", {field}"
-                yield f"message {number} ({role}){more}", before.get(field), after.get(field)
-
-
-def _get_id(part: RequestPart | None) -> str:
-    return part.id if part is not None else ""
-
-
-def _get_value(part: RequestPart | None, key: str) -> JsonValue:
-    return part.value.get(key) if part is not None else None
-
-
-def _is_equal(old: JsonValue, new: JsonValue) -> bool:
-    return _part_json(old) == _part_json(new)  # 1, 1.0 and True differ
-
-
-def _part_json(value: JsonValue) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+        for field, before, after in _diff_fields(old[name], new[name]):
+            yield f"{kind} {name}, {field}", before, after
+    orders = [[str(part.value.get(key)) for part in parts] for parts in (recorded, asked)]
+    if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
+        yield f"the order of the {kind}s", ", ".join(orders[0]), ", ".join(orders[1])
 
 
 def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     # Before the texts are cut, because a part of a key is not recognized as a key.
     old, new = _hide_keys(old), _hide_keys(new)
-    found = difference(ProposedChange(label, _part_json(old), _part_json(new)))
     name = escape_invisible(label)
-    if _is_equal(old, new):
+    if _sorted_json(old) == _sorted_json(new):
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
-    if found is None:
-        sides = (
-            UNSET if (text := _part_json(each)) is None else escape_invisible(text)
-            for each in (old, new)
-        )
-        yield f"  {name}: {' → '.join(sides)}"
-        return
-    yield f"  {name}: {found.sizes}"
-    yield from (f"    {line}" for line in limit_lines(found, MAX_MISMATCH_LINES))
+    about, lines = compare_values(name, old, new, limit=MAX_MISMATCH_LINES)
+    yield f"  {about}"
+    yield from (f"    {line}" for line in lines)
 
 
 def _hide_keys(value: JsonValue) -> JsonValue:
@@ -520,9 +504,3 @@ def _hint(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
             "    headless runs do not offer tools that need a user, such as `ask`: record with "
             "`jp-nb run --record`, which is headless too"
         )
-
-
-def _bounded(line: str) -> str:
-    if len(line) <= MAX_LINE_CHARS:
-        return line
-    return f"{line[:MAX_LINE_CHARS]}⟨… {len(line) - MAX_LINE_CHARS:,} more⟩"

@@ -25,7 +25,6 @@ from jp_nb.agent.compaction import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
@@ -34,7 +33,7 @@ from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
-from jp_nb.rendering.difference import difference, limit_lines
+from jp_nb.rendering.difference import compare_values
 from jp_nb.rendering.report import Report, block, heading, joined, remark, table
 from jp_nb.text import escape_invisible, one_line
 
@@ -46,12 +45,9 @@ _CONTENT_KEYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a request.
+    """A message of a request: role, content with descriptions of images, and estimated tokens.
 
     Attributes:
-        role: The role as text.
-        text: The content, with images described.
-        tokens: Estimated number of tokens.
         images: Digests of its images.
     """
 
@@ -114,7 +110,14 @@ class TracedRequest:
             request,
             model=hide(request.model),
             system=tuple(map(hide, request.system)),
-            attachments=tuple(_hidden_attachment(each, hide) for each in request.attachments),
+            attachments=tuple(
+                replace(
+                    each,
+                    source=hide(each.source),
+                    content=hide(each.content) if isinstance(each.content, str) else each.content,
+                )
+                for each in request.attachments
+            ),
             tools=tuple(
                 ToolDefinition(
                     hide(tool.name), hide(tool.description), _hidden_json(tool.parameters, hide)
@@ -144,8 +147,12 @@ class TracedRequest:
                     f"{'error' if entry.is_error else 'result'} of {names.get(entry.id, 'a call')}"
                 )
                 text = entry.content
+            case ChatResponse(reasoning=str(text)):
+                role = "assistant (reasoning)"
+            case ChatResponse(message=str(text)):
+                role = "assistant"
             case ChatResponse():
-                role, text = _describe_response(entry)
+                role, text = "assistant (data)", compact_json(entry.data)
         text = hide(text)
         tokens = estimate_text_tokens(text) + sum(
             estimate_image_tokens(image.size) for image in item.images
@@ -183,25 +190,11 @@ class TracedRequest:
         }
 
 
-def _hidden_attachment(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
-    content = attachment.content
-    content = hide(content) if isinstance(content, str) else content
-    return replace(attachment, source=hide(attachment.source), content=content)
-
-
 def _hidden_json(
     value: Mapping[str, JsonValue], hide: Callable[[str], str]
 ) -> dict[str, JsonValue]:
     hidden: dict[str, JsonValue] = json.loads(hide(json.dumps(dict(value), ensure_ascii=False)))
     return hidden
-
-
-def _describe_response(response: ChatResponse) -> tuple[str, str]:
-    if response.reasoning is not None:
-        return "assistant (reasoning)", response.reasoning
-    if response.message is not None:
-        return "assistant", response.message
-    return "assistant (data)", compact_json(response.data)
 
 
 def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -313,10 +306,11 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
             text = each.content if isinstance(each.content, str) else attachment_in_words(each)
             yield _full_text(each.source, text)
     elif attachments:
-        rows = [
-            (each.source, attachment_in_words(each), _count(estimate_attachment_tokens(each)))
-            for each in attachments
-        ]
+        rows = []
+        for each in attachments:
+            tokens = estimate_attachment_tokens(each)
+            count = f"{tokens:,}" if tokens else "not estimated"
+            rows.append((each.source, attachment_in_words(each), count))
         yield _rows(("source", "content", "tokens"), rows)
 
 
@@ -327,10 +321,6 @@ def attachment_in_words(attachment: Attachment) -> str:
     if attachment.media_type in MEDIA_TYPES:
         return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
     return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
-
-
-def _count(tokens: int) -> str:
-    return f"{tokens:,}" if tokens else "not estimated"
 
 
 def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
@@ -362,23 +352,16 @@ def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     if full:
         for number, message in enumerate(messages, start=1):
             yield _full_text(f"{number} · {message.role}", message.text)
-    else:
-        yield _rows(MESSAGE_COLUMNS, list(_first_and_last_rows(messages)), limit=None)
-
-
-def _first_and_last_rows(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
+        return
+    rows = [_message_row(number, message) for number, message in enumerate(messages, start=1)]
     left = len(messages) - FIRST - LAST
-    for number, message in enumerate(messages, start=1):
-        if left > 1 and FIRST < number <= FIRST + left:
-            if number == FIRST + 1:
-                tokens = sum(each.tokens for each in messages[FIRST : FIRST + left])
-                yield "…", "…", f"… {left:,} messages not shown", f"{tokens:,}"
-            continue
-        yield message_row(number, message)
+    if left > 1:
+        tokens = sum(each.tokens for each in messages[FIRST : FIRST + left])
+        rows[FIRST : FIRST + left] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
+    yield _rows(MESSAGE_COLUMNS, rows, limit=None)
 
 
-def message_row(number: int, message: Message) -> tuple[str, str, str, str]:
-    """Return `message` as a row: number, role, content, tokens."""
+def _message_row(number: int, message: Message) -> tuple[str, str, str, str]:
     return str(number), message.role, _shorten(message.text) or "(empty)", f"{message.tokens:,}"
 
 
@@ -397,7 +380,6 @@ def _is_cut(traced: TracedRequest) -> bool:
 
 
 def _shorten(text: str, limit: int = MAX_TEXT) -> str:
-    """Return the beginning of `text`, and the number of omitted characters."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
@@ -445,14 +427,11 @@ def curl_command(traced: TracedRequest) -> str:
             f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
             "`%jp request --json` shows its content"
         )
-    lines = [NOT_EXACT] if not sent.is_exact or _has_masked_values(traced) else []
+    masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
+    lines = [NOT_EXACT] if not sent.is_exact or masked else []
     lines.append(" \\\n  ".join(_curl_arguments(sent)))
     # JSON escapes line breaks, so the body cannot contain the end marker.
     return "\n".join([*lines, body_text(traced), END_OF_BODY])
-
-
-def _has_masked_values(traced: TracedRequest) -> bool:
-    return compact_json(traced.body).encode("utf-8", "replace") != traced.sent.body
 
 
 def _curl_arguments(sent: SentRequest) -> Iterator[str]:
@@ -489,7 +468,6 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     parts = [
         heading(f"request {before.name} → request {after.name}"),
         *_values(before, after),
-        *_diff_system(before, after),
         *_diff_attachments(before, after),
         *_diff_tools(before, after),
         *_message_rows(before, after),
@@ -506,58 +484,43 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    old, new = _plain_values(before), _plain_values(after)
+    old, new = (
+        {
+            "model": each.model,
+            "sent to": each.sent.url,
+            **each.sent.headers,
+            **each.parameters,
+            "tool choice": each.shown.tool_choice,
+            "response schema": None if each.shown.schema is None else dict(each.shown.schema),
+        }
+        for each in (before, after)
+    )
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             yield from _changed_rows(key, old.get(key), new.get(key))
-
-
-def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
-    schema = traced.shown.schema
-    headers: dict[str, JsonValue] = dict(traced.sent.headers)
-    return {
-        "model": traced.model,
-        "sent to": traced.sent.url,
-        **headers,
-        **traced.parameters,
-        "tool choice": traced.shown.tool_choice,
-        "response schema": dict(schema) if schema is not None else None,
-    }
+    if before.shown.system != after.shown.system:
+        one, other = ("\n\n".join(each.shown.system) or None for each in (before, after))
+        yield from _changed_rows("system", one, other)
 
 
 def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
-    found = difference(ProposedChange(label, _json(old), _json(new)))
-    if found is None:
-        sides = (UNSET if value is None else as_json(value) for value in (old, new))
-        yield remark(f"{label}: {' → '.join(sides)}")
-        return
-    yield remark(f"{label}: {found.sizes}")
-    yield block("\n".join(limit_lines(found, MAX_DIFF_LINES)), "diff")
-
-
-def _json(value: JsonValue) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _diff_system(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    if before.shown.system != after.shown.system:
-        old, new = ("\n\n".join(each.shown.system) or None for each in (before, after))
-        yield from _changed_rows("system", old, new)
+    about, lines = compare_values(label, old, new, limit=MAX_DIFF_LINES)
+    yield remark(about)
+    if lines:
+        yield block("\n".join(lines), "diff")
 
 
 def _diff_attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    yield from _members(
-        "attachment",
-        {each.source: _describe_attachment(each) for each in before.shown.attachments},
-        {each.source: _describe_attachment(each) for each in after.shown.attachments},
+    old, new = (
+        {
+            each.source: each.content
+            if isinstance(each.content, str)
+            else f"{each.media_type}, {format_bytes(len(each.content))}"
+            for each in traced.shown.attachments
+        }
+        for traced in (before, after)
     )
-
-
-def _describe_attachment(attachment: Attachment) -> JsonValue:
-    content = attachment.content
-    if isinstance(content, str):
-        return content
-    return f"{attachment.media_type}, {format_bytes(len(content))}"
+    yield from _members("attachment", old, new)
 
 
 def _diff_tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
@@ -595,7 +558,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
     )
     for traced, messages in ((before, old), (after, new)):
         rest = messages[same : same + MAX_MESSAGES]
-        rows = [message_row(number, each) for number, each in enumerate(rest, same + 1)]
+        rows = [_message_row(number, each) for number, each in enumerate(rest, same + 1)]
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))
         if rows:

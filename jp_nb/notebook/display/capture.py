@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from threading import get_ident, local
+from threading import local
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -48,7 +48,9 @@ _FLUSHED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 def flush_streams() -> None:
     """Send the printed text. Return at once if nothing was printed since the last call."""
     for stream in (sys.stdout, sys.stderr):
-        if not _is_flushed(stream):
+        # New buffers are empty too, while the text of the previous ones is not yet sent.
+        buffers = getattr(stream, "_buffers", None)
+        if buffers is None or buffers or _FLUSHED.get(stream) is not buffers:
             with suppress(Exception):  # the user may have replaced the stream
                 _flush(stream)
 
@@ -60,12 +62,6 @@ def _flush(stream: Any) -> None:
 
     stream.flush()
     stream.pub_thread.schedule(set_flushed)
-
-
-def _is_flushed(stream: Any) -> bool:
-    # New buffers are empty too, while the text of the previous ones is not yet sent.
-    buffers = getattr(stream, "_buffers", None)
-    return buffers is not None and not buffers and _FLUSHED.get(stream) is buffers
 
 
 MAX_CHARS: Final = 25_000
@@ -157,13 +153,14 @@ class OutputCapture:
 
         Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html
         """
+        display_id = (content.get("transient") or {}).get("display_id")
         if kind == "stream":
             self.add_text(str(content.get("name", "stdout")), str(content.get("text", "")))
         elif kind in ("display_data", "execute_result"):
-            output = _Output("display", display_id=_display_id(content))
+            output = _Output("display", display_id=display_id)
             self._fill(output, content)
             self._append(output)
-        elif kind == "update_display_data" and (display_id := _display_id(content)) is not None:
+        elif kind == "update_display_data" and display_id is not None:
             for output in (*self._first, *self._last):
                 if output.display_id == display_id:
                     self._fill(output, content)
@@ -183,9 +180,9 @@ class OutputCapture:
     def outputs(self) -> tuple[CellOutput, ...]:
         """Return the outputs without terminal escapes, with a note in place of omitted ones."""
         omitted = self._count - len(self._first) - len(self._last)
-        gap = [CellOutput("stream", f"[… {omitted} outputs omitted …]")]
+        gap = [CellOutput("stream", f"[… {omitted} outputs omitted …]")] if omitted else []
         first, last = map(_to_cell_output, self._first), map(_to_cell_output, self._last)
-        return (*first, *(gap if omitted else []), *last)
+        return (*first, *gap, *last)
 
     def _append(self, output: _Output) -> None:
         if self._clears_next:
@@ -201,10 +198,9 @@ class OutputCapture:
     def _fill(self, output: _Output, content: Mapping[str, Any]) -> None:
         bundle = content.get("data") or {}
         output.kind = "result" if self.value else output.kind
-        output.text = BoundedText()
+        output.text, output.images = BoundedText(), ()
         output.text.add(_extract_text(bundle))
         image = _extract_image(bundle)
-        output.images = ()
         if image is not None:
             self._images += 1
             if self._images <= MAX_IMAGES:
@@ -216,11 +212,6 @@ class OutputCapture:
 def _to_cell_output(output: _Output) -> CellOutput:
     # The text is bounded already; a limit here would add a second note.
     return CellOutput(output.kind, plain(str(output.text), limit=sys.maxsize), output.images)
-
-
-def _display_id(content: Mapping[str, Any]) -> str | None:
-    name = (content.get("transient") or {}).get("display_id")
-    return name if isinstance(name, str) else None
 
 
 def _extract_text(bundle: Mapping[str, Any]) -> str:
@@ -348,11 +339,9 @@ class ToolOutput:
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
         self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
         self._send: Callable[..., Any] = (self._outbox or self._session).send
-        self._thread: int | None = None
+        self._function_runs = False
         self._figures: frozenset[int] = frozenset()
-        self._function_output = self._other_output = False
-        self._held_of_function = _HeldOutput()
-        self._held = _HeldOutput()
+        self._of_function, self._of_others = _HeldOutput(), _HeldOutput()
 
     def open(self) -> None:
         """Start to watch."""
@@ -372,33 +361,29 @@ class ToolOutput:
     def function_begins(self) -> None:
         """Note that a tool's function begins on this thread."""
         flush_streams()
-        self._function_output = self.function_has_image = False
+        self._of_function.is_new = self.function_has_image = False
         self._figures = open_figures()
-        self._thread = get_ident()
+        self._function_runs = True
 
     def function_ends(self) -> bool:
         """Note that the function has ended, show its figures, and return `function_has_output`."""
         if open_figures() - self._figures:
             show_figures()
         has_output = self.function_has_output()
-        self._thread = None
+        self._function_runs = False
         return has_output
 
     def function_has_output(self) -> bool:
         """Return True if the running function has shown anything since the last call."""
-        flush_streams()
-        has_output, self._function_output = self._function_output, False
-        return has_output
+        return self._of_function.take_new()
 
     def others_have_output(self) -> bool:
         """Return True if other tools have shown anything since the last call."""
-        flush_streams()
-        has_output, self._other_output = self._other_output, False
-        return has_output
+        return self._of_others.take_new()
 
     def take(self, *, of_function: bool) -> list[Send]:
         """Return the held output, as functions that send it."""
-        return (self._held_of_function if of_function else self._held).take()
+        return (self._of_function if of_function else self._of_others).take()
 
     def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         """Replace `Session.send`."""
@@ -407,17 +392,17 @@ class ToolOutput:
         is_output = published.kind in KINDS and published.is_about(self._cell)
         if not (self.watches and is_output) or is_ours():
             return send()
-        of_function = self._thread is not None
-        if of_function:
-            self._function_output = True
-            self.function_has_image |= _has_image(published)
-        else:
-            self._other_output = True
+        held = self._of_function if self._function_runs else self._of_others
+        held.is_new = True
+        if self._function_runs:
+            data = published.content.get("data")
+            kinds = data if isinstance(data, dict) else ()
+            self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
         clears: Clears = None
         if published.kind == "clear_output":
             clears = "next" if published.content.get("wait") else "now"
         if self._holds:
-            (self._held_of_function if of_function else self._held).add(send, clears)
+            held.add(send, clears)
             return message
         sent = send()
         if clears is not None:
@@ -426,11 +411,20 @@ class ToolOutput:
 
 
 class _HeldOutput:
-    """Output of tools that was not sent yet. Clearing affects only this output."""
+    """Output of tools that was not sent yet. Clearing affects only this output.
+
+    `is_new`: there was output since the last `take_new`.
+    """
 
     def __init__(self) -> None:
+        self.is_new = False
         self._sends: list[Send] = []
         self._clears_next = False
+
+    def take_new(self) -> bool:
+        flush_streams()
+        is_new, self.is_new = self.is_new, False
+        return is_new
 
     def add(self, send: Send, clears: Clears) -> None:
         if clears == "now" or (clears is None and self._clears_next):
@@ -445,8 +439,3 @@ class _HeldOutput:
         taken = list(self._sends)
         del self._sends[: len(taken)]  # another thread may append meanwhile
         return taken
-
-
-def _has_image(published: Published) -> bool:
-    data = published.content.get("data")
-    return isinstance(data, dict) and any(str(kind).startswith("image/") for kind in data)

@@ -8,14 +8,12 @@ Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/mess
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Self
 
 from jp_nb.notebook.page.protocol import is_batchable
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Published:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else _NOTHING
+    return value if isinstance(value, Mapping) else {}
 
 
 OUTPUTS: Final = frozenset(("stream", "display_data", "execute_result", "error"))
@@ -89,15 +87,11 @@ class _QueuedMessage:
     def adds_output(self) -> bool:
         return self.published.kind in OUTPUTS
 
-    def join(self, later: _QueuedMessage) -> bool:
-        """Append the text of `later` if both are text of one stream; return True if appended."""
-        mine, other = self.published, later.published
-        if mine.kind != "stream" or other.kind != "stream":
-            return False
-        if (mine.content.get("name"), mine.parent) != (other.content.get("name"), other.parent):
-            return False
-        self.texts += later.texts
-        return True
+    @property
+    def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
+        if self.published.kind != "stream":
+            return None
+        return self.published.content.get("name"), self.published.parent
 
 
 class Outbox:
@@ -176,8 +170,7 @@ class Outbox:
             parent, metadata = dict(published.parent), dict(published.metadata)
             self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
 
-        queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
-        return queued
+        return (queued := _QueuedMessage(published, send, [str(published.content.get("text", ""))]))
 
     # --- in the publishing thread ------------------------------------------------------------
 
@@ -194,9 +187,13 @@ class Outbox:
         if not messages or self._thread.socket is None:
             return
         self._next_batch_at = monotonic() + self._interval
-        for batch in _split_batches(messages):
-            for queued in _join_texts(_drop_outdated(_drop_cleared(batch))):
-                queued.send(self._thread.socket)
+        batch: list[_QueuedMessage] = []
+        for queued in messages:
+            batch.append(queued)
+            if queued.ends_batch or queued is messages[-1]:
+                for each in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                    each.send(self._thread.socket)
+                batch = []
 
 
 class _SocketRecorder:
@@ -207,17 +204,6 @@ class _SocketRecorder:
 
     def send_multipart(self, parts: list[Any], **options: Any) -> None:
         self.send = lambda socket: socket.send_multipart(parts, **options)
-
-
-def _split_batches(messages: list[_QueuedMessage]) -> Iterator[list[_QueuedMessage]]:
-    """Split `messages` after each message that ends its batch."""
-    batch: list[_QueuedMessage] = []
-    for queued in messages:
-        batch.append(queued)
-        if queued.ends_batch:
-            yield batch
-            batch = []
-    yield batch
 
 
 def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
@@ -239,27 +225,26 @@ def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
 
 def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
     """Drop updates of a display that a later message of the batch updates again."""
-    newest: dict[str, _QueuedMessage] = {}
-    for queued in batch:
-        display_id = queued.published.display_id
-        if queued.published.kind == "update_display_data" and display_id is not None:
-            newest[display_id] = queued
+    updates = {
+        queued.published.display_id: queued
+        for queued in batch
+        if queued.published.kind == "update_display_data"
+    }
     return [
         queued
         for queued in batch
         if queued.published.kind != "update_display_data"
-        or queued is newest.get(queued.published.display_id or "", queued)
+        or queued.published.display_id is None
+        or queued is updates[queued.published.display_id]
     ]
 
 
-def _join_texts(batch: Iterable[_QueuedMessage]) -> Iterator[_QueuedMessage]:
+def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
     """Join consecutive texts of one stream into one message."""
-    last: _QueuedMessage | None = None
+    joined: list[_QueuedMessage] = []
     for queued in batch:
-        if last is not None and last.join(queued):
-            continue
-        if last is not None:
-            yield last
-        last = queued
-    if last is not None:
-        yield last
+        if joined and queued.stream is not None and joined[-1].stream == queued.stream:
+            joined[-1].texts += queued.texts
+        else:
+            joined.append(queued)
+    return joined
