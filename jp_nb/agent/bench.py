@@ -23,7 +23,7 @@ from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.marks import SKIPPED
 from jp_nb.record.turns import Inquiry, read_turn
 from jp_nb.text import one_line
-from jp_nb.tools.process import PROCESS_LOG, ProcessRun
+from jp_nb.tools.command import PROCESS_LOG, ProcessRun
 
 MAX_REPR_CHARS = 80
 

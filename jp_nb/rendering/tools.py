@@ -42,8 +42,8 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_span
 from jp_nb.rendering.report import Report, block, joined, line, table
 from jp_nb.text import escape_invisible, one_line
+from jp_nb.tools.command import ProcessRun
 from jp_nb.tools.parameters import Parameter, list_parameters
-from jp_nb.tools.process import ProcessRun
 from jp_nb.tools.python import PythonTool, suggest_improvements
 
 MAX_VALUE_CHARS = 2000

@@ -1,30 +1,39 @@
-"""Command-line tools: configuration, command line, one run.
+"""Command-line tools: configuration, command line, and subprocesses.
 
 A command receives a JSON document about its call on stdin. The words of its command line are
 templates over the same document (`jp_nb/tools/templates.py`).
 
-Source: `docs/turns.md`.
+Transports and protocols report the exit of a process at once. `asyncio.subprocess` also waits for
+the end of the pipes, which a grandchild may hold open. It can replace them once every supported
+Python has the fix of https://github.com/python/cpython/issues/119710.
+
+Source: `docs/turns.md`, `docs/guide.md`,
+https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
+import shutil
 import signal
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, cast
+from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import Command, Covers, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
-from jp_nb.tools import process
 from jp_nb.tools.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, keep_end, read_outcome
 from jp_nb.tools.parameters import fill_defaults, format_argument_problems
-from jp_nb.tools.process import log_process
 
 NO_COMMAND: Final = "Command missing for local tool"
 
@@ -235,30 +244,36 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
     from jp_nb.tools.templates import TemplateError  # loads jinja2: not before a command runs
 
     stdin = encode_utf8(compact_json(document) + "\n")
+    formats = as_object(document["context"]).get("action") != "run"
     try:
-        done = await process.run(_render_argv(command, document), stdin=stdin, cwd=root)
+        argv = _render_argv(command, document)
+        done = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
     except TemplateError as exc:
         return Failure(str(exc))
-    except process.SpawnError as exc:
+    except SpawnError as exc:
         # The templates, not the rendered words: they may contain an answer to a secret question.
         line = " ".join([command.program, *command.args])
         return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
-    except process.OutputError:
-        size = process.MAX_OUTPUT_BYTES // 2**20
+    except OutputError:
+        size = MAX_OUTPUT_BYTES // 2**20
         return Failure(f"{subject} was stopped because it printed more than {size} MiB.")
-    formats = as_object(document["context"]).get("action") != "run"
-    log_process(stdin, done, formats=formats)
     outcome = read_outcome(done.stdout)
     if isinstance(outcome, Failure):
-        if outcome.transient:
-            details = {"message": outcome.message, "trace": list(outcome.trace)}
-            return Failure(compact_json(details))
-        return Failure(done.stdout)
+        details = {"message": outcome.message, "trace": list(outcome.trace)}
+        return Failure(compact_json(details) if outcome.transient else done.stdout)
     if outcome is not None:
         return outcome
     if done.exit_code == 0:
         return Success(done.stdout)
-    return Failure(_format_failure(done, subject, shell=command.shell))
+    stderr, stdout = done.stderr.strip(), done.stdout.strip()
+    last = stderr.rpartition("\n")[2].strip()
+    summary = f": {last}" if 0 < len(last) <= MAX_SUMMARY_CHARS else "."
+    parts = [f"{subject} {_format_exit(done.exit_code, shell=command.shell)}{summary}"]
+    if stderr and summary != f": {stderr}":
+        parts.append(_format_printed("stderr", stderr))
+    if stdout:
+        parts.append(_format_printed("stdout", stdout))
+    return Failure("\n\n".join(parts))
 
 
 def _render_argv(command: Command, document: Document) -> list[str]:
@@ -268,18 +283,6 @@ def _render_argv(command: Command, document: Document) -> list[str]:
     if not command.shell:
         return [program, *args]
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
-
-
-def _format_failure(done: process.FinishedProcess, subject: str, *, shell: bool) -> str:
-    stderr, stdout = done.stderr.strip(), done.stdout.strip()
-    last = stderr.rpartition("\n")[2].strip()
-    summary = f": {last}" if 0 < len(last) <= MAX_SUMMARY_CHARS else "."
-    parts = [f"{subject} {_format_exit(done.exit_code, shell=shell)}{summary}"]
-    if stderr and summary != f": {stderr}":
-        parts.append(_format_printed("stderr", stderr))
-    if stdout:
-        parts.append(_format_printed("stdout", stdout))
-    return "\n\n".join(parts)
 
 
 def _format_exit(code: int, *, shell: bool) -> str:
@@ -302,3 +305,203 @@ def _format_printed(name: str, text: str) -> str:
     end = keep_end(text, MAX_PRINTED_CHARS)
     left = len(text) - len(end)
     return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
+
+
+# --- subprocesses ------------------------------------------------------------------------------
+
+STDIN, STDOUT, STDERR = range(3)
+MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+"""Limit for stdout and stderr together."""
+PIPE_GRACE: Final = 1.0
+"""Seconds to wait for the pipes of a process that exited: its descendants may hold them open."""
+MAX_RUNNING: Final = 16
+"""Limit for concurrent processes, each of which has three pipes. Further ones wait in a queue."""
+STOP_GRACE: Final = 1.0
+"""Seconds to wait at most after SIGTERM, and once more after SIGKILL.
+
+The agent waits two seconds for cancelled tools (`STOP_GRACE` in `jp_nb/agent/batch.py`), as long as
+both waits together: change the constants together.
+"""
+
+
+class SpawnError(Exception):
+    """The process did not start. The message is the reason, or "". It contains no arguments."""
+
+
+class OutputError(Exception):
+    """The process printed more than `MAX_OUTPUT_BYTES` and was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRun:
+    """A process that exited. Bytes that are not UTF-8 are replaced in input and output.
+
+    Attributes:
+        exit_code: The exit status. A negative number is a signal.
+        formats: True if the process only formatted the arguments of a call for the user.
+    """
+
+    stdin: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    formats: bool = False
+
+
+PROCESS_LOG: ContextVar[list[ProcessRun] | None] = ContextVar("jp_nb_process_log", default=None)
+"""Log of the processes of commands, in the order in which they exited. None: no log."""
+
+
+async def run_process(
+    argv: Sequence[str], *, stdin: bytes, cwd: str, formats: bool = False
+) -> ProcessRun:
+    """Run `argv` in the folder `cwd` ("" for the current one) until it exits, and log it.
+
+    The process inherits the environment and gets a new process group. Cancellation sends SIGTERM
+    to the group, then SIGKILL. Background processes continue, unless they hold the pipes open.
+
+    Raises:
+        SpawnError: The process did not start.
+        OutputError: The process printed too much.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _SLOTS:
+        _SLOTS[loop] = asyncio.Semaphore(MAX_RUNNING)
+    async with _SLOTS[loop]:
+        output = _ProcessOutput()
+        supervisor = asyncio.create_task(_supervise(argv, stdin, cwd, output))
+        _SUPERVISORS.add(supervisor)
+        supervisor.add_done_callback(_forget_supervisor)
+        try:
+            await asyncio.wait([supervisor])
+        except asyncio.CancelledError:
+            output.must_end.set()
+            await asyncio.wait([supervisor])
+            raise
+        code = supervisor.result()
+    shown = stdin.decode(errors="replace")
+    done = ProcessRun(shown, output.text(STDOUT), output.text(STDERR), code, formats)
+    if (log := PROCESS_LOG.get()) is not None:
+        log.append(done)
+    return done
+
+
+_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_SUPERVISORS: set[asyncio.Task[int]] = set()
+"""A task for each process. These tasks are never cancelled, so each process is reaped."""
+
+
+def _forget_supervisor(supervisor: asyncio.Task[int]) -> None:
+    _SUPERVISORS.discard(supervisor)
+    if not supervisor.cancelled():
+        supervisor.exception()  # asyncio logs an exception that is never retrieved
+
+
+async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput) -> int:
+    try:
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: output,
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd or None,
+            start_new_session=os.name == "posix",
+        )
+    except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
+        raise SpawnError(_explain_spawn_error(exc, argv[0], cwd)) from exc
+    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
+    try:
+        pipe.write(stdin)
+        pipe.close()
+        await output.must_end.wait()
+        if output.exited.is_set():
+            await _wait_for(PIPE_GRACE, output.drained)
+    finally:
+        try:
+            if not (output.exited.is_set() and output.drained.is_set()):
+                await _end_group(transport, output)
+        finally:
+            if pipe.get_write_buffer_size():  # the process did not read all of stdin
+                pipe.abort()
+            transport.close()
+    if output.overflowed:
+        raise OutputError
+    code = transport.get_returncode()
+    return -1 if code is None else code
+
+
+def _explain_spawn_error(exc: Exception, program: str, cwd: str) -> str:
+    if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
+        return "its working directory does not exist"
+    if isinstance(exc, FileNotFoundError):
+        path = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
+        if path is not None and os.path.exists(path):
+            return "the interpreter in its first line does not exist"
+        return "there is no such program"
+    if isinstance(exc, PermissionError):
+        return "it is not executable"
+    code = exc.errno if isinstance(exc, OSError) else None
+    return os.strerror(code) if code else ""
+
+
+class _ProcessOutput(asyncio.SubprocessProtocol):
+    """Output and state of a process.
+
+    Attributes:
+        exited: The process exited and was reaped.
+        drained: All processes that had stdout and stderr closed them.
+        must_end: The process exited, printed too much, or was cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.exited, self.drained, self.must_end = (asyncio.Event() for _ in range(3))
+        self.overflowed = False
+        self._read = {STDOUT: bytearray(), STDERR: bytearray()}
+        self._open = {STDOUT, STDERR}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if self.overflowed:
+            return
+        self._read[fd] += data
+        if sum(map(len, self._read.values())) > MAX_OUTPUT_BYTES:
+            self.overflowed = True
+            self._read.clear()
+            self.must_end.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if not self._open:
+            self.drained.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self.must_end.set()
+
+    def text(self, fd: int) -> str:
+        return self._read[fd].decode("utf-8", "replace")
+
+
+async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
+    _signal_group(transport, "SIGTERM")
+    try:
+        # Nothing reports the end of a group, so the end of the pipes has to do.
+        await _wait_for(STOP_GRACE, output.exited, output.drained)
+    finally:
+        _signal_group(transport, "SIGKILL")
+    await _wait_for(STOP_GRACE, output.exited)
+
+
+async def _wait_for(seconds: float, *events: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for event in events:
+                await event.wait()
+
+
+def _signal_group(transport: asyncio.SubprocessTransport, name: str) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(transport.get_pid(), signal.Signals[name])
+        else:  # Windows has no process groups
+            transport.terminate()

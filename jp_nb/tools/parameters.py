@@ -217,6 +217,11 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def property_schema(kind: str, description: str, **more: JsonValue) -> dict[str, JsonValue]:
+    """Return the schema of a property of the JSON type `kind`, with further keywords."""
+    return {"type": kind, **more, "description": description}
+
+
 def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the JSON schema of the setting `parameters`, without additional properties."""
     required: list[JsonValue] = [

@@ -8,7 +8,7 @@ from jp_nb.agent.bench import CallOutcome
 from jp_nb.images import Image
 from jp_nb.record.turns import ToolCall
 from jp_nb.rendering.tools import call_report
-from jp_nb.tools.process import ProcessRun
+from jp_nb.tools.command import ProcessRun
 from jp_nb.values.base import Description
 from tests.support.images import figure
 

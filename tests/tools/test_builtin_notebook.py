@@ -14,9 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.tools import notebook_reports
 from jp_nb.tools.base import ToolContext
-from jp_nb.tools.builtin import BUILTINS
+from jp_nb.tools.builtin import BUILTINS, notebook
 from jp_nb.tools.notebook_access import CellOutput, NotebookCell
 from jp_nb.tools.outcome import Success
 from tests.support.fake_host import FakeNotebook
@@ -385,7 +384,7 @@ async def test_truncated_text_shows_no_part_of_a_secret() -> None:
 async def test_list_of_variables_has_a_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notebook_reports, "_LIST_TIMEOUT_S", -1)
+    monkeypatch.setattr(notebook, "_LIST_TIMEOUT_S", -1)
     said = data(await use("notebook_variables", {"a": 1, "password": 2}))
     assert said.split("\n") == [
         "a (int): (not read: the variables above took too long)",

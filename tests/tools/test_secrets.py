@@ -14,7 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from jp_nb.errors import ToolError
-from jp_nb.tools.notebook_reports import list_variables, read_variable
+from jp_nb.tools.builtin.notebook import list_variables, read_variable
 from jp_nb.tools.secrets import NotebookSecrets
 from tests.tools.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 

@@ -1,4 +1,4 @@
-"""Built-in tools, and their registration."""
+"""Built-in tools, and the tool that describes all tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,49 @@ from jp_nb.config.tree.tools import RunMode, ToolConfig
 from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.builtin.ask import Ask
 from jp_nb.tools.builtin.ask_user import AskUser, AskUserRead
-from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET, DescribeTools, RunPython
-from jp_nb.tools.outcome import Failure, Outcome
+from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET, RunPython
+from jp_nb.tools.outcome import Failure, Outcome, Success
+
+DESCRIBE_TOOLS_DESCRIPTION = """\
+Get the full documentation of one or more tools: purpose, examples, and parameters. Use it before \
+you call a tool whose short description is not sufficient."""
+
+
+class DescribeTools(Tool):
+    """Tool that returns the full documentation of available tools."""
+
+    registration: Mapping[str, JsonValue] = {
+        "source": "builtin",
+        "enable": {"state": True, "allow_toggle": "never"},
+        "run": "unattended",
+        # Without `results_file_link`, which JP sets, because a notebook has no such setting.
+        "style": {"hidden": True, "inline_results": "off", "parameters": "off"},
+        "description": DESCRIBE_TOOLS_DESCRIPTION,
+        "parameters": {
+            "tools": {
+                "type": "array",
+                "required": True,
+                "description": "Names of the tools.",
+                "items": {"type": "string"},
+            }
+        },
+    }
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Return the documentation of the tools, and the names of those without documentation."""
+        names = arguments.get("tools")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return Failure("Missing or invalid `tools` parameter.")
+        if not names:
+            return Failure("The `tools` array must not be empty.")
+        asked = {str(name): context.catalog.get(str(name), "") for name in names}
+        parts = [section for section in asked.values() if section]
+        if unknown := [name for name, section in asked.items() if not section]:
+            parts.append(f"No additional documentation available for: {', '.join(unknown)}")
+        return Success("\n\n---\n\n".join(parts))
+
 
 BUILTINS: dict[str, Tool] = {
     "ask": Ask(),

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -30,7 +30,7 @@ from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
 from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.parameters import has_type
+from jp_nb.tools.parameters import has_type, property_schema
 from jp_nb.tools.question import Question
 
 DESCRIPTION: Final = """\
@@ -52,13 +52,12 @@ to you and are stored in the conversation."""
 _OPTION: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "label": {"type": "string", "description": "A few words that name the option."},
-        "value": {
-            "type": "string",
-            "description": "Value that you get back with the label. Default: the label.",
-        },
-        "description": {"type": "string", "description": "What choosing this option means."},
-        "recommended": {"type": "boolean", "description": "Marks the option that you recommend."},
+        "label": property_schema("string", "A few words that name the option."),
+        "value": property_schema(
+            "string", "Value that you get back with the label. Default: the label."
+        ),
+        "description": property_schema("string", "What choosing this option means."),
+        "recommended": property_schema("boolean", "Marks the option that you recommend."),
     },
     "required": ["label"],
     "additionalProperties": False,
@@ -66,46 +65,35 @@ _OPTION: Final[dict[str, JsonValue]] = {
 _QUESTION: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "id": {
-            "type": "string",
-            "description": 'Unique name of the answer in the result, such as "database".',
-        },
-        "question": {"type": "string", "description": "The question, on a single line."},
-        "header": {"type": "string", "description": "Topic of the question, in one or two words."},
-        "context": {
-            "type": "string",
-            "description": "Background shown above the question. Can have several lines.",
-        },
-        "mode": {
-            "type": "string",
-            "enum": ["choice", "freetext"],
-            "description": 'Kind of answer: one of `options`, or a text. Default: "choice".',
-        },
-        "options": {
-            "type": "array",
-            "items": _OPTION,
-            "description": 'The options of a "choice", without "Other".',
-        },
-        "multi": {
-            "type": "boolean",
-            "description": "The user can pick several options. Default: false.",
-        },
-        "recommended": {
-            "type": "integer",
-            "description": "Index of the option that you recommend, from 0.",
-        },
-        "allow_other": {
-            "type": "boolean",
-            "description": "The user can type an answer of their own. Default: true.",
-        },
-        "required": {
-            "type": "boolean",
-            "description": (
-                "If true, no option is chosen for the user, who can still leave the "
-                "question open. If false, the recommended or first option is used "
-                "when no user answers in time. Default: true."
-            ),
-        },
+        "id": property_schema(
+            "string", 'Unique name of the answer in the result, such as "database".'
+        ),
+        "question": property_schema("string", "The question, on a single line."),
+        "header": property_schema("string", "Topic of the question, in one or two words."),
+        "context": property_schema(
+            "string", "Background shown above the question. Can have several lines."
+        ),
+        "mode": property_schema(
+            "string",
+            'Kind of answer: one of `options`, or a text. Default: "choice".',
+            enum=["choice", "freetext"],
+        ),
+        "options": property_schema(
+            "array", 'The options of a "choice", without "Other".', items=_OPTION
+        ),
+        "multi": property_schema("boolean", "The user can pick several options. Default: false."),
+        "recommended": property_schema(
+            "integer", "Index of the option that you recommend, from 0."
+        ),
+        "allow_other": property_schema(
+            "boolean", "The user can type an answer of their own. Default: true."
+        ),
+        "required": property_schema(
+            "boolean",
+            "If true, no option is chosen for the user, who can still leave the "
+            "question open. If false, the recommended or first option is used "
+            "when no user answers in time. Default: true.",
+        ),
     },
     "required": ["id", "question"],
     "additionalProperties": False,
@@ -113,12 +101,9 @@ _QUESTION: Final[dict[str, JsonValue]] = {
 SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "questions": {
-            "type": "array",
-            "items": _QUESTION,
-            "minItems": 1,
-            "description": "The pages of the form, in order.",
-        }
+        "questions": property_schema(
+            "array", "The pages of the form, in order.", items=_QUESTION, minItems=1
+        )
     },
     "required": ["questions"],
     "additionalProperties": False,
@@ -185,9 +170,14 @@ class AskedQuestion:
     question: Question
     ignored: tuple[str, ...] = ()
 
+    @property
+    def choice(self) -> SelectAnswer | None:
+        """The options; None for a free text."""
+        kind = self.question.answer_type
+        return kind if isinstance(kind, SelectAnswer) else None
 
-@dataclass(frozen=True, slots=True)
-class CallProblem:
+
+class CallProblem(NamedTuple):
     """A problem in the arguments of a call.
 
     Attributes:
@@ -221,7 +211,12 @@ def read_form(arguments: Mapping[str, JsonValue]) -> tuple[list[AskedQuestion], 
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
         path, key = f"questions[{index}]", fields.get("id")
-        found = [*_find_question_problems(questions[index], path)]
+        if fields.get("mode", "choice") == "choice":
+            found = [*_find_misfits(questions[index], _QUESTION, path, "questions")]
+            found += _find_option_conflicts(fields, path)
+        else:
+            used = {name: x for name, x in fields.items() if name not in _CHOICE_DEFAULTS}
+            found = [*_find_misfits(used, _QUESTION, path, "questions")]
         if isinstance(key, str) and ids.setdefault(key, index) != index and key.strip():
             text = f"questions[{ids[key]}] has the same id: give each question a different id."
             found.append((f"{path}.id", text))
@@ -240,17 +235,6 @@ def label_key(label: str) -> str:
 
 
 # --- problems: pairs of a path and a text ----------------------------------------------------
-
-
-def _find_question_problems(item: JsonValue, path: str) -> Iterator[tuple[str, str]]:
-    fields = _read_fields(item)
-    if fields.get("mode", "choice") == "choice":
-        yield from _find_misfits(item, _QUESTION, path, "questions")
-        yield from _find_option_conflicts(fields, path)
-    else:
-        unused = fields.keys() & _CHOICE_DEFAULTS
-        checked = {name: value for name, value in fields.items() if name not in unused}
-        yield from _find_misfits(checked, _QUESTION, path, "questions")
 
 
 def _find_misfits(
@@ -331,7 +315,14 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
             more = "The form offers a custom answer unless `allow_other` is false."
             yield f"{at}.label", f"{text}{more}"
         if (same := labels.setdefault(key, index)) != index:
-            yield f"{at}.label", _format_lookalikes(label, options[same]["label"])
+            shown, earlier = _format_text(label), options[same]["label"]
+            text = f"another option has the label {shown}: rename one of them."
+            if label != earlier:
+                text = (
+                    f"{shown} differs from {_format_text(earlier)} only in case, white space, "
+                    "or letters that look alike: rename one of them."
+                )
+            yield f"{at}.label", text
         elif isinstance(value, str) and (same := values.setdefault(value, index)) != index:
             other = _format_text(options[same]["label"])
             text = f"the option {other} has the same value: use a different one."
@@ -349,26 +340,21 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
     return sorted({*marked, *named})
 
 
-def _format_lookalikes(label: str, earlier: str) -> str:
-    if label == earlier:
-        return f"another option has the label {_format_text(label)}: rename one of them."
-    return (
-        f"{_format_text(label)} differs from {_format_text(earlier)} only in case, white space, "
-        "or letters that look alike: rename one of them."
-    )
-
-
 # --- questions of a valid call ---------------------------------------------------------------
 
 
 def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
+    header, context = _read_text(fields, "header"), _read_text(fields, "context")
+    is_typed = not is_choice or fields.get("allow_other", True)
+    if is_typed and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
+        context = "\n\n".join(filter(None, (context, NO_SECRETS)))
     required = fields.get("required", True)
     question = Question(
         id=fields["id"],
         text=fields["question"],
-        header=_read_text(fields, "header"),
-        context=_read_text(fields, "context"),
+        header=header,
+        context=context,
         answer_type=_make_choice(fields) if is_choice else TextAnswer(),
         required=required,
         exclusive=required,
@@ -379,7 +365,7 @@ def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
         for name, default in _CHOICE_DEFAULTS.items()
         if not is_choice and fields.get(name, default) != default
     )
-    return AskedQuestion(_add_secret_warning(question), tuple(ignored))
+    return AskedQuestion(question, tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
@@ -403,16 +389,6 @@ def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
 def _read_text(fields: Mapping[str, Any], name: str) -> str | None:
     text = fields.get(name)
     return text if text and text.strip() else None
-
-
-def _add_secret_warning(question: Question) -> Question:
-    kind = question.answer_type
-    typed = kind.other if isinstance(kind, SelectAnswer) else True
-    texts = (question.id, question.text, question.header or "")
-    if not typed or not any(map(mentions_secret, texts)):
-        return question
-    lines = (question.context, NO_SECRETS)
-    return question.with_context("\n\n".join(line for line in lines if line))
 
 
 def _read_fields(value: Any) -> dict[str, Any]:
@@ -458,28 +434,22 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    question: Question
-    ignored: tuple[str, ...]
+    asked: AskedQuestion
     end: QuestionOutcome
     picks: Picks | None
-
-    @property
-    def choice(self) -> SelectAnswer | None:
-        kind = self.question.answer_type
-        return kind if isinstance(kind, SelectAnswer) else None
 
 
 def refused_call(problems: Sequence[CallProblem]) -> Failure:
     """Return the result of an invalid call, with a line for each problem."""
-    lines = [f"- {problem}" for problem in problems[:MAX_PROBLEMS]]
-    if left := len(problems) - len(lines):
+    listed = problems[:MAX_PROBLEMS]
+    lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
+    if left := len(problems) - len(listed):
         lines.append(f"- … and {left} more.")
     errors: list[JsonValue] = [
-        {"path": problem.path, "question": problem.question_id, "message": problem.text}
-        for problem in problems[:MAX_PROBLEMS]
+        {"path": path, "question": name, "message": text} for path, name, text in listed
     ]
     structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
-    return Failure("\n".join([_NOT_SHOWN, *lines]), structured=structured)
+    return Failure("\n".join(lines), structured=structured)
 
 
 def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
@@ -497,13 +467,11 @@ def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome
 
 
 def _read_answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
-    question = asked.question
-    end = context.ends[question.id]
+    end = context.ends[asked.question.id]
     if not end.is_answered:
-        return _Answer(question, asked.ignored, end, None)
-    value, kind = context.answers.get(question.id), question.answer_type
-    picks = kind.picks(value) if isinstance(kind, SelectAnswer) else Picks(custom=str(value))
-    return _Answer(question, asked.ignored, end, picks)
+        return _Answer(asked, end, None)
+    value, choice = context.answers.get(asked.question.id), asked.choice
+    return _Answer(asked, end, choice.picks(value) if choice else Picks(custom=str(value)))
 
 
 # --- text for the model ----------------------------------------------------------------------
@@ -521,9 +489,9 @@ def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str
         yield f"{'User answers' if by_user else 'Answers'}{' so far' if replied else ''}:"
         yield from (_format_answer(each, replied=replied) for each in answers)
     for each in answers:
-        if each.ignored:
-            names = ", ".join(f"`{name}`" for name in each.ignored)
-            yield f"({names} had no effect on {each.question.id!r}: its mode is freetext.)"
+        if each.asked.ignored:
+            names = ", ".join(f"`{name}`" for name in each.asked.ignored)
+            yield f"({names} had no effect on {each.asked.question.id!r}: its mode is freetext.)"
 
 
 def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
@@ -541,7 +509,7 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
 
 
 def _format_answer(answer: _Answer, *, replied: bool) -> str:
-    name = answer.question.id
+    name = answer.asked.question.id
     if answer.picks is None:
         return "{}: {} ({})".format(name, *_describe_open(answer.end, replied=replied))
     source = _format_source(answer.end)
@@ -573,18 +541,16 @@ def _format_unsent(end: QuestionOutcome) -> str:
 
 
 def _format_selected(answer: _Answer) -> str | None:
-    picks, choice = answer.picks, answer.choice
+    picks, choice = answer.picks, answer.asked.choice
     if picks is None or choice is None or (picks.custom is not None and not picks.indices):
         return None
-    labels = [_format_option(choice.options[index]) for index in picks.indices]
+    labels = []
+    for option in (choice.options[index] for index in picks.indices):
+        label, value = option.shown, str(option.value)
+        labels.append(label if value == label else f"{label} (value: {value})")
     if not choice.multi:
         return labels[0]
     return f"[{', '.join(labels)}]{'' if labels else f' ({NONE_OF_THESE})'}"
-
-
-def _format_option(option: Option) -> str:
-    label, value = option.shown, str(option.value)
-    return label if value == label else f"{label} (value: {value})"
 
 
 def _format_custom(answer: _Answer) -> str | None:
@@ -608,14 +574,17 @@ def _make_structured(answers: Sequence[_Answer], reply: str | None) -> JsonValue
     if len(answers) == 1:
         structured |= _make_fields(answers[0])
     else:
-        structured["results"] = [{"id": each.question.id, **_make_fields(each)} for each in answers]
+        structured["results"] = [
+            {"id": each.asked.question.id, **_make_fields(each)} for each in answers
+        ]
     return structured if reply is None else {**structured, "reply": reply}
 
 
 def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
-    choice, end = answer.choice, answer.end
+    asked, end = answer.asked, answer.end
+    choice = asked.choice
     fields: dict[str, JsonValue] = {
-        "question": answer.question.text,
+        "question": asked.question.text,
         "mode": "freetext" if choice is None else "choice",
         "options": [] if choice is None else [*choice.labels],
         "multi": choice is not None and choice.multi,
@@ -624,8 +593,8 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     if end.channel is not None:
         fields["channel"] = end.channel
     fields |= {mark: True for mark in MARKS if mark in end.marks}
-    if answer.ignored:
-        fields["ignored"] = [*answer.ignored]
+    if asked.ignored:
+        fields["ignored"] = [*asked.ignored]
     if (picks := answer.picks) is None:
         return fields
     options = [] if choice is None else [(index, choice.options[index]) for index in picks.indices]

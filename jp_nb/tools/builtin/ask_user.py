@@ -28,6 +28,7 @@ from jp_nb.record.outcomes import (
 from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tools.parameters import property_schema
 from jp_nb.tools.question import QUESTION_KINDS, Question
 
 ANSWER = "answer"
@@ -50,25 +51,16 @@ to you and are stored in the conversation.
 `answer_type` is "boolean" (yes or no), "select" (one of `options`) or "text" (the default)."""
 
 PARAMETERS: dict[str, JsonValue] = {
-    "question": {
-        "type": "string",
-        "required": True,
-        "description": "The question, on a single line.",
-    },
-    "context": {
-        "type": "string",
-        "description": "Background shown above the question. Can have several lines.",
-    },
-    "answer_type": {
-        "type": "string",
-        "enum": [*KINDS],
-        "description": 'Kind of the answer. Default: "text".',
-    },
-    "options": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": 'The choices of a "select" question; only for that type.',
-    },
+    "question": property_schema("string", "The question, on a single line.", required=True),
+    "context": property_schema(
+        "string", "Background shown above the question. Can have several lines."
+    ),
+    "answer_type": property_schema("string", 'Kind of the answer. Default: "text".', enum=[*KINDS]),
+    "options": property_schema(
+        "array",
+        'The choices of a "select" question; only for that type.',
+        items={"type": "string"},
+    ),
     "default": {
         "type": ["boolean", "string"],
         "description": "A value to preselect; it must fit the type of the answer.",
@@ -171,12 +163,11 @@ whose question or answer contains `text`)."""
 
 READ_PARAMETERS: Final[dict[str, JsonValue]] = {
     "action": {"type": "string", "required": True, "enum": [*ACTIONS]},
-    "limit": {
-        "type": "integer",
-        "description": f"Maximum number of answers, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}.",
-    },
-    "id": {"type": "integer", "description": 'The id of the answer that "get" returns.'},
-    "text": {"type": "string", "description": 'Text that "query" searches for, ignoring case.'},
+    "limit": property_schema(
+        "integer", f"Maximum number of answers, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}."
+    ),
+    "id": property_schema("integer", 'The id of the answer that "get" returns.'),
+    "text": property_schema("string", 'Text that "query" searches for, ignoring case.'),
 }
 
 
