@@ -41,13 +41,8 @@ def format_documentation(
 ) -> str:
     """Return the documentation of the tool `name` in Markdown; "" if there is none.
 
-    Args:
-        name: Name of the tool.
-        summary: The short description that every request contains.
-        description: The full description.
-        examples: Examples of calls.
-        schema: JSON schema of the arguments. As in the setting `parameters`, a property may also
-            have `summary`, `examples`, and `required`.
+    As in the setting `parameters`, a property in `schema` may also have `summary`, `examples`, and
+    `required`.
     """
     parts = _paragraphs(summary, description)
     if examples and examples.strip():
@@ -66,7 +61,6 @@ class Parameter:
     Attributes:
         path: The names of the enclosing parameters, then its name.
         type: For example `array of integer` or `string or null`; "" for any type.
-        required: True if a call must have it.
         values: Facts about its values, such as the default, in Markdown.
         texts: Paragraphs of its description.
     """
@@ -276,12 +270,10 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
             parsed = read_json(value)
         except ValueError:
             return value
-        if not has_type(parsed, wanted):
-            return value
-        return parsed if isinstance(parsed, str) else coerce(parsed, schema)
+        return coerce(parsed, schema) if has_type(parsed, wanted) else value
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
-        return {key: coerce(item, properties.get(key)) for key, item in value.items()}
+        return coerce_arguments(value, schema)
     if isinstance(value, list) and "items" in schema:
         return [coerce(item, schema["items"]) for item in value]
     return value
@@ -321,45 +313,40 @@ def format_argument_problems(
     It is about the first object with a problem. An object without properties in its schema accepts
     any keys, except for the arguments as a whole.
     """
-    for missing, unknown in _find_problems(arguments, schema):
-        return (
-            f"Invalid arguments: Invalid arguments (missing: {_format_names(missing)}, "
-            f"unknown: {_format_names(unknown)})\n\n"
-            f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '
-            "tool correctly."
-        )
-    return None
+    problem = _find_problem(arguments, schema)
+    if problem is None:
+        return None
+    missing, unknown = (json.dumps(names, ensure_ascii=False) for names in problem)
+    return (
+        f"Invalid arguments: Invalid arguments (missing: {missing}, unknown: {unknown})\n\n"
+        f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '
+        "tool correctly."
+    )
 
 
-def _find_problems(
+def _find_problem(
     value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> Iterator[tuple[list[str], list[str]]]:
-    # The missing and unknown keys of each object with a problem, outer objects first.
+) -> tuple[list[str], list[str]] | None:
+    # The missing and unknown keys of the first object with a problem, outer objects first.
     properties = as_object(schema.get("properties"))
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []
     missing = [name for name in wanted if isinstance(name, str) and name not in value]
     unknown = [name for name in value if name not in properties]
     if missing or unknown:
-        yield missing, unknown
-    for name, node in properties.items():
-        yield from _find_nested_problems(value.get(name), node)
+        return missing, unknown
+    nested = (_find_nested_problem(value.get(name), node) for name, node in properties.items())
+    return next(filter(None, nested), None)
 
 
-def _find_nested_problems(
-    value: JsonValue, schema: JsonValue
-) -> Iterator[tuple[list[str], list[str]]]:
+def _find_nested_problem(value: JsonValue, schema: JsonValue) -> tuple[list[str], list[str]] | None:
     if not isinstance(schema, dict):
-        return
+        return None
     if isinstance(value, dict) and as_object(schema.get("properties")):
-        yield from _find_problems(value, schema)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _find_nested_problems(item, schema.get("items"))
-
-
-def _format_names(names: list[str]) -> str:
-    return json.dumps(names, ensure_ascii=False)
+        return _find_problem(value, schema)
+    items = value if isinstance(value, list) else []
+    nested = (_find_nested_problem(item, schema.get("items")) for item in items)
+    return next(filter(None, nested), None)
 
 
 def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
@@ -427,14 +414,10 @@ TextFormat = Literal["email", "uri", "date", "time", "date-time"]
 
 # No part of this pattern matches the text of another part, so it does not backtrack.
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME: Final = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DATE: Final = r"\d{4}-\d\d-\d\d"
+_TIME: Final = r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
 _MAX_CHARS: Final = 4000
 """Longer texts have none of the formats."""
-
-
-def _is_email(text: str) -> bool:
-    return text.isprintable() and _EMAIL.fullmatch(text) is not None
 
 
 def _is_uri(text: str) -> bool:
@@ -447,40 +430,25 @@ def _is_uri(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path))
 
 
-def _is_date(text: str) -> bool:
-    return _DATE.fullmatch(text) is not None and _parses(date.fromisoformat, text)
-
-
-def _is_time(text: str) -> bool:
-    return _TIME.fullmatch(text) is not None and _parses(time.fromisoformat, text)
-
-
-def _is_date_time(text: str) -> bool:
-    return (
-        _DATE.fullmatch(text[:10]) is not None
-        and text[10:11] in ("T", "t", " ")
-        and _TIME.fullmatch(text[11:]) is not None
-        and _parses(datetime.fromisoformat, text)
-    )
-
-
-def _parses(parse: Callable[[str], object], text: str) -> bool:
-    with suppress(ValueError):
-        parse(text)
-        return True
+def has_format(text: str, name: TextFormat) -> bool:
+    """Return True if `text` has the format `name`."""
+    if len(text) > _MAX_CHARS:
+        return False
+    match name:
+        case "email":
+            return text.isprintable() and _EMAIL.fullmatch(text) is not None
+        case "uri":
+            return _is_uri(text)
+    pattern, parse = _TIMES[name]
+    if pattern.fullmatch(text) is not None:
+        with suppress(ValueError):
+            parse(text)
+            return True
     return False
 
 
-def has_format(text: str, name: TextFormat) -> bool:
-    """Return True if `text` has the format `name`."""
-    return len(text) <= _MAX_CHARS and _FORMATS[name](text)
-
-
-_FORMATS: Final[Mapping[TextFormat, Callable[[str], bool]]] = {
-    "email": _is_email,
-    "uri": _is_uri,
-    "date": _is_date,
-    "time": _is_time,
-    "date-time": _is_date_time,
+_TIMES: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] = {
+    "date": (re.compile(_DATE, re.ASCII), date.fromisoformat),
+    "time": (re.compile(_TIME, re.ASCII), time.fromisoformat),
+    "date-time": (re.compile(f"{_DATE}[Tt ]{_TIME}", re.ASCII), datetime.fromisoformat),
 }
-"""Predicates for the formats."""

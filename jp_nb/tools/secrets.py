@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 from pydantic import JsonValue
@@ -32,7 +33,7 @@ from jp_nb.config.secrets import (
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import FormAnswer, Question
 from jp_nb.values.base import Privacy, private
-from jp_nb.values.custom import FAILURES
+from jp_nb.values.custom import FAILURES, ClassTable
 from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
 from jp_nb.values.frames import label_names
 
@@ -81,7 +82,13 @@ class NotebookSecrets(Privacy):
         self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:MAX_KNOWN]
         self._equal = found.equal
         self._all = "\0".join(self._texts)
-        self._short = _short_pattern(found.equal)
+        short = sorted(x for x in found.equal if type(x) is str and len(x) < SHORTEST_KNOWN)
+        # A word matches only in quotes, any other secret only as a whole word.
+        patterns = [
+            re.escape(repr(text)) if _WORD.fullmatch(text) else rf"(?<!\w){re.escape(text)}(?!\w)"
+            for text in short[:MAX_SHORT]
+        ]
+        self._short = re.compile("|".join(patterns)) if patterns else None
         self._has_numbers = any(type(known) in (int, float) for known in found.equal)
 
     def __call__(self, text: str, *, code: bool = False) -> str:
@@ -121,30 +128,18 @@ class NotebookSecrets(Privacy):
 
     def _is_known(self, value: object) -> bool:
         kind = type(value)
-        if kind in (bool, type(None)):
-            return False
         if kind in (int, float):
             return value in self._equal
         is_list = kind in (list, tuple)
         text = _join_characters(value) if is_list else _text_of(value)  # type: ignore[arg-type]
         if text is None:
             return False
-        if text.strip() in self._equal:
+        part = text.strip()
+        if part in self._equal:
             return True
         if kind in (bytes, bytearray) or issubclass(kind, str):
-            part = text.strip()
             return len(part) >= SHORTEST_KNOWN and part in self._all
         return self(text) != text
-
-
-def _short_pattern(known: set[str | int | float]) -> re.Pattern[str] | None:
-    # A word matches only in quotes, any other secret only as a whole word.
-    short = sorted(text for text in known if type(text) is str and len(text) < SHORTEST_KNOWN)
-    patterns = [
-        re.escape(repr(text)) if _WORD.fullmatch(text) else rf"(?<!\w){re.escape(text)}(?!\w)"
-        for text in short[:MAX_SHORT]
-    ]
-    return re.compile("|".join(patterns)) if patterns else None
 
 
 class _NameRules(Privacy):
@@ -224,8 +219,7 @@ class _SecretSearch:
     def _reader(self, value: object) -> _PartsReader:
         kind = type(value)
         if kind not in self._readers:
-            found = (reader for module, name, reader in _READERS if is_a(value, module, name))
-            self._readers[kind] = next(found, _read_object)
+            self._readers[kind] = _READERS.find(value) or _read_object
         return self._readers[kind]
 
     def add_environment(self, name: str, value: str) -> None:
@@ -250,11 +244,11 @@ class _SecretSearch:
                 if len(value) >= _SHORTEST_KEY:
                     self.texts.update(find_api_keys(value[:MAX_BUFFER]))
             elif (reader := self._reader(value)) is _read_secret_type:
-                self._add_secret("", next(iter(reader(value, whole=True)))[1])
+                self._add_secret("", next(iter(reader(value, True)))[1])
             elif depth < MAX_DEPTH and id(value) not in self._seen and not is_environment(value):
                 self._seen[id(value)] = value
                 try:
-                    todo.extend((key, part, depth + 1) for key, part in reader(value, whole=False))
+                    todo.extend((key, part, depth + 1) for key, part in reader(value, False))
                 except FAILURES:
                     continue  # another thread changed the container, or its code raised
 
@@ -273,11 +267,13 @@ class _SecretSearch:
                     self._add_text(text, alone=alone)
             elif type(value) in (int, float):
                 if abs(value) >= LEAST_NUMBER and (alone or not is_words):  # type: ignore[arg-type]
-                    self.equal |= {value, str(value)}  # type: ignore[arg-type]
+                    self.equal.add(value)  # type: ignore[arg-type]
+                    with suppress(ValueError):  # more digits than `sys.get_int_max_str_digits()`
+                        self.equal.add(str(value))
             elif type(value) not in _PLAIN and id(value) not in seen:
                 seen[id(value)] = value
                 try:
-                    items = [part for _, part in self._reader(value)(value, whole=True)]
+                    items = [part for _, part in self._reader(value)(value, True)]
                 except FAILURES:
                     continue
                 few = len(items) <= MAX_LISTED and alone and not is_words
@@ -311,30 +307,26 @@ Parts = Iterator[tuple[str | None, object]]
 """Parts of a value with their names. None means that a part has no name."""
 
 
-class _PartsReader(Protocol):
-    def __call__(self, value: Any, *, whole: bool) -> Iterable[tuple[str | None, object]]:
-        """Return the parts of `value`. Without `whole`, plain cells of a frame are omitted."""
-        ...
+_PartsReader = Callable[[Any, bool], Parts]
+"""Function that reads the parts of a value, or with False all but the plain cells of a frame."""
 
 
-def _read_secret_type(value: Any, *, whole: bool) -> Parts:
+def _read_secret_type(value: Any, whole: bool) -> Parts:
     if is_a(value, "ipywidgets", "Password"):
         yield None, vars(value).get("_trait_values", {}).get("value")
     else:
         yield None, object.__getattribute__(value, "_secret_value")
 
 
-def _read_partial(value: Any, *, whole: bool) -> Parts:
+def _read_partial(value: Any, whole: bool) -> Parts:
     yield from value.keywords.items()
     yield from ((None, each) for each in value.args)
 
 
-def _read_object(value: Any, *, whole: bool) -> Parts:
-    attributes = stored_attributes(value)
-    return iter(list(attributes.items())) if attributes is not None else _secret_texts(value)
-
-
-def _secret_texts(value: object) -> Parts:
+def _read_object(value: Any, whole: bool) -> Parts:
+    if (attributes := stored_attributes(value)) is not None:
+        yield from list(attributes.items())
+        return
     # Of an object of a library, only stored texts with the name of a secret.
     try:
         stored = object.__getattribute__(value, "__dict__")
@@ -346,7 +338,7 @@ def _secret_texts(value: object) -> Parts:
                 yield name, part
 
 
-def _read_mapping(value: Any, *, whole: bool) -> Parts:
+def _read_mapping(value: Any, whole: bool) -> Parts:
     for key in list(islice(value, MAX_ITEMS)):
         name = key.decode(errors="replace") if isinstance(key, bytes) else key
         if type(key) is tuple:
@@ -354,15 +346,15 @@ def _read_mapping(value: Any, *, whole: bool) -> Parts:
         yield name if type(name) is str else None, value[key]
 
 
-def _read_dict(value: Any, *, whole: bool) -> Parts:
-    return _read_mapping(dict(islice(dict.items(value), MAX_ITEMS)), whole=whole)
+def _read_dict(value: Any, whole: bool) -> Parts:
+    return _read_mapping(dict(islice(dict.items(value), MAX_ITEMS)), whole)
 
 
-def _read_view(value: Any, *, whole: bool) -> Parts:
-    return _read_mapping(value.mapping, whole=whole)
+def _read_view(value: Any, whole: bool) -> Parts:
+    return _read_mapping(value.mapping, whole)
 
 
-def _read_sequence(value: Any, *, whole: bool) -> Parts:
+def _read_sequence(value: Any, whole: bool) -> Parts:
     items = list(islice(value, MAX_ITEMS))
     if len(items) == 2 and type(items[0]) is str:
         yield items[0], items[1]  # a pair of a name and its value
@@ -374,16 +366,12 @@ def _read_sequence(value: Any, *, whole: bool) -> Parts:
             yield from ((header[n], item[n]) for n in columns)  # a table with a header
 
 
-def _read_tuple(value: Any, *, whole: bool) -> Parts:
+def _read_tuple(value: Any, whole: bool) -> Parts:
     fields = stored_attributes(value)
-    return iter(fields.items()) if fields is not None else _read_sequence(value, whole=whole)
+    return iter(fields.items()) if fields is not None else _read_sequence(value, whole)
 
 
-def _read_row(value: Any, *, whole: bool) -> Parts:
-    return iter(zip(value.keys(), value, strict=True))
-
-
-def _read_pandas_frame(value: Any, *, whole: bool) -> Parts:
+def _read_pandas_frame(value: Any, whole: bool) -> Parts:
     for number, name in enumerate(value.columns):
         secret = _secret_name(name)
         column = value.iloc[:MAX_ITEMS, number]
@@ -393,10 +381,10 @@ def _read_pandas_frame(value: Any, *, whole: bool) -> Parts:
             yield from _read_objects(column[:MAX_CELLS].tolist())
     for number in hidden_rows(value.index):
         yield _secret_name(value.index[number]), value.iloc[number].tolist()
-    yield from _read_pandas_index(value.index, whole=False)
+    yield from _read_pandas_index(value.index, False)
 
 
-def _read_pandas_series(value: Any, *, whole: bool) -> Parts:
+def _read_pandas_series(value: Any, whole: bool) -> Parts:
     secret = _secret_name(value.name)
     if secret is not None or whole:
         yield secret, value[:MAX_ITEMS].tolist()
@@ -404,22 +392,22 @@ def _read_pandas_series(value: Any, *, whole: bool) -> Parts:
         yield from _read_objects(value[:MAX_CELLS].tolist())
     for number in hidden_rows(value.index):
         yield _secret_name(value.index[number]), value.iloc[number]
-    yield from _read_pandas_index(value.index, whole=False)
+    yield from _read_pandas_index(value.index, False)
 
 
-def _read_pandas_index(value: Any, *, whole: bool) -> Parts:
+def _read_pandas_index(value: Any, whole: bool) -> Parts:
     if whole:
         yield None, value[:MAX_ITEMS].tolist()
     elif (secret := _secret_name(label_names(value))) is not None:
         yield secret, value[:MAX_ITEMS].tolist()
 
 
-def _read_polars_frame(value: Any, *, whole: bool) -> Parts:
+def _read_polars_frame(value: Any, whole: bool) -> Parts:
     for column in value[:MAX_ITEMS].get_columns():
-        yield from _read_polars_series(column, whole=whole)
+        yield from _read_polars_series(column, whole)
 
 
-def _read_polars_series(value: Any, *, whole: bool) -> Parts:
+def _read_polars_series(value: Any, whole: bool) -> Parts:
     secret = _secret_name(value.name)
     if secret is not None or whole:
         yield secret, value[:MAX_ITEMS].to_list()
@@ -427,7 +415,7 @@ def _read_polars_series(value: Any, *, whole: bool) -> Parts:
         yield from _read_objects(value[:MAX_CELLS].to_list())
 
 
-def _read_array(value: Any, *, whole: bool) -> Parts:
+def _read_array(value: Any, whole: bool) -> Parts:
     if value.dtype.names:
         for name in value.dtype.names:
             part = value[name]
@@ -449,31 +437,33 @@ def _secret_name(name: object) -> str | None:
     return next((each for each in names if isinstance(each, str) and is_secret_name(each)), None)
 
 
-_READERS: Final[tuple[tuple[str, str, _PartsReader], ...]] = (
-    ("pydantic", "SecretStr", _read_secret_type),
-    ("pydantic", "SecretBytes", _read_secret_type),
-    ("ipywidgets", "Password", _read_secret_type),
-    ("functools", "partial", _read_partial),
-    ("pandas", "DataFrame", _read_pandas_frame),
-    ("pandas", "Series", _read_pandas_series),
-    ("pandas", "Index", _read_pandas_index),
-    ("polars", "DataFrame", _read_polars_frame),
-    ("polars", "Series", _read_polars_series),
-    ("numpy", "ndarray", _read_array),
-    ("numpy", "void", _read_array),
-    ("sqlite3", "Row", _read_row),
-    ("builtins", "dict", _read_dict),
-    ("types", "MappingProxyType", _read_mapping),
-    ("collections", "UserDict", _read_mapping),
-    ("collections", "ChainMap", _read_mapping),
-    ("builtins", "tuple", _read_tuple),
-    ("builtins", "list", _read_sequence),
-    ("builtins", "set", _read_sequence),
-    ("builtins", "frozenset", _read_sequence),
-    ("collections", "deque", _read_sequence),
-    ("_collections_abc", "dict_keys", _read_view),
-    ("_collections_abc", "dict_items", _read_view),
-    ("_collections_abc", "dict_values", _read_view),
+_READERS: Final = ClassTable[_PartsReader](
+    (
+        ("pydantic", "SecretStr", _read_secret_type),
+        ("pydantic", "SecretBytes", _read_secret_type),
+        ("ipywidgets", "Password", _read_secret_type),
+        ("functools", "partial", _read_partial),
+        ("pandas", "DataFrame", _read_pandas_frame),
+        ("pandas", "Series", _read_pandas_series),
+        ("pandas", "Index", _read_pandas_index),
+        ("polars", "DataFrame", _read_polars_frame),
+        ("polars", "Series", _read_polars_series),
+        ("numpy", "ndarray", _read_array),
+        ("numpy", "void", _read_array),
+        ("sqlite3", "Row", lambda value, _: zip(value.keys(), value, strict=True)),
+        ("builtins", "dict", _read_dict),
+        ("types", "MappingProxyType", _read_mapping),
+        ("collections", "UserDict", _read_mapping),
+        ("collections", "ChainMap", _read_mapping),
+        ("builtins", "tuple", _read_tuple),
+        ("builtins", "list", _read_sequence),
+        ("builtins", "set", _read_sequence),
+        ("builtins", "frozenset", _read_sequence),
+        ("collections", "deque", _read_sequence),
+        ("_collections_abc", "dict_keys", _read_view),
+        ("_collections_abc", "dict_items", _read_view),
+        ("_collections_abc", "dict_values", _read_view),
+    )
 )
 
 
@@ -520,27 +510,27 @@ class SecretAnswers:
         if not self._texts:
             return outcome
         match outcome:
-            case Success(content=content, config=config, unset=unset, malformed=malformed):
-                hidden: dict[str, Any] = {"content": self.hide(content)}
-                hidden["structured"] = self._drop_secret(outcome.structured)
-                hidden["images"] = tuple(  # the pixels are not searched
-                    replace(image, name=self.hide(image.name)) for image in outcome.images
-                )
+            case Success(config=config, unset=unset, malformed=malformed):
+                hidden: dict[str, Any] = {
+                    "content": self.hide(outcome.content),
+                    "structured": self._drop_secret(outcome.structured),
+                    "images": tuple(  # the pixels are not searched
+                        replace(image, name=self.hide(image.name)) for image in outcome.images
+                    ),
+                }
                 if self._has_secret([config, *unset]):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:
                     hidden["malformed"] = self.hide(malformed)
-                return outcome.model_copy(update=hidden)
             case Failure(message=message, trace=trace):
                 hidden = {"message": self.hide(message), "trace": tuple(map(self.hide, trace))}
                 hidden["structured"] = self._drop_secret(outcome.structured)
-                return outcome.model_copy(update=hidden)
             case NeedsInput(questions=questions):
                 for question in questions:
                     if self._has_secret([question.id, *question.answer_type.fixed_texts()]):
                         return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
-                shown = tuple(map(self.hide_in_question, questions))
-                return outcome.model_copy(update={"questions": shown})
+                hidden = {"questions": tuple(map(self.hide_in_question, questions))}
+        return outcome.model_copy(update=hidden)
 
     def hide_in_question(self, question: Question) -> Question:
         """Return `question` without secrets in its displayed texts and defaults."""
@@ -561,11 +551,9 @@ class SecretAnswers:
 
     def _has_secret(self, value: Any) -> bool:
         if isinstance(value, dict):
-            return any(
-                self._has_secret(key) or self._has_secret(each) for key, each in value.items()
-            )
+            value = [*value, *value.values()]
         if isinstance(value, (list, tuple)):
-            return any(self._has_secret(each) for each in value)
+            return any(map(self._has_secret, value))
         if value is None or isinstance(value, bool):
             return False
         return self.hide(str(value)) != str(value)

@@ -175,3 +175,11 @@ def test_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
     started = time.process_time()
     NotebookSecrets(names)
     assert time.process_time() - started < 5
+
+
+def test_secret_number_with_very_many_digits_is_hidden() -> None:
+    secret = 7**9_999
+    hide = NotebookSecrets({"password": secret, "again": secret})
+    with pytest.raises(ToolError, match="Secrets are never shown"):
+        read_variable({"password": secret}, "password", None, hide)
+    assert "(set, not shown)" in read_variable({"again": secret}, "again", None, hide).content

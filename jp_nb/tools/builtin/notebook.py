@@ -170,7 +170,11 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
 
 
 async def _add_results(
-    call: _Call, cells: NotebookCells, numbers: Sequence[int], side: int, hide: NotebookSecrets
+    call: _NotebookCall,
+    cells: NotebookCells,
+    numbers: Sequence[int],
+    side: int,
+    hide: NotebookSecrets,
 ) -> NotebookCells:
     # Results in `Out` as outputs of the cells `numbers`, unless the page reported the outputs.
     def add() -> NotebookCells:
@@ -386,7 +390,7 @@ MAX_SEARCHED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _NotebookCall:
     """One call of a tool that reads the notebook. `side` is the limit for images in pixels."""
 
     given: Mapping[str, JsonValue]
@@ -417,7 +421,7 @@ class NotebookTool(Tool):
 
     def __init__(
         self,
-        read: Callable[[_Call], Awaitable[Success]],
+        read: Callable[[_NotebookCall], Awaitable[Success]],
         description: str,
         parameters: Mapping[str, JsonValue],
     ) -> None:
@@ -441,10 +445,10 @@ class NotebookTool(Tool):
         if context.notebook is None:
             raise ToolError("This conversation has no notebook.")
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self._read(_Call(given, context.notebook, cell, context.image_side))
+        return await self._read(_NotebookCall(given, context.notebook, cell, context.image_side))
 
 
-async def _list_cells(call: _Call) -> Success:
+async def _list_cells(call: _NotebookCall) -> Success:
     first = call.integer("first", 0, at_least=0)
     cells = await call.notebook.cells()
     hide = await call.read_secrets()
@@ -460,7 +464,7 @@ async def _list_cells(call: _Call) -> Success:
     return Success(frame_sections(about, [DataSection("cells", lines)]))
 
 
-async def _read_cell(call: _Call) -> Success:
+async def _read_cell(call: _NotebookCall) -> Success:
     wanted, part = call.given.get("cell"), call.given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
@@ -476,7 +480,7 @@ async def _read_cell(call: _Call) -> Success:
     return _format_cell(cells, cells.cells[index], str(part), first_line, hide)
 
 
-async def _search_cells(call: _Call) -> Success:
+async def _search_cells(call: _NotebookCall) -> Success:
     text = call.given.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
         raise ToolError(f"`text` must be one line of 1 to {MAX_SEARCHED} characters.")
@@ -487,7 +491,7 @@ async def _search_cells(call: _Call) -> Success:
     return await asyncio.to_thread(_search, cells, text, hide)  # may search megabytes of text
 
 
-async def _list_variables(call: _Call) -> Success:
+async def _list_variables(call: _NotebookCall) -> Success:
     match, first = call.given.get("match", ""), call.integer("first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
@@ -495,7 +499,7 @@ async def _list_variables(call: _Call) -> Success:
     return await call.cell.call(lambda: list_variables(names, match, first, NotebookSecrets(names)))
 
 
-async def _read_variable(call: _Call) -> Success:
+async def _read_variable(call: _NotebookCall) -> Success:
     name = call.given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
