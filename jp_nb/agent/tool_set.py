@@ -30,7 +30,7 @@ from jp_nb.config.tree.tools import (
     ToolConfig,
     ToolStyle,
 )
-from jp_nb.tools.base import ArgumentFormatter, Tool, ToolSource, error_summary, is_cancelled
+from jp_nb.tools.base import Tool, ToolSource, error_summary, is_cancelled
 from jp_nb.tools.command import CommandFormatter, name_in_source
 from jp_nb.tools.outcome import MAX_RESULT_CHARS
 from jp_nb.tools.parameters import format_documentation, parameters_schema
@@ -197,7 +197,7 @@ class OfferedTool:
     origin: str
     covers: Covers = "tool"
     format: FormatMode = "ask"
-    formatter: ArgumentFormatter | None = None
+    formatter: CommandFormatter | None = None
     parameters: Literal["json", "function_call", "off"] | None = None
     inline_results: Literal["off", "full"] | int | None = None
     inline_errors: Literal["off", "full"] | int | None = None

@@ -137,7 +137,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
 def _advice(found: OfferedTool | None) -> tuple[str, ...]:
     if found is None or not isinstance(found.executor, PythonTool):
         return ()
-    return suggest_improvements(found.executor)
+    return tuple(suggest_improvements(found.executor))
 
 
 # --- one tool --------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +38,7 @@ from pydantic import (
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.record.outcomes import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
-from jp_nb.tools.parameters import TextFormat, has_format
+from jp_nb.tools.parameters import TextFormat, has_format, has_type
 
 Misfit = Literal["type", "option", "value"]
 """Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
@@ -48,11 +47,12 @@ MAX_FIELDS = 50
 """Limit for the fields of one form."""
 
 
-class AnswerType(BaseModel, ABC):
+class AnswerType(BaseModel):
     """Base class of the types of answers. The fields of a subclass limit the valid answers.
 
     Attributes:
         type: Name of the type, in the JSON of tools and in records.
+        json_type: JSON type of an answer.
         secret: True if an answer is never shown, stored, or sent to a model.
         rememberable: True if the user may give one answer for all repetitions of the question in
             the turn.
@@ -60,16 +60,17 @@ class AnswerType(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
     type: str
+    json_type: ClassVar[str] = "string"
     secret: ClassVar[bool] = False
     rememberable: ClassVar[bool] = False
 
-    @abstractmethod
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the JSON schema of an answer."""
+        return {"type": self.json_type}
 
-    @abstractmethod
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return the reason why `answer` is invalid, or None."""
+        return None if has_type(answer, {self.json_type}) else "type"
 
     @property
     def expects(self) -> str:
@@ -137,20 +138,9 @@ class BooleanAnswer(AnswerType):
     """Answered by JSON `true` or `false`."""
 
     type: Literal["boolean"] = "boolean"
+    json_type: ClassVar[str] = "boolean"
     rememberable: ClassVar[bool] = True
-
-    def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of a boolean."""
-        return {"type": "boolean"}
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` if `answer` is not a boolean."""
-        return None if isinstance(answer, bool) else "type"
-
-    @property
-    def expects(self) -> str:
-        """`a boolean`."""
-        return "a boolean"
+    expects: ClassVar[str] = "a boolean"
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `Yes` or `No`."""
@@ -186,17 +176,15 @@ class TextAnswer(AnswerType):
             "minLength": self.min_length or None,
             "maxLength": self.max_length,
         }
-        return {"type": "string", **{key: x for key, x in conditions.items() if x is not None}}
+        return super().answer_schema() | {k: x for k, x in conditions.items() if x is not None}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
         if not isinstance(answer, str):
             return "type"
         longest = math.inf if self.max_length is None else self.max_length
-        fits = self.min_length <= len(answer) <= longest
-        return (
-            None if fits and (self.format is None or has_format(answer, self.format)) else "value"
-        )
+        fits = self.format is None or has_format(answer, self.format)
+        return None if fits and self.min_length <= len(answer) <= longest else "value"
 
     @property
     def expects(self) -> str:
@@ -219,14 +207,6 @@ class SecretAnswer(AnswerType):
 
     type: Literal["secret"] = "secret"
     secret: ClassVar[bool] = True
-
-    def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of a string."""
-        return {"type": "string"}
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` if `answer` is not a string."""
-        return None if isinstance(answer, str) else "type"
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return the placeholder for secrets."""
@@ -254,6 +234,7 @@ class NumberAnswer(AnswerType):
     """
 
     type: Literal["number"] = "number"
+    json_type: ClassVar[str] = "number"
     minimum: Bound | None = None
     maximum: Bound | None = None
     above: Bound | None = None
@@ -281,23 +262,21 @@ class NumberAnswer(AnswerType):
             "exclusiveMinimum": self.above,
             "exclusiveMaximum": self.below,
         }
-        return {"type": self.type, **{key: x for key, x in bounds.items() if x is not None}}
+        return super().answer_schema() | {k: x for k, x in bounds.items() if x is not None}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a number, and `value` if it is out of bounds."""
-        if isinstance(answer, bool) or not isinstance(answer, int | float):
+        if super().misfit(answer) or not isinstance(answer, int | float):
             return "type"
-        # `isfinite` raises OverflowError for integers that are too large for a float.
-        is_finite = isinstance(answer, int) or math.isfinite(answer)
-        return None if is_finite and self._is_within(answer) else "value"
-
-    def _is_within(self, number: float) -> bool:
-        return (
-            (self.minimum is None or number >= self.minimum)
-            and (self.maximum is None or number <= self.maximum)
-            and (self.above is None or number > self.above)
-            and (self.below is None or number < self.below)
+        fits = (
+            # `isfinite` raises OverflowError for integers that are too large for a float.
+            (isinstance(answer, int) or math.isfinite(answer))
+            and (self.minimum is None or answer >= self.minimum)
+            and (self.maximum is None or answer <= self.maximum)
+            and (self.above is None or answer > self.above)
+            and (self.below is None or answer < self.below)
         )
+        return None if fits else "value"
 
     @property
     def expects(self) -> str:
@@ -313,11 +292,7 @@ class NumberAnswer(AnswerType):
     _noun: ClassVar[str] = "a number"
 
     def from_text(self, text: str) -> JsonValue:
-        """Parse the user's input. The bounds are not checked.
-
-        Raises:
-            ValueError: The input is not a number.
-        """
+        """Parse the user's input, or raise a `ValueError`. The bounds are not checked."""
         return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
 
 
@@ -325,11 +300,8 @@ class IntegerAnswer(NumberAnswer):
     """Answered by an integer within bounds."""
 
     type: Literal["integer"] = "integer"  # type: ignore[assignment]  # replaces `number`
+    json_type: ClassVar[str] = "integer"
     _noun: ClassVar[str] = "a whole number"
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` if `answer` is not an integer, and `value` if it is out of bounds."""
-        return super().misfit(answer) if isinstance(answer, int) else "type"
 
     def _is_empty_range(self, least: float, most: float) -> bool:
         first = math.floor(least) + 1 if least == self.above else math.ceil(least)
@@ -337,19 +309,14 @@ class IntegerAnswer(NumberAnswer):
         return first > last
 
     def from_text(self, text: str) -> JsonValue:
-        """Parse the user's input. The bounds are not checked.
-
-        Raises:
-            ValueError: The input is not an integer.
-        """
+        """Parse the user's input, or raise a `ValueError`. The bounds are not checked."""
         return int(text)
 
 
 def _format_bounds(least: float | None, most: float | None, unit: str = "") -> str:
     if least is not None and most is not None:
-        return (
-            f" {'of' if unit else 'from'} {_format_number(least)} to {_format_number(most)}{unit}"
-        )
+        of = "of" if unit else "from"
+        return f" {of} {_format_number(least)} to {_format_number(most)}{unit}"
     if least is not None:
         return f" of at least {_format_number(least)}{unit}"
     return f" of at most {_format_number(most)}{unit}" if most is not None else ""
@@ -417,7 +384,7 @@ class Picks:
 
     Attributes:
         indices: Indices of the picked options, in the order of the picks.
-        custom: The user's own text; None without one.
+        custom: The user's own text.
     """
 
     indices: tuple[int, ...] = ()
@@ -432,10 +399,8 @@ class SelectAnswer(AnswerType):
     `selected` is empty without `multi`.
 
     Attributes:
-        multi: True if the user may pick several options.
         min_picks: Minimum number of picks, only with `multi`. An own text counts as a pick.
         max_picks: Maximum number of picks, only with `multi`; None for no limit.
-        other: True if the user may type an answer.
         recommended: Index of the option that is marked as recommended. Out of range means None.
     """
 
@@ -512,15 +477,13 @@ class SelectAnswer(AnswerType):
             custom = own
         if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
             return None
-        found = [self._index(value) for value in selected]
-        if None in found or len(set(found)) < len(found):
+        found = [index for index in map(self._index, selected) if index is not None]
+        if len(set(found)) < len(selected):
             return None
-        if (
-            self.multi
-            and not self.min_picks <= len(found) + (custom is not None) <= self._max_count
-        ):
+        count = len(found) + (custom is not None)
+        if self.multi and not self.min_picks <= count <= self._max_count:
             return None
-        return Picks(tuple(index for index in found if index is not None), custom)
+        return Picks(tuple(found), custom)
 
     @cached_property
     def _indices(self) -> dict[tuple[str, OptionValue], int]:
@@ -545,18 +508,19 @@ class SelectAnswer(AnswerType):
         return answer if isinstance(answer, list) else self._values_of(answer)[0]
 
     def _values_of(self, answer: JsonValue) -> list[JsonValue]:
-        given = answer if isinstance(answer, list) else [answer]
         by_label: dict[JsonValue, JsonValue] = {x.shown: x.value for x in reversed(self.options)}
         return [
-            by_label.get(name, name)
-            if isinstance(name, str) and self._index(name) is None
-            else name
-            for name in given
+            by_label.get(x, x) if isinstance(x, str) and self._index(x) is None else x
+            for x in (answer if isinstance(answer, list) else [answer])
         ]
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of the answer, with alternatives if the user may type an answer."""
-        value = self._value_schema()
+        texts = all(isinstance(value, str) for value in self.values)
+        value: dict[str, JsonValue] = {"type": "string"} if texts else {}
+        if meanings := [*filter(None, map(_describe_option, self.options))]:
+            value["description"] = one_line("; ".join(meanings), limit=2000)
+        value["enum"] = list(self.values)
         several = self._list_schema(value, own=0)
         plain = several if self.multi else value
         if not self.other:
@@ -584,14 +548,6 @@ class SelectAnswer(AnswerType):
         elif self.max_picks is not None:
             schema["maxItems"] = self.max_picks - own
         return schema
-
-    def _value_schema(self) -> dict[str, JsonValue]:
-        values: list[JsonValue] = list(self.values)
-        texts = all(isinstance(value, str) for value in values)
-        schema: dict[str, JsonValue] = {"type": "string"} if texts else {}
-        if meanings := [*filter(None, map(_describe_option, self.options))]:
-            schema["description"] = one_line("; ".join(meanings), limit=2000)
-        return {**schema, "enum": values}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for a wrong type, and `option` for another invalid answer."""

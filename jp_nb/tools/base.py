@@ -131,7 +131,6 @@ class CommandLine:
     Attributes:
         text: The script for the shell, or the quoted words if no shell runs.
         folder: The working directory.
-        shell: True if a shell runs it.
         is_first_run: True if later runs may differ, because a template uses their answers.
     """
 
@@ -219,18 +218,6 @@ class Tool(ABC):
         """
 
 
-class ArgumentFormatter(Protocol):
-    """Formats the arguments of a call for the user (`style.parameters` as a command)."""
-
-    async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
-        """Return the text below the call's header; "" for none.
-
-        Raises:
-            ToolError: The arguments cannot be formatted. The tool does not run then.
-        """
-        ...
-
-
 class ToolSource(ABC):
     """A source of tools, such as the functions of the notebook, or a server.
 
@@ -256,11 +243,7 @@ class ToolSource(ABC):
 
     @abstractmethod
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the existing tools among `wanted`, by name.
-
-        Args:
-            wanted: Configuration of the tools of this source, by name.
-        """
+        """Return the existing tools among those configured for this source, by name."""
 
     async def close(self) -> None:
         """Release the resources of `start`, even if it failed."""

@@ -174,10 +174,9 @@ _RUNNERS: Final = frozenset(
 
 
 class CommandFormatter:
-    """A command that formats the arguments of a call for the user.
+    """A command that formats the arguments of a call for the user (`style.parameters`).
 
     Args:
-        command: The command to run.
         tool: Name of the tool in the document; None for the name in the call.
     """
 
@@ -195,7 +194,7 @@ class CommandFormatter:
         """Return the text below the call's header; "" for none.
 
         Raises:
-            ToolError: The command fails, or asks a question.
+            ToolError: The command fails, or asks a question. The tool does not run then.
         """
         document = make_document(self._tool or context.name, arguments, context, formats=True)
         match await _run(self._command, document, "its command", context.root):

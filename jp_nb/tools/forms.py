@@ -61,31 +61,10 @@ _LEVELS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class FormField:
-    """One field of a form.
-
-    Attributes:
-        id: Key of the value in the object.
-        default: Initial value; None for an empty field.
-        required: False if the user may leave the field open.
-        nullable: True if null is a valid value.
-    """
-
-    id: str
-    title: str
-    answer_type: AnswerType
-    description: str | None
-    default: JsonValue
-    required: bool
-    nullable: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ObjectSchema:
     """JSON schema of an object, as the source of a form.
 
     Attributes:
-        schema: The complete schema.
         name: Name of the type, for errors.
         typed: True if a Python type checks the answers. Unsupported conditions are no errors then.
     """
@@ -100,8 +79,8 @@ class ObjectSchema:
             f"no form can be made of {self.name}: {format_schema_path(path)}: {reason}"
         )
 
-    def fields(self) -> Iterator[FormField]:
-        """Yield the fields in order.
+    def fields(self) -> Iterator[tuple[dict[str, Any], bool]]:
+        """Yield the arguments of `Question` for each field, and True if null is a valid value.
 
         Raises:
             UsageError: A form does not support the schema. The message has the path.
@@ -121,7 +100,9 @@ class ObjectSchema:
         for name, node in properties.items():
             yield self._field(name, (*path, "properties", name), node, name in names)
 
-    def _field(self, name: str, at: SchemaPath, stated: JsonValue, required: bool) -> FormField:
+    def _field(
+        self, name: str, at: SchemaPath, stated: JsonValue, required: bool
+    ) -> tuple[dict[str, Any], bool]:
         title = self.text(at, stated, "title") if isinstance(stated, dict) else None
         path, node = self.resolved(at, stated)
         path, node, nullable = self._without_null(path, node)
@@ -137,15 +118,15 @@ class ObjectSchema:
             default = None
         # If the user empties the field, the type would silently use its default: require a value.
         has_default = self.typed and not nullable and default not in (None, "", [])
-        return FormField(
-            id=name,
-            title=title or name,
-            answer_type=kind,
-            description=self.text(path, node, "description"),
-            default=default,
-            required=(required or has_default) and not nullable,
-            nullable=nullable,
-        )
+        field = {
+            "id": name,
+            "text": title or name,
+            "answer_type": kind,
+            "context": self.text(path, node, "description"),
+            "default": default,
+            "required": (required or has_default) and not nullable,
+        }
+        return field, nullable
 
     # --- parts of a schema -------------------------------------------------------------------
 
@@ -228,13 +209,10 @@ def _answer_type(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerTy
             )
             return SelectAnswer(options=options)
         name = node.get("type")
-        if name is None and source.typed:
-            # A Decimal is a number or its digits.
-            members = node.get("anyOf")
-            each = members if isinstance(members, list) else []
-            types = {x.get("type") for x in each if isinstance(x, dict)}
-            is_number = "number" in types and types <= {"number", "integer", "string"}
-            name = "number" if is_number else None
+        if name is None and source.typed and isinstance(members := node.get("anyOf"), list):
+            types = {x.get("type") for x in members if isinstance(x, dict)}
+            if "number" in types and types <= {"number", "integer", "string"}:
+                name = "number"  # a Decimal is a number or its digits
         if not isinstance(name, str) or name not in _READERS:
             source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
         return _READERS[name](source, path, node)
@@ -365,10 +343,11 @@ class FormShape:
     """Fields and texts of a form.
 
     Attributes:
+        fields: The arguments of `Question` for each field.
         check: The type that validates the answers; None for a schema.
     """
 
-    fields: tuple[FormField, ...]
+    fields: tuple[dict[str, Any], ...]
     title: str | None = None
     description: str | None = None
     check: TypedForm | None = None
@@ -382,16 +361,16 @@ def form_of(what: Any) -> FormShape:
     """
     if isinstance(what, Mapping):
         schema, root, check = ObjectSchema(what), what, None
-        fields = tuple(schema.fields())
+        found = [*schema.fields()]
     else:
         schema, adapter = _read_type(what)
-        fields = tuple(schema.fields())
+        found = [*schema.fields()]
         _, root = schema.resolved((), schema.schema)
-        check = TypedForm(what, adapter, fields)
+        check = TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
     title, description = (schema.text((), root, name) for name in ("title", "description"))
     if check and description and description.startswith(f"{schema.name}("):
         description = None  # the default docstring of a dataclass is its signature
-    return FormShape(fields, title, description, check)
+    return FormShape(tuple(field for field, _ in found), title, description, check)
 
 
 def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
@@ -420,11 +399,15 @@ def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class TypedForm:
-    """Form of a Python type. Forms of the same type are equal."""
+    """Form of a Python type. Forms of the same type are equal.
+
+    Attributes:
+        fields: The ids of the fields, each with True if null is a valid value.
+    """
 
     type: Any
     adapter: TypeAdapter[Any] = field(compare=False, repr=False)
-    fields: tuple[FormField, ...] = field(compare=False, repr=False)
+    fields: Mapping[str, bool] = field(compare=False, repr=False)
 
     def __call__(self, answer: Mapping[str, JsonValue]) -> Mapping[str, str]:
         """Return the problems of `answer` by field id. "" is the id of the whole form."""
@@ -437,13 +420,12 @@ class TypedForm:
         return {}
 
     def _problems_by_field(self, exc: ValidationError) -> dict[str, str]:
-        known = {each.id for each in self.fields}
         found: dict[str, list[str]] = {}
         for error in exc.errors(include_url=False, include_input=False, include_context=False):
             name = str(error["loc"][0]) if error["loc"] else ""
             text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            text = text if name in known or not name else f"{name}: {text}"
-            found.setdefault(name if name in known else "", []).append(text)
+            text = text if name in self.fields or not name else f"{name}: {text}"
+            found.setdefault(name if name in self.fields else "", []).append(text)
         return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
 
     def value(self, answer: Mapping[str, JsonValue]) -> Any:
@@ -452,7 +434,7 @@ class TypedForm:
         Raises:
             ValidationError: The answer is invalid.
         """
-        nulls = {x.id: None for x in self.fields if x.nullable and x.id not in answer}
+        nulls = {name: None for name, nullable in self.fields.items() if nullable}
         return self.adapter.validate_json(json.dumps({**nulls, **answer}))
 
 

@@ -37,7 +37,6 @@ class NotebookCell:
         number: Index in the notebook, from 0.
         cell_id: Id in the notebook; "" if it is not known.
         execution_count: Number of the last run; None if the cell never ran.
-        state: State of the last run.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
         left_out: Number of omitted characters of a long source and its outputs.

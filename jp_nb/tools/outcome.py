@@ -172,8 +172,8 @@ def read_outcome(stdout: str) -> Outcome | None:
             return _read_success(data)
         case "error" if isinstance(data.get("message"), str):
             _warn_of_change(data)
-            trace, transient = _as_texts(data.get("trace")), data.get("transient") is True
-            return Failure(data["message"], trace=trace, transient=transient)
+            trace, transient = _read_texts(data.get("trace")), data.get("transient") is True
+            return Failure(data["message"], trace=trace or (), transient=transient)
         case "needs_input":
             _warn_of_change(data)
             return _read_needs_input(data)
@@ -189,16 +189,15 @@ def _parse_int(digits: str) -> int | float:
 
 def _read_success(data: Mapping[str, Any]) -> Success:
     config, unset = data.get("config"), data.get("unset")
-    malformed = None
     if config is not None and not isinstance(config, dict):
         malformed = "expected `config` to be an object"
     elif not is_storable(config):
         malformed = "`config` contains a number that JSON does not have, or too many levels"
-    elif unset is not None and not _are_texts(unset):
+    elif unset is not None and _read_texts(unset) is None:
         malformed = "expected `unset` to be a list of strings"
-    if malformed is not None:
-        return Success(data["content"], malformed=malformed)
-    return Success(data["content"], config=config or None, unset=_as_texts(unset))
+    else:
+        return Success(data["content"], config=config or None, unset=_read_texts(unset) or ())
+    return Success(data["content"], malformed=malformed)
 
 
 def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
@@ -213,7 +212,7 @@ def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
     try:
         return NeedsInput(*questions)
     except ValidationError as exc:
-        raise _invalid_question(_format_problem(exc)) from exc
+        raise _invalid_question(exc) from exc
 
 
 def _read_question(data: Any, name: str) -> Question:
@@ -228,15 +227,13 @@ def _read_question(data: Any, name: str) -> Question:
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
-        raise _invalid_question(_format_problem(exc, name)) from exc
+        raise _invalid_question(exc, name) from exc
 
 
-def _format_problem(exc: ValidationError, *above: str) -> str:
-    path, reason = first_problem(exc)
-    return f"`{'.'.join((*above, *filter(None, [path])))}`: {reason}"
-
-
-def _invalid_question(reason: str) -> ToolError:
+def _invalid_question(reason: str | ValidationError, *above: str) -> ToolError:
+    if isinstance(reason, ValidationError):
+        path, problem = first_problem(reason)
+        reason = f"`{'.'.join((*above, *filter(None, [path])))}`: {problem}"
     return ToolError(f"The tool asked an invalid question: {reason}.")
 
 
@@ -245,12 +242,9 @@ def _warn_of_change(data: Mapping[str, Any]) -> None:
         log.warning("a tool's %s proposed a configuration change: ignored", data["type"])
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _as_texts(value: Any) -> tuple[str, ...]:
-    return tuple(value) if _are_texts(value) else ()
+def _read_texts(value: Any) -> tuple[str, ...] | None:
+    is_valid = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return tuple(value) if is_valid else None
 
 
 MAX_RESULT_CHARS: Final = 50_000

@@ -68,12 +68,6 @@ class PythonTool(Tool):
     ) -> None:
         self.function = function
         self.name = _tool_name(function, name)
-        if not TOOL_NAME.fullmatch(self.name):
-            raise UsageError(
-                f"{self.name!r} is not a valid tool name: use at most 64 letters, "
-                "digits, `_`, and `-`. The first one cannot be a digit or `-`. Set "
-                "another name with `@jp.tool(name=…)`"
-            )
         self.is_async = inspect.iscoroutinefunction(function)
         if thread and self.is_async:
             raise UsageError(
@@ -84,7 +78,11 @@ class PythonTool(Tool):
         self.waits_for_cell = not (thread or self.is_async)
         self.context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
-        self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
+        schema = _remove_titles(self._model.model_json_schema())
+        schema.pop("description", None)
+        schema.setdefault("properties", {})
+        schema.setdefault("required", [])
+        self.schema: Mapping[str, JsonValue] = schema
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
             raise UsageError(
                 f"{self.name}: {toolset!r} is not a valid toolset name: "
@@ -130,7 +128,12 @@ class PythonTool(Tool):
         try:
             values = self._model.model_validate(dict(arguments))
         except ValidationError as exc:
-            return Failure(_format_errors(self.name, exc))
+            problems = [
+                f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['msg']}"
+                for error in exc.errors(include_url=False)
+            ]
+            text = f"Invalid arguments for {self.name}: {'; '.join(problems)}. Correct the call."
+            return Failure(text)
         call = {name: getattr(values, name) for name in type(values).model_fields}
         if self.context_name is not None:
             call[self.context_name] = context
@@ -159,21 +162,12 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     if issubclass(kind, str):
         return Success(cast(str, result))
     if issubclass(kind, Description):
-        described = cast(Description, result)
-        return Success(described.text, images=described.images)
-    text = as_json(result)
-    if text is not None:
+        description = cast(Description, result)
+    elif (text := as_json(result)) is not None:
         return Success(text)
-    description = describe_result(result, budget or ValueBudget())
+    else:
+        description = describe_result(result, budget or ValueBudget())
     return Success(description.text, images=description.images)
-
-
-def _format_errors(name: str, exc: ValidationError) -> str:
-    problems = []
-    for error in exc.errors(include_url=False):
-        path = ".".join(str(part) for part in error["loc"]) or "arguments"
-        problems.append(f"{path}: {error['msg']}")
-    return f"Invalid arguments for {name}: {'; '.join(problems)}. Correct the call."
 
 
 def _tool_name(function: object, name: str | None) -> str:
@@ -186,6 +180,12 @@ def _tool_name(function: object, name: str | None) -> str:
         raise UsageError(
             "a tool must be a function, and this is an object of type "
             f"{type(function).__name__}. {_WRAP_HINT}"
+        )
+    if not TOOL_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a valid tool name: use at most 64 letters, "
+            "digits, `_`, and `-`. The first one cannot be a digit or `-`. Set "
+            "another name with `@jp.tool(name=…)`"
         )
     return name
 
@@ -241,14 +241,6 @@ def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | Non
         return context_name, create_model(name, __config__=config, **fields)
     except Exception as exc:  # pydantic raises several exceptions for unsupported types
         raise UsageError(f"{name}: its parameters have no JSON schema: {exc}") from exc
-
-
-def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
-    schema = _remove_titles(model.model_json_schema())
-    schema.pop("description", None)
-    schema.setdefault("properties", {})
-    schema.setdefault("required", [])
-    return schema
 
 
 def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
@@ -355,12 +347,7 @@ REGISTRY: Final = Registry()
 
 
 class PythonFunctions(ToolSource):
-    """Source of the registered Python functions.
-
-    Args:
-        functions: The registered functions.
-        builtins: Names of the built-in tools, which functions may replace.
-    """
+    """Source of the registered Python functions, which may replace tools of `builtins`."""
 
     name, title = "python", "Python"
     run: RunMode = "unattended"
@@ -382,20 +369,16 @@ class PythonFunctions(ToolSource):
             tool = configured.get(name)
             source = (tool.source if tool is not None else None) or self.name
             kind = source.partition(".")[0]
-            if kind == self.name and _function_name(tool) in ("", name):
-                if name in self._builtins:
-                    found[name] = (
-                        f"your Python function {name!r} is used instead of the "
-                        "built-in tool of that name"
-                    )
-            else:
-                other = (
-                    "the built-in tool"
-                    if kind == "builtin"
-                    else f'the configured tool ("{source}")'
-                )
+            if kind != self.name or _function_name(tool) not in ("", name):
+                is_builtin = kind == "builtin"
+                other = "the built-in tool" if is_builtin else f'the configured tool ("{source}")'
                 found[name] = (
                     f"{other} is used as {name!r} instead of your Python function of that name"
+                )
+            elif name in self._builtins:
+                found[name] = (
+                    f"your Python function {name!r} is used instead of the "
+                    "built-in tool of that name"
                 )
         return found
 
@@ -506,8 +489,8 @@ def remove_tool(name: str) -> None:
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
 
 
-def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
-    """Return problems of the description of `tool`, each with its solution.
+def suggest_improvements(tool: PythonTool) -> Iterator[str]:
+    """Yield problems of the description of `tool`, each with its solution.
 
     >>> from jp_nb.tools.python import PythonTool
     >>> def halve(number): return number / 2
@@ -515,10 +498,6 @@ def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
     there is no docstring, so the model gets only the name. Write one that describes the tool
     number has no type hint, so the model can send any value. Add one, such as `number: str`
     """
-    return tuple(_find_improvements(tool))
-
-
-def _find_improvements(tool: PythonTool) -> Iterator[str]:
     hints = typing.get_type_hints(tool.function, include_extras=True)
     parameters = dict(inspect.signature(tool.function).parameters)
     properties = as_object(tool.schema.get("properties"))
@@ -586,4 +565,4 @@ def _find_bare_container(hint: object) -> str | None:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -70,10 +70,6 @@ class _TextDescriptor:
         return owner.free_text if question is None else question.wording
 
 
-def _read(value: Any) -> AnswerType:
-    return read_answer_type(value)
-
-
 class Question(BaseModel):
     """One typed question. Create it with one of the constructors below.
 
@@ -109,7 +105,9 @@ class Question(BaseModel):
     text: ClassVar[_TextDescriptor] = _TextDescriptor()
     id: str
     wording: str = Field(alias="text")
-    answer_type: Annotated[AnswerType, BeforeValidator(_read)] = TextAnswer()
+    answer_type: Annotated[AnswerType, BeforeValidator(lambda x: read_answer_type(x))] = (
+        TextAnswer()
+    )
     header: str | None = None
     context: str | None = None
     default: JsonValue = None
@@ -158,12 +156,7 @@ class Question(BaseModel):
 
     @classmethod
     def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
-        """Return a yes-or-no question. The answer is `True` or `False`.
-
-        Args:
-            id: Key of the answer, such as `sure`.
-            text: The question, in one line.
-        """
+        """Return a yes-or-no question. The answer is `True` or `False`."""
         return cls(id=id, text=text, answer_type=BooleanAnswer())
 
     @classmethod
@@ -224,10 +217,6 @@ class Question(BaseModel):
 
         A model never answers such a question. If the tool repeats an answer of four characters or
         more, `(secret)` replaces it.
-
-        Args:
-            id: Key of the answer.
-            text: The question, in one line.
         """
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
@@ -273,18 +262,7 @@ class Question(BaseModel):
         from jp_nb.tools.forms import form_of  # most questions are no forms
 
         made = form_of(what)
-        fields = [
-            cls(
-                id=field.id,
-                text=field.title,
-                answer_type=field.answer_type,
-                context=field.description,
-                default=field.default,
-                required=field.required,
-            )
-            for field in made.fields
-        ]
-        kind = FormAnswer(fields=tuple(fields), check=made.check)
+        kind = FormAnswer(fields=tuple(cls(**field) for field in made.fields), check=made.check)
         return cls(id=id, text=text or made.title or id, context=made.description, answer_type=kind)
 
     def with_context(self, context: str) -> Self:
@@ -345,10 +323,7 @@ class Question(BaseModel):
         return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
 
     def validated(self, answer: JsonValue) -> Any:
-        """Convert a valid `answer` to its Python value.
-
-        For a form of a type, it is an instance of that type. Otherwise it is the answer itself.
-        """
+        """Return a valid `answer`, or for a form of a type an instance of that type."""
         return self.answer_type.validated(answer)
 
     def reworded(self, change: Callable[[str], str]) -> Self:
@@ -372,13 +347,9 @@ Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
 class ConvertingCheck(Protocol):
     """A `Check` that also converts answers to Python values."""
 
-    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]:
-        """Return the problems of `answer` by field id."""
-        ...
+    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]: ...  # noqa: D102
 
-    def value(self, answer: Mapping[str, JsonValue]) -> Any:
-        """Convert a valid `answer`."""
-        ...
+    def value(self, answer: Mapping[str, JsonValue]) -> Any: ...  # noqa: D102
 
 
 class FormAnswer(AnswerType):
@@ -407,9 +378,14 @@ class FormAnswer(AnswerType):
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of the object."""
         required: list[JsonValue] = [field.id for field in self.fields if field.required]
+        properties: dict[str, JsonValue] = {}
+        for field in self.fields:
+            schema = {"title": field.text, **field.answer_type.answer_schema()}
+            described = {} if field.context is None else {"description": field.context}
+            properties[field.id] = {**described, **schema}
         return {
             "type": "object",
-            "properties": {field.id: _field_schema(field) for field in self.fields},
+            "properties": properties,
             "required": required,
             "additionalProperties": False,
         }
@@ -419,9 +395,7 @@ class FormAnswer(AnswerType):
         if not isinstance(answer, dict):
             return super().format_problem(answer)
         problems = self.find_unknown_fields(answer) or self.problems(answer)
-        return one_line(
-            "; ".join(f"`{name}`: {words}" if name else words for name, words in problems.items())
-        )
+        return one_line("; ".join(f"`{x}`: {why}" if x else why for x, why in problems.items()))
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for other objects and values, and `value` if a field is invalid."""
@@ -517,20 +491,14 @@ class FormAnswer(AnswerType):
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
-        words = (
-            f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in self._items(answer)
-        )
+        items = self._items(answer)
+        words = (f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in items)
         return one_line("; ".join(words), limit=2000) or EMPTY
 
     def fixed_texts(self) -> tuple[str, ...]:
         """Return the ids of the fields, and the fixed texts of their answers."""
         texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
         return (*(field.id for field in self.fields), *texts)
-
-
-def _field_schema(field: Question) -> dict[str, JsonValue]:
-    schema = {"title": field.text, **field.answer_type.answer_schema()}
-    return schema if field.context is None else {"description": field.context, **schema}
 
 
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
@@ -553,9 +521,7 @@ def read_answer_type(value: Any) -> AnswerType:
     Raises:
         ValueError: The type is unknown, or its fields are invalid.
     """
-    if isinstance(value, AnswerType):
-        if QUESTION_KINDS.get(value.type) is not type(value):
-            raise _unknown_kind(value.type)
+    if isinstance(value, AnswerType) and QUESTION_KINDS.get(value.type) is type(value):
         return value
     if isinstance(value, str):
         value = {"type": value.lower()}
@@ -563,11 +529,13 @@ def read_answer_type(value: Any) -> AnswerType:
         [(older, fields)] = value.items()
         if isinstance(fields, dict):
             value = {"type": str(older).lower(), **fields}
-    kind = value.get("type") if isinstance(value, dict) else None
+    fields = vars(value) if isinstance(value, AnswerType) else value
+    kind = fields.get("type") if isinstance(fields, dict) else None
     if not isinstance(kind, str):
         raise ValueError("expected a question type, or an object with a `type`")
-    if kind not in QUESTION_KINDS:
-        raise _unknown_kind(kind)
+    if kind not in QUESTION_KINDS or isinstance(value, AnswerType):
+        known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
+        raise ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")
     try:
         return QUESTION_KINDS[kind].model_validate(value)
     except ValidationError as exc:
@@ -586,8 +554,3 @@ def first_problem(exc: ValidationError) -> tuple[str, str]:
 
 
 _PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
-
-
-def _unknown_kind(kind: str) -> ValueError:
-    known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
-    return ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")

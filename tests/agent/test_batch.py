@@ -16,6 +16,7 @@ from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
 from jp_nb.tools.base import CURRENT_RUN, Run, ToolContext
+from jp_nb.tools.command import CommandFormatter
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
@@ -239,7 +240,7 @@ def test_question_of_a_finished_call_is_refused() -> None:
         contextvars.copy_context().run(ask)
 
 
-class Formatter:
+class Formatter(CommandFormatter):
     """Formats arguments, and logs each time."""
 
     def __init__(self, log: list[str]) -> None:

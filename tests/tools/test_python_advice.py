@@ -98,7 +98,7 @@ def test_well_described_tool_gets_no_suggestions(subtests: pytest.Subtests) -> N
     rows: list[Callable[..., Any]] = [whole, with_context]
     for function in rows:
         with subtests.test(function=function):
-            assert suggest_improvements(PythonTool(function)) == ()
+            assert list(suggest_improvements(PythonTool(function))) == []
 
 
 def test_suggestion_names_the_problem_and_the_solution(subtests: pytest.Subtests) -> None:
