@@ -63,10 +63,9 @@ class ValuePath:
     steps: tuple[PathStep, ...] = ()
 
     def follow(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value at the path. Call it in the thread that uses the value.
+        """Return the value at the path, or raise a `ValuePathError`.
 
-        Raises:
-            ValuePathError: There is no value at the path, or the value's code failed.
+        Call it in the thread that uses the value.
         """
         value = self.begin(namespace)
         for step in self.steps:
@@ -79,11 +78,7 @@ class ValuePath:
         return value
 
     def begin(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value of the variable.
-
-        Raises:
-            NoSuchName: There is no such variable. The message suggests a similar name.
-        """
+        """Return the value of the variable, or raise `NoSuchName` with a similar name."""
         if self.name in namespace:
             return namespace[self.name]
         near = difflib.get_close_matches(self.name, [str(name) for name in namespace], n=1)
@@ -92,11 +87,7 @@ class ValuePath:
 
 
 def read_value_path(expression: str) -> ValuePath:
-    """Parse a path such as `name`, `name.attr`, `name["key"]`, or `name[1:5]`.
-
-    Raises:
-        NotAValuePath: The expression is not a path.
-    """
+    """Parse a path such as `name.attr`, `name["key"]`, or `name[1:5]`, or raise `NotAValuePath`."""
     if len(expression) > MAX_EXPRESSION:
         raise NotAValuePath(f"{expression[:80]}…")
     try:
@@ -164,26 +155,22 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     value = path.begin(namespace)
     _check_part(path.name, value)
     for step in path.steps:
-        value = _follow_step(step, value)
+        if hidden_value(value) is not None:
+            raise NotShown(SECRET_REFUSAL)
+        try:
+            read_part = _attribute if step.kind == "attribute" else _item
+            value = read_part(value, step.key)
+        except ValuePathError:
+            raise
+        except FAILURES as exc:  # the value's own code may run
+            raise ValuePathError(
+                f"{step.key!r} cannot be read: {type_name(type(exc))}: {without_hidden(str(exc))}"
+            ) from exc
+        _check_part(step.key, value)
     return value
 
 
-def _follow_step(step: PathStep, value: Any) -> Any:
-    if hidden_value(value) is not None:
-        raise NotShown(SECRET_REFUSAL)
-    try:
-        part = _attribute(value, step.key) if step.kind == "attribute" else _item(value, step.key)
-    except ValuePathError:
-        raise
-    except FAILURES as exc:  # the value's own code may run
-        raise ValuePathError(
-            f"{step.key!r} cannot be read: {type_name(type(exc))}: {without_hidden(str(exc))}"
-        ) from exc
-    _check_part(step.key, part)
-    return part
-
-
-def _check_part(key: object, part: object) -> None:
+def _check_part(key: object, part: object = None) -> None:
     if hidden_part(key, part) is not None:
         raise NotShown(SECRET_REFUSAL)
 
@@ -261,7 +248,7 @@ def is_a(value: object, module: str, name: str) -> bool:
 def _attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
-    _check_part(name, None)
+    _check_part(name)
     kind = _KINDS.find(value)
     if kind is not None and name in kind.attributes:
         return getattr(without_secret_parts(value), name)
@@ -285,7 +272,7 @@ def _item(value: Any, key: Any) -> Any:
     if kind is None or not kind.has_items:
         raise _not_data(value)
     for each in key if type(key) is tuple else (key,):
-        _check_part(each, None)
+        _check_part(each)
     if dict in types_of(value):
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")
@@ -294,7 +281,7 @@ def _item(value: Any, key: Any) -> Any:
         return value[key]
     names = _item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
-        _check_part(names[key], None)
+        _check_part(names[key])
     return without_secret_parts(value)[key]
 
 
@@ -376,8 +363,7 @@ def _instance_attributes(value: Any) -> dict[str, Any]:
 def without_secret_parts(value: Any) -> Any:
     """Return `value`, or a copy in which secret parts are replaced.
 
-    Raises:
-        NotShown: The whole value is secret.
+    Raise `NotShown` if the whole value is secret.
     """
     if hidden_value(value) is not None:
         raise NotShown(SECRET_REFUSAL)
@@ -391,18 +377,14 @@ def without_secret_parts(value: Any) -> Any:
         hidden = map(hidden_part, names, items)
         kept = [item if why is None else why for item, why in zip(items, hidden, strict=True)]
         return kept if is_a(value, "builtins", "list") else tuple(kept)
-    for module, name, cleared in _CLEARED:
-        if is_a(value, module, name):
-            return cleared(value)
-    return value
+    clear = _CLEARED.find(value)
+    return value if clear is None else clear(value)
 
 
 def readable_items(value: Any) -> Any:
     """Return `value` without secret parts, to select items.
 
-    Raises:
-        NotShown: The whole value is secret.
-        ValuePathError: The value is a container of an unknown class, whose code would run.
+    Raise a `ValuePathError` if the value is secret, or a container of an unknown class.
     """
     if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
         raise _not_data(value)
@@ -423,18 +405,22 @@ def _item_names(value: Any) -> Sequence[object] | None:
 
 def _clear_frame(value: Any) -> Any:
     columns = [n for n, name in enumerate(value.columns) if hidden_part(name) is not None]
-    rows = list(hidden_rows(value.index))
-    is_hidden = hidden_part(label_names(value.index)) is not None
-    if not (columns or rows or is_hidden):
-        return value
-    copy = value.copy(deep=False)
-    for number in columns:
-        copy.isetitem(number, hidden_part(value.columns[number]))
-    if rows:
-        copy = copy.astype(object)
+    if columns:
+        copy = value.copy(deep=False)
+        for number in columns:
+            copy.isetitem(number, hidden_part(value.columns[number]))
+        value = copy
+    return _clear_rows(value)
+
+
+def _clear_rows(value: Any) -> Any:
+    # Of a frame or a series of pandas.
+    if rows := list(hidden_rows(value.index)):
+        value = value.astype(object)
         for number in rows:
-            copy.iloc[number, :] = hidden_part(value.index[number])
-    return copy.reset_index(drop=True) if is_hidden else copy
+            value.iloc[number] = hidden_part(value.index[number])
+    is_hidden = hidden_part(label_names(value.index)) is not None
+    return value.reset_index(drop=True) if is_hidden else value
 
 
 def hidden_rows(index: Any) -> Iterator[int]:
@@ -444,17 +430,6 @@ def hidden_rows(index: Any) -> Iterator[int]:
     for number, label in enumerate(index[:MAX_LABELS]):
         if hidden_part(label) is not None:
             yield number
-
-
-def _clear_series(value: Any) -> Any:
-    _check_names(value)
-    rows = list(hidden_rows(value.index))
-    is_hidden = hidden_part(label_names(value.index)) is not None
-    if rows:
-        value = value.astype(object)
-        for number in rows:
-            value.iloc[number] = hidden_part(value.index[number])
-    return value.reset_index(drop=True) if is_hidden else value
 
 
 def _check_names(value: Any) -> Any:
@@ -487,16 +462,18 @@ def _clear_indexer(value: Any) -> Any:
     return value if cleared is value.obj else type(value)(value.name, cleared)
 
 
-_CLEARED: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
-    ("pandas", "DataFrame", _clear_frame),
-    ("pandas", "Series", _clear_series),
-    ("pandas", "Index", _check_names),
-    ("pandas.core.indexing", "_LocationIndexer", _clear_indexer),
-    ("pandas.core.indexing", "_ScalarAccessIndexer", _clear_indexer),
-    ("polars", "DataFrame", _clear_polars_frame),
-    ("polars", "Series", _check_names),
-    ("numpy", "ndarray", _clear_structured_array),
-    ("numpy", "void", _clear_structured_array),
+_CLEARED: Final = ClassTable[Callable[[Any], Any]](
+    (
+        ("pandas", "DataFrame", _clear_frame),
+        ("pandas", "Series", lambda value: _clear_rows(_check_names(value))),
+        ("pandas", "Index", _check_names),
+        ("pandas.core.indexing", "_LocationIndexer", _clear_indexer),
+        ("pandas.core.indexing", "_ScalarAccessIndexer", _clear_indexer),
+        ("polars", "DataFrame", _clear_polars_frame),
+        ("polars", "Series", _check_names),
+        ("numpy", "ndarray", _clear_structured_array),
+        ("numpy", "void", _clear_structured_array),
+    )
 )
 
 
