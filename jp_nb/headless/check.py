@@ -118,10 +118,7 @@ def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
 
 
 def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
-    """Yield the location and the text of each string in a JSON value, object keys included.
-
-    Secrets in locations are hidden.
-    """
+    """Yield the location and the text of each string in a JSON value, object keys included."""
     waiting = [("", value)]
     while waiting:
         place, value = waiting.pop()

@@ -57,10 +57,7 @@ def write_notebook(notebook: Any, path: Path) -> None:
 
 
 def refuse_unsafe_link(path: Path) -> None:
-    """Raise `StorageError` if a link prevents writing to `path`.
-
-    Call this before a long run, so that its result is not lost.
-    """
+    """Raise `StorageError` if a link prevents writing to `path`."""
     try:
         resolve_write_target(path)
     except OSError as exc:
@@ -92,10 +89,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def terminal_text(text: str) -> str:
-    """Return `text` without control sequences, and with the last state of progress bars.
-
-    Newlines and tabs stay.
-    """
+    """Return `text` without control sequences, and with the last state of progress bars."""
     # `text.plain` would show each control character, and each state of a progress bar.
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line. Keep the last state, as on a screen.

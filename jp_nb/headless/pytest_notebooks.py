@@ -57,10 +57,7 @@ class FailureText:
 
     @property
     def reprcrash(self) -> FailureLine:
-        """The first line, for pytest's summary.
-
-        In CI, pytest would otherwise repeat the whole `text` there.
-        """
+        """The first line, for pytest's summary."""
         return FailureLine(self.text.partition("\n")[0])
 
 

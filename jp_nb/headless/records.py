@@ -131,14 +131,7 @@ def _read_compared(name: str) -> _ComparedNotebook:
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
-    """Return the record of the notebook at `path`.
-
-    With `tolerant`, damaged entries are listed in `damage` of the stream.
-
-    Raises:
-        StorageError: The notebook or its record is missing or not valid. The message names the
-            file.
-    """
+    """Return the record of the notebook at `path`."""
     return _load_document(load_stored(path), path, tolerant=tolerant)
 
 

@@ -113,7 +113,6 @@ class ReportedCell:
     """A code cell, and its error.
 
     Attributes:
-        number: Index among all cells, from 0.
         error: Name and message of its error; "" without an error.
     """
 
@@ -131,8 +130,6 @@ class RunReport:
     """Report of one run.
 
     Attributes:
-        notebook: Path of the notebook, as given.
-        cells: Code cells that are not blank.
         record_error: Reason why the record cannot be read; "" if it can.
     """
 

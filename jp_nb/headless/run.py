@@ -25,12 +25,7 @@ from jp_nb.headless.files import (
     replace_file_at,
     require_notebook,
 )
-from jp_nb.headless.report import (
-    format_cassettes,
-    format_json_report,
-    format_junit,
-    make_report,
-)
+from jp_nb.headless.report import format_cassettes, format_json_report, format_junit, make_report
 from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
 from jp_nb.storage import cassette
 from jp_nb.storage.answers_file import (

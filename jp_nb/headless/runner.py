@@ -96,12 +96,7 @@ class ReportedDecision:
 
 @dataclass(slots=True)
 class CassetteUse:
-    """Use of one cassette in a run.
-
-    Attributes:
-        used: The numbers (ids) of the replayed exchanges.
-        is_new: True if the run recorded a new cassette, in place of an existing one.
-    """
+    """Use of one cassette in a run."""
 
     used: set[int] = field(default_factory=set)
     added: int = 0
@@ -110,13 +105,7 @@ class CassetteUse:
 
 @dataclass(slots=True)
 class RunEvents:
-    """Events of a run.
-
-    Attributes:
-        undecided: Open decisions by key, in the order of the run.
-        used_answers: Keys of the answers file that decided something.
-        cassettes: Use of each cassette, by path.
-    """
+    """Events of a run."""
 
     undecided: dict[Key, ReportedDecision] = field(default_factory=dict)
     used_answers: set[Key] = field(default_factory=set)
@@ -178,7 +167,6 @@ class CellEnd:
     """End of one code cell.
 
     Attributes:
-        cell: Index among all cells, from 0.
         status: `failed` includes a cell in which the kernel died, or that took too long.
     """
 
@@ -212,11 +200,7 @@ class NotStartedError(DeadKernelError):
 
 
 class Execution:
-    """One run of a notebook. The cells run in another thread.
-
-    Attributes:
-        interrupts: Number of times that the user pressed Ctrl+C.
-    """
+    """One run of a notebook. The cells run in another thread."""
 
     def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
         self.client = NotebookClient(
@@ -400,7 +384,6 @@ class RunResult:
 
     Attributes:
         notebook: The notebook as written to `path`.
-        cells: Ends of all code cells that are not blank, in the order of the notebook.
         taken_over: Number of entries before the run, by id of the conversation.
     """
 

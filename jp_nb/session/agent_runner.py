@@ -177,11 +177,7 @@ class AgentRunner:
         return output
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
-        """Return the answers of the run's answers file, or of the one in `config`.
-
-        Raises:
-            ConfigError: The file cannot be read, or is not valid.
-        """
+        """Return the answers of the run's answers file, or of the one in `config`."""
         file = os.environ.get(environment.ANSWERS) or config.prompt.answers
         self._answers.load(file, self._active.files)
         return self._answers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn, assert_never, cast
 
@@ -309,10 +310,9 @@ class SessionAnswers:
                 f"the path of the answers file is not valid: {exc}", file=path
             ) from exc
         file = files.folder / expanded
-        current, needs_consent = (
-            _stamp(file),
-            not expanded.is_absolute() and files.trust is not None,
-        )
+        needs_consent, current = not expanded.is_absolute() and files.trust is not None, None
+        with suppress(OSError):  # the read raises the error
+            current = file, stamp(file)
         if needs_consent or current is None or current != self._read:  # consent can be revoked
             content = read_answers(file)
             answers = parse_answers(decode_answers(file, content), file.name)
@@ -368,13 +368,6 @@ class SessionAnswers:
             append_run_event(answer=list(answer.key))
 
 
-def _stamp(file: Path) -> tuple[Path, Stamp] | None:
-    try:
-        return file, stamp(file)
-    except OSError:
-        return None  # the read raises the error
-
-
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     if answer.key[0] != "questions":
         return SKIP if answer.skip else DECISIONS[cast(Section, answer.key[0])]
@@ -391,7 +384,9 @@ def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
 
 def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
     kind = question.answer_type
-    secrets = _secret_ids(question)
+    secrets = {question.id} if kind.secret else set()
+    if isinstance(kind, FormAnswer):
+        secrets = {field.id for field in kind.fields if field.answer_type.secret}
     values: dict[str, JsonValue | EnvironmentVariable]
     values = {**given} if isinstance(given, Mapping) else {question.id: given}
     answers: Answers = {}
@@ -433,10 +428,3 @@ def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
             return ""
         kind = kind.model_copy(update={"check": None})  # a check may quote the answer
     return one_line(kind.format_problem(answer))
-
-
-def _secret_ids(question: Question) -> set[str]:
-    kind = question.answer_type
-    if isinstance(kind, FormAnswer):
-        return {field.id for field in kind.fields if field.answer_type.secret}
-    return {question.id} if kind.secret else set()

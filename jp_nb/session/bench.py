@@ -85,11 +85,7 @@ class NoInquiry:
 
 @dataclass(frozen=True, slots=True)
 class BenchTools:
-    """The tools that can be called.
-
-    Attributes:
-        possible: The tools with everything turned on and a user present.
-    """
+    """The tools that the model can call now, and those possible with all tools on and a user."""
 
     offered: ToolSet
     possible: ToolSet
@@ -263,10 +259,7 @@ def recorded_calls_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> Ac
         for number, call in enumerate(calls, start=1)
     )
     return ActionPrompt(
-        f"{text} here, with your rights.",
-        (_CANCEL, _RUN_HERE),
-        exhibits=exhibits,
-        last_line="Run?",
+        f"{text} here, with your rights.", (_CANCEL, _RUN_HERE), exhibits=exhibits, last_line="Run?"
     )
 
 
@@ -280,12 +273,7 @@ def _copy_arguments(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, 
 
 
 def raise_for_end(run: BenchRun) -> None:
-    """Raise the exception of a turn with the same end as `run`, after its display.
-
-    Raises:
-        KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
-        PromptUnavailable: A decision was left open in a strict run.
-    """
+    """Raise the exception of a turn with the same end as `run`, after its display."""
     if run.stopped:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
     reason = run.turn.state.unavailable_reason
@@ -389,25 +377,21 @@ class TurnReplay:
 
     def _compare(self, run: BenchRun, recorded: Sequence[ToolCall]) -> Iterator[Replayed]:
         outcomes = {id(call): outcome for call, outcome in run.outcomes()}
-        then = iter(recorded)
+        earlier = iter(recorded)
         for number, batch in enumerate(self._batches):
             for call in run.batches[number]:
-                yield _compare_call(next(then), call, outcomes.get(id(call)))
+                before, outcome, now = next(earlier), outcomes.get(id(call)), None
+                then = _format_result(before.content, before.images, is_error=bool(before.is_error))
+                note = "not run"
+                if outcome is not None:
+                    now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
+                    note = "the tool is not available" if call.tool is None else ""
+                yield Replayed(before.name, then, now, note=note)
             change = run.approved[number] if number < len(run.approved) else None
             if batch.change is not None or change is not None:
                 yield Replayed(
                     "configuration", _format_change(batch.change), _format_change(change)
                 )
-
-
-def _compare_call(before: ToolCall, call: Call, outcome: CallOutcome | None) -> Replayed:
-    then = _format_result(before.content, before.images, is_error=bool(before.is_error))
-    if outcome is None:
-        return Replayed(before.name, then, None, note="not run")
-    now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
-    return Replayed(
-        before.name, then, now, note="the tool is not available" if call.tool is None else ""
-    )
 
 
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
@@ -450,27 +434,15 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
         name, colon, text = match.groups()
         if name in arguments:
             raise UsageError(f"the argument {one_line(name, limit=60)!r} is given twice")
-        arguments[name] = (
-            _read_json(name, text) if colon else _read_value(text, properties.get(name))
-        )
+        types = declared_types(as_object(properties.get(name)))
+        arguments[name] = text
+        if colon or "string" not in types or not types <= {"string", "null"}:
+            try:
+                arguments[name] = read_json(text)
+            except ValueError as exc:
+                if colon:
+                    raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
     return arguments
-
-
-def _read_json(name: str, text: str) -> JsonValue:
-    try:
-        return read_json(text)
-    except ValueError as exc:
-        raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
-
-
-def _read_value(text: str, schema: JsonValue) -> JsonValue:
-    types = declared_types(as_object(schema))
-    if "string" in types and types <= {"string", "null"}:
-        return text
-    try:
-        return read_json(text)
-    except ValueError:
-        return text
 
 
 class WithId(Protocol):

@@ -125,10 +125,7 @@ class Listener(Protocol):
     """Waits on the cell's thread until `wake` is called, an event arrives, or time is over."""
 
     def wait(self, timeout: float) -> None:
-        """Wait at most `timeout` seconds. Return at once if there is work.
-
-        Call it on the cell's thread.
-        """
+        """Wait at most `timeout` seconds. Return at once if there is work."""
 
     def wake(self) -> None:
         """End the current or the next wait; from any thread."""
@@ -343,10 +340,7 @@ class CellLoop:
     def allow_interrupts(
         self, is_internal: Callable[[], bool] = _never
     ) -> AbstractContextManager[None]:
-        """Let interrupts end a block inside a job.
-
-        An interrupt for which `is_internal` returns True, such as a deadline's, is not reported.
-        """
+        """Let interrupts end a block inside a job."""
         return self._interrupts.allow(is_internal)
 
     def set_listener(self, listener: Listener | None) -> None:

@@ -39,11 +39,8 @@ from jp_nb.session.turns import TurnRunner
 class CompactionOptions:
     """Options of a compaction that the user requests.
 
-    Attributes:
-        keep_first: Replaces `keep_first` of each rule.
-        keep_last: Replaces `keep_last` of each rule.
-        first: First turn to compact, in place of `keep_first`.
-        last: Last turn to compact, in place of `keep_last`.
+    The `rules` replace the configured ones. The bounds replace those of each rule, `first` and
+    `last` by the number of a turn.
     """
 
     rules: tuple[CompactionRule, ...] | None = None
@@ -148,10 +145,7 @@ class ManualCompaction:
         return [placed.entry for placed in last_step_of(active_compactions(self.stream.entries))]
 
     def undo(self) -> list[Compaction]:
-        """Undo the compactions that `find_last` returns, and return them.
-
-        The record keeps all entries.
-        """
+        """Undo the compactions that `find_last` returns, and return them."""
         compactions = self.find_last()
         if compactions:
             self._record([make_revert(entry) for entry in reversed(compactions)])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 
 class ConversationList:
-    """The conversations of a notebook. Only `drop` removes one.
-
-    Attributes:
-        turn_statuses: Status of the turns of this kernel, by conversation and number.
-    """
+    """The conversations of a notebook. Only `drop` removes one."""
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
@@ -274,23 +270,18 @@ def branch_before(
     again = changes_for_rerun(old, turn, options=options, skipped=skipped)
     kept = min(untrusted, len(branch.deltas)) + sum(number < untrusted for number, _ in again)
     branch.append(*(delta for _, delta in again))
+    way_back = f"go back to the conversation with all turns: `%jp switch {old.id}`"
+    if active.headless:  # without an id, so that runs can be compared
+        way_back = "the conversation with all turns stays in the notebook, and `%jp log` lists it"
     return NextConversation(
         branch,
-        f"{why}; {_way_back(active)}",
+        f"{why}; {way_back}",
         is_new=False,
         trusted=active.trust.trusted,
         untrusted_count=kept,
     )
 
 
-def _way_back(active: ActiveConversation) -> str:
-    if active.headless:  # without an id, so that runs can be compared
-        return "the conversation with all turns stays in the notebook, and `%jp log` lists it"
-    identifier = active.document.conversation.id
-    return f"go back to the conversation with all turns: `%jp switch {identifier}`"
-
-
-Rerun = Literal["replace", "append"]
 _ACTIONS = (
     Action("r", "Replace: continue from before this turn, in a branch", "replace"),
     Action("a", "Append: ask again as a new turn", "append"),
@@ -318,7 +309,6 @@ class RepeatedTurns:
     """The turns of an earlier run of a cell, and all turns after them.
 
     Attributes:
-        turns: Number of turns from `first` to the end.
         options: Number of configuration changes from the cell's options before turn `first`.
     """
 
@@ -376,10 +366,7 @@ class CellReruns:
         return None if repeated is None else self._choose_conversation(repeated, ask)
 
     def _began_conversation(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
-        """Return True if `cell` began the active conversation in an earlier run.
-
-        A cell may send several requests while it runs. An unanswered first request is continued.
-        """
+        """Return True if `cell` began the active conversation in an earlier run."""
         active = self._active
         start = self._starts.get(active.document.conversation.id)
         is_run_again = start is not None and start.execution not in (None, cell.execution)
@@ -429,7 +416,11 @@ class CellReruns:
         stream = self._active.document.conversation
         if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
-        requests, turns = _requests(stream), list(stream.turns())
+        requests: dict[int, tuple[str, ChatRequest]] = {}  # the first one of each turn
+        for number, place, entry in stream.events():
+            if isinstance(entry, ChatRequest) and number not in requests:
+                requests[number] = stream.event_id(place), entry
+        turns = list(stream.turns())
         origins = {
             number: self._origins.get(name)
             for number, (name, request) in requests.items()
@@ -459,51 +450,32 @@ class CellReruns:
         self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
         action = self._active.settings.config.record.rerun
+        first, later = found.first, found.turns - 1
         if action == "ask":
-            action = self._read_answer(found, ask(rerun_prompt(found)))
+            more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
+            text = (
+                f"You already ran this cell: turn {first}{more}. Nothing is deleted: "
+                "replaced turns stay in the notebook as a separate conversation."
+            )
+            last_line = "What do you want to do?"
+            match ask(ActionPrompt(text, _ACTIONS, last_line=last_line, help=HELP)):
+                case Answered(value="replace"):
+                    action = "replace"
+                case Answered(value="append"):
+                    action = "append"
+                case Unavailable() | NotAnswered(end="timed_out"):
+                    self._active.notices.append(
+                        f"turn {first} is from this cell, and no user decided what "
+                        f"to do. The request is asked again as a new turn. {HELP}"
+                    )
+                    action = "append"
+                case _:
+                    raise PromptCancelled("cancelled: no request was sent")
         if action == "append":
             return None
-        why = f"{_format_turns(found)} replaced in a branch"
-        return branch_before(self._active, found.first, options=found.options, why=why)
-
-    def _read_answer(self, found: RepeatedTurns, end: PromptEnd[Answered]) -> Rerun:
-        match end:
-            case Answered(value="replace"):
-                return "replace"
-            case Answered(value="append"):
-                return "append"
-            case Unavailable() | NotAnswered(end="timed_out"):
-                self._active.notices.append(
-                    f"turn {found.first} is from this cell, and no user decided what "
-                    f"to do. The request is asked again as a new turn. {HELP}"
-                )
-                return "append"
-        raise PromptCancelled("cancelled: no request was sent")
-
-
-def rerun_prompt(found: RepeatedTurns) -> ActionPrompt:
-    """Return the question whether a cell that runs again replaces its turns or appends one."""
-    later = found.turns - 1
-    more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
-    text = (
-        f"You already ran this cell: turn {found.first}{more}. Nothing is deleted: "
-        "replaced turns stay in the notebook as a separate conversation."
-    )
-    return ActionPrompt(text, _ACTIONS, last_line="What do you want to do?", help=HELP)
-
-
-def _format_turns(found: RepeatedTurns) -> str:
-    if found.turns == 1:
-        return f"turn {found.first} is"
-    return f"turns {found.first} to {found.first + found.turns - 1} are"
-
-
-def _requests(stream: ConversationStream) -> dict[int, tuple[str, ChatRequest]]:
-    found: dict[int, tuple[str, ChatRequest]] = {}
-    for number, place, entry in stream.events():
-        if isinstance(entry, ChatRequest) and number not in found:
-            found[number] = stream.event_id(place), entry
-    return found
+        turns = f"turns {first} to {first + later} are" if later else f"turn {first} is"
+        why = f"{turns} replaced in a branch"
+        return branch_before(self._active, first, options=found.options, why=why)
 
 
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:

@@ -250,7 +250,6 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
 def _iter_journals_of(
     notebook: str, folder: JournalFolder
 ) -> Iterator[tuple[JournalFile, JournalHead]]:
-    """Yield the journals with the path `notebook` that no process has open; then close them."""
     for file in folder.abandoned():
         head = read_head(file.first_line())
         if head is not None and head.notebook == notebook:
@@ -259,7 +258,6 @@ def _iter_journals_of(
 
 
 def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
-    """Return a stored conversation with the later entries of `contents`."""
     raw = _entries(conversation)
     same = conversation_id(conversation) == contents.head.id
     if not same or contents.compare_with(raw) != "continues":
@@ -325,7 +323,6 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
 
 
 def _format_conversation(contents: JournalContents) -> str:
-    """Return id, title, and turn count; without a title, the first request is the title."""
     entries = contents.entries
     requests = [entry.get("content") for entry in entries if entry.get("type") == "chat_request"]
     title = contents.head.conversation.get("title") or next(iter(requests), "")
@@ -484,7 +481,6 @@ class ConversationJournal:
         return next((conversation for _, conversation in found.values()), None)
 
     def _read_candidate(self, path: Path) -> RecoverableConversation | None:
-        """Return the conversation in the journal at `path`; None if it cannot be restored."""
         file = self._folder.take(path)
         if file is None:
             return None
@@ -643,7 +639,6 @@ class ConversationJournal:
         return (is_renamed or is_older) and self._file is not None
 
     def _rewrite_rearranged(self) -> None:
-        """Rewrite the journal after the entries of the conversation were rearranged."""
         old, new = self._raw, self._stream.raw
         pairs = zip(old, new, strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
@@ -674,7 +669,6 @@ class ConversationJournal:
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 
     def _is_saved(self, count: int) -> bool:
-        """Return True if the notebook file has the first `count` entries in their current order."""
         saved = self._saved(self._stream.id)
         if saved != self._outdated_saved:
             self._outdated_saved = None

@@ -18,9 +18,10 @@ import textwrap
 import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final
 
 from jp_nb.agent.provider import Attachment
@@ -101,7 +102,11 @@ def resolve_variables(
     """
     resolved, notices = [], []
     for directive in directives:
-        url = _variable_url(directive, namespace)
+        url = None
+        if directive.kind == "attach":
+            with suppress(ValuePathError):
+                read_value_path(directive.text).follow(namespace)
+                url = AttachmentParts(VALUE, directive.text).url
         if url is not None and (folder / directive.text).exists():
             notices.append(
                 f"-a {directive.text} attaches the file of that name. To attach the "
@@ -115,16 +120,6 @@ def resolve_variables(
             )
         resolved.append(directive)
     return resolved, notices
-
-
-def _variable_url(directive: Directive, namespace: Mapping[str, Any]) -> str | None:
-    if directive.kind != "attach":
-        return None
-    try:
-        read_value_path(directive.text).follow(namespace)
-    except ValuePathError:
-        return None
-    return AttachmentParts(VALUE, directive.text).url
 
 
 def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) -> Description:
@@ -265,19 +260,17 @@ class _RequestWriter:
 
     def _find_cell(self) -> tuple[str, str, int | None]:
         raw_cell = self._last.raw_cell
-        for filename, line in self._locations(self._last.error):
+        error = self._last.error
+        places = [(each.filename, each.lineno) for _, each in self._frames(error)]
+        if isinstance(error, SyntaxError) and error.filename:
+            places.append((error.filename, error.lineno))
+        for filename, line in places:
             if (label := self._last.label_of(filename)) is None:
                 continue
             source = "".join(linecache.getlines(filename))
             written = None if raw_cell is None else _as_written(raw_cell, source, line)
             return label, *(written or (source, line))
         return "", raw_cell or "", None
-
-    def _locations(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
-        for _, summary in self._frames(error):
-            yield summary.filename, summary.lineno
-        if isinstance(error, SyntaxError) and error.filename:
-            yield error.filename, error.lineno
 
     # --- the traceback -----------------------------------------------------------------------
 
@@ -327,7 +320,8 @@ class _RequestWriter:
         around = 0 if summary.name == "<module>" else AROUND
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
         lines = linecache.getlines(summary.filename, frame.f_globals)
-        last = min(failing.stop + around, len(lines) + 1, _last_line(frame.f_code) + 1)
+        last_of_code = max((n for *_, n in frame.f_code.co_lines() if n is not None), default=0)
+        last = min(failing.stop + around, len(lines) + 1, last_of_code + 1)
         wanted = range(first, min(max(last, failing.start), len(lines) + 1))
         if not wanted:
             return
@@ -385,26 +379,27 @@ class _RequestWriter:
                     yield _NamedValue(name, self._location(summary), value)
 
     def _values(self, room: int) -> Iterator[DataSection]:
-        text = "\n".join(self._format_values(room))
-        if text:
-            yield DataSection("values of the names in the failed lines, nearest first", text)
-
-    def _format_values(self, room: int) -> Iterator[str]:
+        lines: list[str] = []
         for number, each in enumerate(self._names):
             value = self._format_value(each, min(MAX_VALUE, room))
             text = f"{each.name} ({one_line(each.location)}): {value}"
             room -= len(text) + 1
             if room < 0:
-                yield from _format_omitted(len(self._names) - number, "name")
-                return
-            yield text
+                lines += _format_omitted(len(self._names) - number, "name")
+                break
+            lines.append(text)
+        if lines:
+            heading = "values of the names in the failed lines, nearest first"
+            yield DataSection(heading, "\n".join(lines))
 
     def _format_value(self, named: _NamedValue, room: int) -> str:
         value = named.value
         if (hidden := self._hide.name(named.name, value)) is not None:
             return hidden
-        if isinstance(value, str | bytes) and len(value) < MAX_VALUE and _is_key(value):
-            return NOT_SHOWN
+        if isinstance(value, str | bytes) and len(value) < MAX_VALUE:
+            word = value if isinstance(value, str) else value.decode(errors="replace")
+            if len(word.split()) == 1 and looks_like_secret(word):
+                return NOT_SHOWN
         budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
         return self._cleared(describe(value, budget).text)
 
@@ -448,10 +443,6 @@ def _failing(summary: traceback.FrameSummary) -> range:
     first = summary.lineno or 1
     last = max(summary.end_lineno or first, first)
     return range(first, min(last, first + MAX_FAILING_LINES - 1) + 1)
-
-
-def _last_line(code: CodeType) -> int:
-    return max((line for *_, line in code.co_lines() if line is not None), default=0)
 
 
 def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:
@@ -516,11 +507,6 @@ def _home() -> Path | None:
         return Path.home()
     except RuntimeError:  # the user has no home
         return None
-
-
-def _is_key(value: str | bytes) -> bool:
-    text = value if isinstance(value, str) else value.decode(errors="replace")
-    return len(text.split()) == 1 and looks_like_secret(text)
 
 
 def _first_with_room(sizes: Sequence[int], room: int) -> int:

@@ -139,11 +139,9 @@ class PastRequests:
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
         if last is not None and place == self._last_place:
-            remark = (
-                "reconstructed request: a cassette answered"
-                if _was_replayed(last)
-                else "exact request"
-            )
+            remark, provider = "exact request", last.provider
+            if isinstance(provider, CassetteProvider) and provider.answered_request is last.request:
+                remark = "reconstructed request: a cassette answered"
             traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
         else:
             traced = self._reconstruct(place)
@@ -187,10 +185,13 @@ class PastRequests:
     def _choice(
         self, place: RequestSpan, then: ConversationStream, config: AppConfig
     ) -> ToolChoice:
-        first = self._first_of_cycle(place)
+        index = self._places.index(place)
+        while not self._places[index].is_new_cycle:
+            index -= 1
+        first = self._places[index]
         if first.number == 1:
             return _recorded_choice(then, config)
-        before = self._places[self._places.index(first) - 1]
+        before = self._places[index - 1]
         earlier = self._stream.until(before.position)
         if len(earlier.deltas) == len(then.deltas):
             return "auto"
@@ -198,12 +199,6 @@ class PastRequests:
         if self._projection(earlier).config().assistant.tool_choice == configured:
             return "auto"  # an unchanged choice applies only once
         return to_tool_choice(configured)
-
-    def _first_of_cycle(self, place: RequestSpan) -> RequestSpan:
-        index = self._places.index(place)
-        while not self._places[index].is_new_cycle:
-            index -= 1
-        return self._places[index]
 
 
 def _traced(
@@ -214,11 +209,6 @@ def _traced(
     remarks: tuple[str, ...],
 ) -> TracedRequest:
     return TracedRequest(name, provider_name, request, provider.preview(request), remarks)
-
-
-def _was_replayed(last: LastRequest) -> bool:
-    provider = last.provider
-    return isinstance(provider, CassetteProvider) and provider.answered_request is last.request
 
 
 def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:

@@ -7,7 +7,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D124.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -97,19 +97,13 @@ class TurnResumption:
             )
         choice = self._turns.own_tool_choice(turn.request) if turn.is_unanswered else None
         with self._reapply_options(turn):
-            prepared = self._turns.prepare(
-                None,
-                (),
-                text=turn.request.content,
-                model=None,
-                schema=turn.request.response_schema,
-                tool_choice=choice,
-            )
+            _, _, resolved = self._turns.prepare(turn.request, tool_choice=choice)
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
         return self._turns.resume(
             turn,
             again,
-            self._responses(skipped),
-            resolved=prepared.resolved,
+            [ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped],
+            resolved=resolved,
             recorded=self._answers(again),
         )
 
@@ -134,12 +128,6 @@ class TurnResumption:
                 skipped.append(call)
         return [call for call in found.open_calls if call not in skipped], skipped
 
-    def _responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
-        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
-        return [
-            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
-        ]
-
     @contextmanager
     def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
         """Apply the options of a failed turn again, unless the block fails."""
@@ -153,10 +141,7 @@ class TurnResumption:
             raise
 
     def _answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
-        """Return the recorded answers to questions of `calls`, by inquiry.
-
-        Answers of an untrusted record are not used, as someone else may have added them.
-        """
+        # Someone else may have added the answers of an untrusted record.
         if not calls or not self._active.trust.trusted:
             return {}
         answers = recorded_answers(self._active.document.conversation.current_turn())
@@ -184,31 +169,24 @@ def _is_run(end: PromptEnd[Answered]) -> bool:
 
 def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
     for name in dict.fromkeys(call.request.name for call in found.open_calls):
-        if reason := _missing_reason(name, tools):
-            raise UsageError(
-                f"{reason}, then `%jp resume`. Without this call: ask something new instead"
-            )
-
-
-def _missing_reason(name: str, tools: BenchTools) -> str | None:
-    if name in tools.offered.tools:
-        return None
-    shown = one_name(name)
-    if name in tools.possible.tools:
-        turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
-        return f"`{shown}` is turned off: turn it on with {turn_on}"
-    if (reason := tools.possible.missing.get(name)) is not None:
-        return f"`{shown}` cannot run: {reason}. Change that"
-    return f"`{shown}` is not defined in this kernel. Run the cell that defines it"
+        if name in tools.offered.tools:
+            continue
+        shown = one_name(name)
+        reason = f"`{shown}` is not defined in this kernel. Run the cell that defines it"
+        if name in tools.possible.tools:
+            turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
+            reason = f"`{shown}` is turned off: turn it on with {turn_on}"
+        elif (why := tools.possible.missing.get(name)) is not None:
+            reason = f"`{shown}` cannot run: {why}. Change that"
+        raise UsageError(
+            f"{reason}, then `%jp resume`. Without this call: ask something new instead"
+        )
 
 
 def resume_prompt(
     call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
 ) -> ActionPrompt:
-    """Return the prompt about `call`, with its `number` of `count`.
-
-    `distrust` is the reason that the record is not trusted; None if it is.
-    """
+    """Return the prompt about `call`, with its `number` of `count`."""
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
     if distrust is not None:

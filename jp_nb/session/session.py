@@ -176,15 +176,14 @@ class Session:
 
     def print_notices(self, *more: str) -> None:
         """Print the notices for the user, and `more`."""
-        self._add_clash_notices()
-        self._add_tool_advice()
+        self._add_tool_notices()
         self.notices += self.files.take_notices()
         notices = [*self.notices, *more]
         self.notices.clear()
         for notice in notices:
             print(f"jp_nb: {one_line(self.files.relative(notice), limit=2000)}")
 
-    def _add_clash_notices(self) -> None:
+    def _add_tool_notices(self) -> None:
         python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
         if python is None:
             return
@@ -194,18 +193,13 @@ class Session:
         try:
             clashes = functions.clashes(self.config.conversation.tools)
         except ConfigError:  # reported when a command needs the configuration
-            return
+            clashes = self._clashes
         self.notices += [
             f"two tools have the same name: {text}. Rename one of them"
             for name, text in clashes.items()
             if self._clashes.get(name) != text
         ]
         self._clashes = clashes
-
-    def _add_tool_advice(self) -> None:
-        python = sys.modules.get("jp_nb.tools.python")
-        if python is None:
-            return
         for tool in python.REGISTRY.all().values():
             if tool.definition not in self._advised:
                 self._advised.add(tool.definition)

@@ -44,10 +44,12 @@ def read_schema(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonVal
     value = _look_up(what, namespace) if isinstance(what, str) else what
     if isinstance(value, Mapping):
         schema = _copy_schema(name, value)
-    elif isinstance(value, TypeAdapter) or _is_type(value):
+    elif isinstance(value, TypeAdapter | type) or type(value).__module__ in _TYPING:
         schema = _copy_schema(name, _schema_of_type(name, value))
     else:
-        raise UsageError(f"{name!r} is {_with_article(value)}, not a schema: expected {_TAKES}")
+        kind = type(value).__name__
+        article = "an" if kind[:1].lower() in "aeiou" else "a"
+        raise UsageError(f"{name!r} is {article} {kind}, not a schema: expected {_TAKES}")
     _check_schema(name, schema)
     return schema
 
@@ -71,10 +73,6 @@ def _look_up(name: str, namespace: Mapping[str, Any]) -> object:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
     raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")
-
-
-def _is_type(value: object) -> bool:
-    return isinstance(value, type) or type(value).__module__ in _TYPING
 
 
 def _schema_of_type(name: str, value: Any) -> object:
@@ -232,11 +230,6 @@ def _excerpt(value: object) -> str:
         return "…"
     shown = text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
     return json.dumps(shown, ensure_ascii=False) if isinstance(value, str) else shown
-
-
-def _with_article(value: object) -> str:
-    kind = type(value).__name__
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _first_line(exc: BaseException) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -72,21 +71,8 @@ from jp_nb.tools.question import Question
 from jp_nb.values.base import Description, ValueBudget
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedTurn:
-    """A turn that can start; nothing has changed yet."""
-
-    settings: Settings
-    draft: Draft
-    resolved: Resolved
-
-
 class TurnRunner:
-    """Runs the turns of one session. Call it on the cell's thread.
-
-    Args:
-        on_end: Called with each turn that began, after its end.
-    """
+    """Runs the turns of one session. Call it on the cell's thread."""
 
     def __init__(
         self,
@@ -151,12 +137,11 @@ class TurnRunner:
                 from jp_nb.session.structured import read_schema  # most turns have no schema
 
                 json_schema = read_schema(schema, self._host.namespace)
-            other: NextConversation | None
-            if new:
-                fresh = self._active.create_conversation()
-                other = NextConversation(fresh, inherits=(*INHERITED, MODEL))
-            else:
-                other = self._reruns.next_conversation(request.text, cell, self.ask_action)
+            other = (
+                NextConversation(self._active.create_conversation(), inherits=(*INHERITED, MODEL))
+                if new
+                else self._reruns.next_conversation(request.text, cell, self.ask_action)
+            )
         return self._run(
             ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
             other,
@@ -258,23 +243,20 @@ class TurnRunner:
 
     def prepare(
         self,
-        other: NextConversation | None,
-        directives: Sequence[Directive],
+        request: ChatRequest,
         *,
-        text: str,
-        model: str | None,
-        schema: Mapping[str, JsonValue] | None,
         tool_choice: ToolChoice | None,
-    ) -> PreparedTurn:
-        """Resolve the configuration of a turn with the request `text`.
-
-        The turn runs in `other`, or in the active conversation.
+        other: NextConversation | None = None,
+        directives: Sequence[Directive] = (),
+        model: str | None = None,
+    ) -> tuple[Settings, Draft, Resolved]:
+        """Resolve the configuration of a turn in `other`, or in the active conversation.
 
         Raises:
             ConfigError: An option or the configuration is not valid. Nothing has changed.
             ProviderError: The key of the model is missing.
-            UsageError: The model does not support `schema`, or `tool_choice` does not fit the
-                tools.
+            UsageError: The model does not support the schema of the request, or `tool_choice` does
+                not fit the tools.
         """
         active = self._active
         stream, settings = active.document.conversation, active.settings
@@ -283,26 +265,22 @@ class TurnRunner:
             stream, settings = other.stream, other.settings(active.files)
             paths = [path for path in other.inherits if model is None or path != MODEL]
             inherited = inherited_notices(settings.inherit(active.settings, paths))
-        resolved_directives, notices = resolve_variables(
+        directives, notices = resolve_variables(
             directives, self._host.namespace, active.files.folder
         )
-        draft = settings.draft(resolved_directives, model=model)
+        draft = settings.draft(directives, model=model)
         draft.notices[:] = [*inherited, *draft.notices, *notices]
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
-        if schema is not None:
-            resolved.provider.check_schema(schema)
-        self._check_ready(resolved, text)
-        return PreparedTurn(settings, draft, resolved)
-
-    @staticmethod
-    def _check_ready(resolved: Resolved, text: str) -> None:
+        if request.response_schema is not None:
+            resolved.provider.check_schema(request.response_schema)
         try:
-            resolved.provider.check_ready(resolved.model, text)
+            resolved.provider.check_ready(resolved.model, request.content)
         except ConfigError as exc:
             if exc.kind != "no_model":
                 raise
             ways = format_model_choices(resolved.basis.config.providers.llm)
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
+        return settings, draft, resolved
 
     def resolve(
         self, basis: ConfigSnapshot, conversation_id: str, *, tool_choice: ToolChoice | None = None
@@ -351,19 +329,13 @@ class TurnRunner:
     ) -> Turn:
         active = self._active
         with active.files.read_once():
-            prepared = self.prepare(
-                other,
-                directives,
-                text=request.content,
-                model=model,
-                schema=request.response_schema,
-                tool_choice=tool_choice,
+            settings, draft, resolved = self.prepare(
+                request, tool_choice=tool_choice, other=other, directives=directives, model=model
             )
-            resolved, draft = prepared.resolved, prepared.draft
             previous = active.settings.projection
             draft.record()  # before `activate`, which signs and stores the whole conversation
             if other is not None:
-                other.activate(active, prepared.settings)
+                other.activate(active, settings)
             self._reruns.remember_start(cell)
             active.notices += [*draft.notices, *active.files.take_notices()]
             if other is not None and other.is_new:
@@ -419,10 +391,7 @@ class TurnRunner:
         )
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
-        """Repair the active conversation for its next request, and return it.
-
-        If its last turn `resumes`, open calls stay open.
-        """
+        """Repair the active conversation for its next request, and return it."""
         stream = self._active.document.conversation
         if stream.repair(resumes=resumes):
             self._context = None
