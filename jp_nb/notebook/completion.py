@@ -36,7 +36,8 @@ from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Of
 from jp_nb.record.conversations import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
-from jp_nb.storage.config_files import SUFFIXES, user_folder
+from jp_nb.storage.config_files import SUFFIXES
+from jp_nb.storage.files import config_folder
 
 MAX_OFFERED = 300
 MAX_CHARS = 200
@@ -106,7 +107,7 @@ class Names:
 
     def config_files(self, folder: str) -> Sequence[str]:
         """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
-        roots = (user_folder() / "config", self.session.files.root)
+        roots = (config_folder() / "config", self.session.files.root)
         paths = self._config.config_load_paths
         folders = [root / path / folder for root in roots for path in paths]
         names: list[str] = []

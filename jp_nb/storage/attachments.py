@@ -65,10 +65,8 @@ class Attachments:
     def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
         """Return the files of `urls`, each once; the same tuple as before if nothing changed.
 
-        Args:
-            urls: URLs of the form `file:PATH`. The path may be a pattern with `*`, `[…]`, `?`
-                (written as `%3F`), and `**` for any number of folders.
-            folder: Base of relative paths.
+        A URL is `file:PATH`, relative to `folder`. The path may be a pattern with `*`, `[…]`, `?`
+        (written as `%3F`), and `**` for any number of folders.
 
         Raises:
             AttachmentError: A file does not exist, cannot be read, or exceeds a limit.
@@ -197,22 +195,20 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
 
 
 def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
+    def check_total_size(file: _AttachedFile, total: int) -> int:
+        if total > MAX_BYTES:
+            many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
+            raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
+        return total
+
     total = 0
     for file in files:  # check the sizes before reading any file
-        total += file.size
-        _check_total_size(file, total)
+        total = check_total_size(file, total + file.size)
     total = 0
     for file in files:
         data = _read_bytes(file)
-        total += len(data)
-        _check_total_size(file, total)
+        total = check_total_size(file, total + len(data))
         yield _attachment(file, data)
-
-
-def _check_total_size(file: _AttachedFile, total: int) -> None:
-    if total > MAX_BYTES:
-        many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
-        raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
 
 
 def _read_bytes(file: _AttachedFile) -> bytes:

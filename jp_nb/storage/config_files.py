@@ -1,9 +1,8 @@
 """Find configuration files, read them again after changes, and check the user's consent.
 
-The files are in TOML, or in JSON for the suffix `.json`. Only owned files are read (see
-`jp_nb.storage.files`). The content of a file outside of the user's configuration folder may be from
-someone else, for example in a cloned repository. If a user is available, settings with authority
-from such a file apply only after the user has consented to the content.
+Only owned files are read (see `jp_nb.storage.files`). A file outside of the user's configuration
+folder may be from someone else, for example in a cloned repository. If a user is available, its
+settings with authority apply only after the user has consented to the content.
 
 Source: `docs/configuration.md`.
 """
@@ -36,14 +35,9 @@ MAX_LISTED = 20
 """Paths in one message."""
 
 
-def user_folder() -> Path:
-    """Return the folder of the user's configuration. It may not exist."""
-    return config_folder()
-
-
 def user_file() -> Path:
     """Return the path of the user's configuration file. It may not exist."""
-    return user_folder() / "config.toml"
+    return config_folder() / "config.toml"
 
 
 def workspace_files(folder: Path) -> Iterator[Path]:
@@ -69,18 +63,16 @@ def format_paths(paths: Iterable[str]) -> str:
 
 
 class ConfigFiles:
-    """Configuration files of a notebook. A file is read again after a change.
+    """Configuration files of the notebook in `folder`. A file is read again after a change.
 
-    Attributes:
-        folder: Folder of the notebook.
-        trust: Consents of the user; None in an unattended run, where all files apply.
-        notices: Messages for the user, each only once, such as about a missing included file.
+    `trust` has the consents of the user. It is None in an unattended run, where all files apply.
     """
 
     def __init__(self, folder: Path, trust: FolderTrust | None = None) -> None:
         self.folder = folder
         self.trust = trust
         self.notices: list[str] = []
+        """Messages for the user, each only once, such as about a missing included file."""
         self._seen_notices: set[str] = set()
         self._pending: dict[Path, PendingConsent] = {}
         self._kept: tuple[list[Layer], list[ConfigError]] | None = None
@@ -113,17 +105,14 @@ class ConfigFiles:
     def layers(self) -> list[Layer]:
         """Return the layers, weakest first: user file, workspace files, environment.
 
-        Included files come before or after their file. A file with `inherit = false` removes all
-        weaker layers.
-
         Raises:
             ConfigError: A file or a variable is invalid; `layer` and `file` name it.
         """
         found, wrong = self.load_valid_layers()
         if len(wrong) > 1:
             raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
-        for error in wrong:
-            raise error
+        if wrong:
+            raise wrong[0]
         return found
 
     def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
@@ -191,13 +180,8 @@ class ConfigFiles:
     ) -> bool:
         """Return True if a file with decisions, such as an answers file, applies.
 
-        In a live kernel, the user must first consent to its content. Until then, `pending` returns
-        it.
-
-        Args:
-            path: The file.
-            content: Its content.
-            leaves: Position and value of each decision, which the user is asked about.
+        In a live kernel, the user must first consent to its `content`. Until then, `pending`
+        returns it, with the position and value of each decision in `leaves`.
         """
         whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
         digest = f"sha256:{whole.hexdigest()}"
@@ -230,12 +214,14 @@ class ConfigFiles:
     def _effective_layers(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
-        if self.trust is not None and not path.is_relative_to(user_folder()):
-            kept, leaves = self._reader.before_consent(group)
+        if self.trust is not None and not path.is_relative_to(config_folder()):
+            from jp_nb.storage.config_reading import split_group
+
+            kept, leaves = split_group(tuple(group))
             folder, digest = self._consent_folder(path), self._reader.digest(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
-                return kept
+                return list(kept)
         return [layer for layer, _ in group]
 
     def _consent_folder(self, path: Path) -> Path:
@@ -260,10 +246,9 @@ class ConfigFiles:
             self.notices, self._seen_notices = notices, seen
 
     def relative(self, text: str) -> str:
-        """Return `text` with paths in the workspace relative to the notebook's folder.
+        """Return `text` with paths in the workspace and `.jp` above it relative to the notebook.
 
-        The same holds for `.jp` folders above it. Other paths in the home folder begin with `~`, so
-        the text does not depend on the machine.
+        Other paths in the home folder begin with `~`, so the text does not depend on the machine.
         """
         places = [self.root, *(above / ".jp" for above in self.root.parents)]
         for place, name in (
@@ -289,8 +274,7 @@ class ConfigFiles:
         """Return the layers of the configuration file for `-c NAME`, weakest first.
 
         `name` may be a path. Otherwise, it is searched with and without a suffix in `load_paths`,
-        below the user's configuration folder and below the workspace. The first file in each is
-        used.
+        below the user's configuration folder and below the workspace. Of each, the first is used.
 
         Raises:
             ConfigError: No file was found (the message lists the searched places), or the file is
@@ -305,8 +289,12 @@ class ConfigFiles:
             ) from exc
         if found:
             return self._load_agreed(direct)
-        roots = (user_folder() / "config", self.root)
-        hits = [hit for root in roots if (hit := _find_file(root, name, load_paths)) is not None]
+        roots = (config_folder() / "config", self.root)
+        candidates = (
+            (root / folder / f"{name}{suffix}" for folder in load_paths for suffix in SUFFIXES)
+            for root in roots
+        )
+        hits = [hit for each in candidates if (hit := next(filter(Path.is_file, each), None))]
         if name.startswith("@") or not hits:
             places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
             raise ConfigError(
@@ -346,12 +334,3 @@ def _format_pending(pending: Iterable[PendingConsent]) -> str:
     paths = format_paths({at for each in found for at, _, _ in each.leaves})
     until = "ignored until `%jp trust --workspace`"
     return f"settings in {files} need your consent; {until}: {paths}"
-
-
-def _find_file(root: Path, name: str, load_paths: list[str]) -> Path | None:
-    for folder in load_paths:
-        for suffix in SUFFIXES:
-            candidate = root / folder / f"{name}{suffix}"
-            if candidate.is_file():
-                return candidate
-    return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -43,11 +43,7 @@ class ReadFile(NamedTuple):
 
 
 class ConfigReader:
-    """Read files with their includes. A file is read again after a change.
-
-    Args:
-        say: Called with a notice for the user, such as about a missing included file.
-    """
+    """Read files with their includes, and `say` notices. A file is read again after a change."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -58,11 +54,8 @@ class ConfigReader:
     ) -> list[ReadFile]:
         """Return the file at `path` and its includes, weakest first.
 
-        Args:
-            path: The file.
-            name: Name of its layer. The default means that the user named the file, so a file that
-                is not owned is an error. Other such files are ignored with a notice.
-            above: The files that include it.
+        `above` are the files that include it. The default `name` of the layer means that the user
+        named the file, so a file that is not owned is an error. Other such files are ignored.
 
         Raises:
             ConfigError: A file is invalid or cannot be read, or files include each other.
@@ -70,10 +63,8 @@ class ConfigReader:
         resolved = path.resolve()
         if resolved in above:
             chain = " -> ".join(str(p) for p in (*above[above.index(resolved) :], resolved))
-            raise ConfigError(
-                f"these files include each other: {chain}", path="extends", layer=name,
-                file=str(path),
-            )  # fmt: skip
+            text = f"these files include each other: {chain}"
+            raise ConfigError(text, path="extends", layer=name, file=str(path))
         if len(above) > MAX_DEPTH:
             raise ConfigError("too many levels of included files", path="extends", file=str(path))
         try:
@@ -128,19 +119,11 @@ class ConfigReader:
         found = select_inherited(groups)
         if environment:
             try:
-                variables = (
-                    (k, v) for k, v in os.environ.items() if k.startswith(ENVIRONMENT_PREFIX)
-                )
-                found.append(_read_variables(tuple(sorted(variables))))
+                pairs = (x for x in os.environ.items() if x[0].startswith(ENVIRONMENT_PREFIX))
+                found.append(_read_variables(tuple(sorted(pairs))))
             except ConfigError as exc:
                 return found, [exc]
         return found, []
-
-    @staticmethod
-    def before_consent(group: Iterable[ReadFile]) -> tuple[list[Layer], tuple[PendingLeaf, ...]]:
-        """Return the layers that apply without consent, and the ignored settings."""
-        kept, leaves = _split_group(tuple(group))
-        return list(kept), leaves
 
     @staticmethod
     def digest(group: Iterable[ReadFile]) -> str:
@@ -167,19 +150,16 @@ class ConfigReader:
 # The same files and variables give the same layers, so that nothing is merged again.
 
 
-def _iter_variables() -> Iterator[tuple[str, str]]:
-    return (pair for pair in os.environ.items() if pair[0].startswith(ENVIRONMENT_PREFIX))
-
-
 @lru_cache(maxsize=16)
 def _read_variables(variables: tuple[tuple[str, str], ...]) -> Layer:
     return read_environment(dict(variables))
 
 
 @lru_cache(maxsize=16)
-def _split_group(
+def split_group(
     group: tuple[ReadFile, ...],
 ) -> tuple[tuple[Layer, ...], tuple[PendingLeaf, ...]]:
+    """Return the layers of `group` that apply without consent, and the ignored settings."""
     kept: list[Layer] = []
     leaves: list[PendingLeaf] = []
     for layer, _ in group:

@@ -6,7 +6,7 @@ A change is written only if the file then has exactly the intended values.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,24 +38,21 @@ BOM = "\ufeff"
 
 
 class ConfigFile:
-    """A configuration file with changes in memory.
-
-    Args:
-        path: The file. It may not exist.
-        layer: Its name in errors, such as `user file`.
+    """A configuration file, which may not exist yet, with changes in memory.
 
     Raises:
         ConfigError: The current content is invalid.
         StorageError: The file cannot be read, or is not owned.
-
-    Attributes:
-        path: The file, links resolved.
-        paths: Paths of the changed settings, in order.
     """
 
     def __init__(self, path: Path, layer: str) -> None:
-        self.path = _file(path, layer)
+        try:  # only the user's configuration file may be a link to another folder
+            is_own = layer == "user file"
+            self.path = Path(os.path.realpath(path)) if is_own else resolve_write_target(path)
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
         self.paths: list[str] = []
+        """Paths of the changed settings, in order."""
         self._layer = layer
         text = self._text()
         self._mark = BOM if text.startswith(BOM) else ""
@@ -107,7 +104,8 @@ class ConfigFile:
             with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
                 for path in paths:
                     self._put(parse_path(path), after, inline=inline)
-                if _means(self.layer().partial) == _means(after):
+                now = strip_strategies(self.layer().partial)
+                if remove_empty(now) == remove_empty(strip_strategies(after)):
                     return
             self._document = tomlkit.parse(before)
         raise ConfigError(
@@ -161,16 +159,6 @@ class ConfigFile:
             raise StorageError(f"{self.path} cannot be written: {exc}") from exc
 
 
-def _file(path: Path, layer: str) -> Path:
-    """Resolve links. Only the user's configuration file may be a link to another folder."""
-    if layer == "user file":
-        return Path(os.path.realpath(path))
-    try:
-        return resolve_write_target(path)
-    except OSError as exc:
-        raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
-
-
 def _units(
     partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
 ) -> Iterator[Keys]:
@@ -182,10 +170,6 @@ def _units(
             yield from _units(value, below, keys)
         elif value is not None:
             yield keys
-
-
-def _means(partial: Partial) -> Partial:
-    return remove_empty(strip_strategies(partial))
 
 
 def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
@@ -205,14 +189,10 @@ def _toml(value: JsonValue) -> Any:
                 table.append(key, _toml(item))
         return table
     if isinstance(value, list):
+        if None in value:
+            raise ValueError("TOML has no null")
         array = tomlkit.array()
-        for item in _without_null(value):
+        for item in value:
             array.append(_toml(item))
         return array
     return tomlkit.item(value)
-
-
-def _without_null(items: Sequence[JsonValue]) -> Sequence[JsonValue]:
-    if any(item is None for item in items):
-        raise ValueError("TOML has no null")
-    return items
