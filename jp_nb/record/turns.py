@@ -13,11 +13,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.app import AppConfig
 from jp_nb.images import Image
 from jp_nb.json_values import copy_nested_json
 from jp_nb.record.events import (
@@ -58,6 +57,9 @@ from jp_nb.record.stream import (
     proposed_by,
     read_no_answer,
 )
+
+if TYPE_CHECKING:  # the schema loads slowly
+    from jp_nb.config.tree.app import AppConfig
 
 
 @dataclass(frozen=True, slots=True)
