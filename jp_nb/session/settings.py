@@ -104,29 +104,29 @@ def requested_changes(
     """
     if not text.strip():
         raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
+    found: list[tuple[Change, Layer | None]]
     if is_assignment(text):
-        change = parse_assignment(text, current)
-        _check_allowed_in_conversation(change.delta)
-        change = Change(_resolve_models(change.delta, apply(current, change)), change.unsets)
-        return [(change, None)]
+        found = [(parse_assignment(text, current), None)]
+    else:
+        found = [
+            (Change({k: value for k, value in layer.partial.items() if k not in FILE_ONLY}), layer)
+            for layer in files.named(text, load_paths(current))
+        ]
     changes: list[tuple[Change, Layer | None]] = []
-    for layer in files.named(text, load_paths(current)):
-        delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
-        _check_allowed_in_conversation(delta)
-        change = Change(_resolve_models(delta, merge(current, delta)))
+    for change, source in found:
+        if get_path(change.delta, CASSETTE) is not None:  # D109
+            raise ConfigError(
+                "a conversation cannot set this. Use `%jp cassette` for this kernel, "
+                "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
+                "`--workspace` for a file",
+                path=CASSETTE,
+            )
+        # Models in place of aliases, because an alias can have another meaning later.
+        aliases = get_aliases(apply(current, change))
+        change = Change(resolve_partial(change.delta, aliases), change.unsets)
         current = apply(current, change)
-        changes.append((change, layer))
+        changes.append((change, source))
     return changes
-
-
-def _check_allowed_in_conversation(delta: Partial) -> None:
-    if get_path(delta, CASSETTE) is not None:  # D109
-        raise ConfigError(
-            "a conversation cannot set this. Use `%jp cassette` for this kernel, "
-            "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
-            "`--workspace` for a file",
-            path=CASSETTE,
-        )
 
 
 def load_paths(current: Partial) -> list[str]:
@@ -143,11 +143,6 @@ def model_partial(reference: Any, current: Partial) -> Partial:
     """
     model = resolve_model(reference, get_aliases(current))
     return build_partial(MODEL, {"provider": model.provider, "name": model.name})
-
-
-def _resolve_models(delta: Partial, current: Partial) -> Partial:
-    # An alias can have another meaning later.
-    return resolve_partial(delta, get_aliases(current))
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -213,8 +208,7 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     Raises:
         ConfigError: An argument is not valid.
     """
-    directives = read_overrides()
-    if not directives:
+    if not (directives := read_overrides()):
         return base
     below = merge_layers(files.layers())
     for directive in directives:
@@ -231,11 +225,6 @@ def registered_functions() -> Partial:
     return {name: dict(tool.registration) for name, tool in functions.items()}
 
 
-def _registry_version() -> int:
-    python = sys.modules.get("jp_nb.tools.python")
-    return python.REGISTRY.version if python is not None else 0
-
-
 @lru_cache(maxsize=1)
 def _registrations(version: int) -> Layer:
     """Return the layer of all tools, for this `version` of the registry."""
@@ -244,10 +233,9 @@ def _registrations(version: int) -> Layer:
 
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     """Return warnings about access rules in `base` on top of `files`, without invalid files."""
-    tools_config: Partial = {"conversation": {"tools": registered_functions()}}
-    return find_odd_rules_in(
-        merge(merge(tools_config, merge_layers(files.load_valid_layers()[0])), base)
-    )
+    functions: Partial = {"conversation": {"tools": registered_functions()}}
+    below = merge(functions, merge_layers(files.load_valid_layers()[0]))
+    return find_odd_rules_in(merge(below, base))
 
 
 def find_odd_rules_in(partial: Partial) -> list[str]:
@@ -257,11 +245,7 @@ def find_odd_rules_in(partial: Partial) -> list[str]:
 
 
 class DirectiveDraft:
-    """Applies directives one by one to a draft.
-
-    Attributes:
-        draft: The changes, with notices about directives without effect.
-    """
+    """Applies directives one by one to a draft, with notices about those without effect."""
 
     def __init__(self, projection: Projection, files: ConfigFiles) -> None:
         self.draft = Draft(projection)
@@ -282,22 +266,15 @@ class DirectiveDraft:
                 self._revert(directive.text)
             case "tool" | "no_tool":
                 config, on = self.draft.config(), directive.kind == "tool"
-                self._assign(toggle_tools(config, directive.text, on=on))
+                self.assign(toggle_tools(config, directive.text, on=on))
             case "attach":
                 url = self._attachment_url(directive.text)
-                self._assign(Change({"conversation": {"attachments": [url]}}))
+                self.assign(Change({"conversation": {"attachments": [url]}}))
             case "unset":
                 self._unset(directive.text)
 
-    def choose_model(self, text: str) -> None:
-        """Set the model in `text`, as `provider/name` or an alias.
-
-        Raises:
-            ConfigError: There is no such model.
-        """
-        self._assign(Change(model_partial(parse_model_reference(text), self.draft.partial())))
-
-    def _assign(self, change: Change) -> None:
+    def assign(self, change: Change) -> None:
+        """Add `change` as an assignment of the user."""
         if change:
             self.draft.add(change, claims_for(change, Source.assignment(change)))
 
@@ -352,7 +329,21 @@ class DirectiveDraft:
     def _revert(self, text: str) -> None:
         """Revert the changes of a file, or values from any source, for `-C`."""
         if not is_assignment(text):
-            self._revert_file(text)
+            hashes: frozenset[str] = frozenset()
+            for layer in self._files.named(text, load_paths(self.draft.partial())):
+                hashes |= self._source_of(layer).hashes
+            variables = [
+                path
+                for layer in self._files.load_valid_layers()[0]
+                if layer.name == ENVIRONMENT
+                for path, _ in iter_leaf_paths(layer.partial)
+            ]
+            revert = revert_source(self.draft.steps(), hashes, unclaimed=variables)
+            if revert.claims:
+                self.draft.add(revert.change, revert.claims)
+            else:
+                notice = f"no current setting is from {text!r}, so nothing changes"
+                self.draft.notices.append(notice)
             return
         change = parse_assignment(text, self.draft.partial())
         if change.unsets and not change.delta:
@@ -364,16 +355,6 @@ class DirectiveDraft:
             if not self._revert_value(path, value):
                 shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
                 self.draft.notices.append(f"{path} is not {shown}, so nothing changes")
-
-    def _revert_file(self, name: str) -> None:
-        hashes: frozenset[str] = frozenset()
-        for layer in self._files.named(name, load_paths(self.draft.partial())):
-            hashes |= self._source_of(layer).hashes
-        revert = revert_source(self.draft.steps(), hashes, unclaimed=self._environment_paths())
-        if revert.claims:
-            self.draft.add(revert.change, revert.claims)
-        else:
-            self.draft.notices.append(f"no current setting is from {name!r}, so nothing changes")
 
     def _revert_value(self, path: str, value: JsonValue) -> bool:
         node = find_node(path)
@@ -389,23 +370,9 @@ class DirectiveDraft:
         self.draft.add(revert.change, revert.claims)
         return True
 
-    def _environment_paths(self) -> list[str]:
-        return [
-            path
-            for layer in self._files.load_valid_layers()[0]
-            if layer.name == ENVIRONMENT
-            for path, _ in iter_leaf_paths(layer.partial)
-        ]
-
 
 class Settings:
-    """The settings of one conversation of a notebook.
-
-    Args:
-        trusted: True if the record is trusted.
-        is_local: True if this process made every entry of it.
-        untrusted_count: Number of its first changes that are not of this process; None: all.
-    """
+    """The settings of one conversation of a notebook; `Projection` describes the arguments."""
 
     def __init__(
         self,
@@ -433,7 +400,9 @@ class Settings:
             if self._skips_invalid_files
             else self._files.layers()
         )
-        return [_registrations(_registry_version()), *files]
+        python = sys.modules.get("jp_nb.tools.python")
+        version = python.REGISTRY.version if python is not None else 0
+        return [_registrations(version), *files]
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:
@@ -583,22 +552,22 @@ class Settings:
         for directive in directives:
             builder.apply(directive)
         if model is not None:
-            builder.choose_model(model)
+            reference = parse_model_reference(model)
+            builder.assign(Change(model_partial(reference, draft.partial())))
         try:
-            config = draft.config()
-            resolve_model(config.assistant.model.id, config.providers.llm.aliases)
+            _check_model(draft.config())
         except ConfigError:
-            if not (only_unsets and self._is_invalid()):
-                raise
+            if only_unsets:
+                try:
+                    _check_model(self.projection.config())
+                except ConfigError:
+                    return draft  # it was invalid before
+            raise
         return draft
 
-    def _is_invalid(self) -> bool:
-        try:
-            config = self.projection.config()
-            resolve_model(config.assistant.model.id, config.providers.llm.aliases)
-        except ConfigError:
-            return True
-        return False
+
+def _check_model(config: AppConfig) -> None:
+    resolve_model(config.assistant.model.id, config.providers.llm.aliases)
 
 
 def write_config_file(
