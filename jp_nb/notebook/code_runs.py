@@ -78,9 +78,6 @@ def _cache_lines(name: str, source: str) -> None:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
-# --- running ---------------------------------------------------------------------------------
-
-
 def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
     source = shell.transform_cell(code)
     if source != code:
@@ -190,9 +187,6 @@ def _without_running_loop() -> Iterator[None]:
         asyncio._set_running_loop(loop)
         if loop is not None and task is not None:
             asyncio.tasks._enter_task(loop, task)
-
-
-# --- errors ----------------------------------------------------------------------------------
 
 
 def _print_traceback(shell: Any, error: BaseException, begin: TracebackType | None) -> None:

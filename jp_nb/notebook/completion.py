@@ -44,9 +44,6 @@ MAX_CHARS = 200
 """Length of one completion; longer texts are not offered."""
 
 
-# --- completions and their sources -----------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Completions:
     """Completions of a line, best first. They replace the text from `start` to the cursor."""
@@ -181,8 +178,6 @@ def _list_folder(folder: Path) -> list[str]:
         return []
 
 
-# --- cells, lines, and words -----------------------------------------------------------------
-
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
 _MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
 _PLACEHOLDER = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
@@ -296,9 +291,6 @@ def _escape(text: str, quote: str) -> str | None:
     return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
 
 
-# --- options and arguments -------------------------------------------------------------------
-
-
 def _complete_word(
     options: Sequence[MagicOption],
     command: Subcommand | None,
@@ -402,8 +394,6 @@ def _complete_file(
     return _match_prefix(text, sorted(names), start)
 
 
-# --- paths of the configuration --------------------------------------------------------------
-
 _PLAIN_KEY = re.compile(r"[^.\[\]=]+")
 _TOOLS = "conversation.tools"
 
@@ -477,8 +467,6 @@ def _in_brackets(key: str, *, as_json: bool) -> str:
     return f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
-# --- values ----------------------------------------------------------------------------------
-
 _WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
 _KNOWN_WORDS = dict.fromkeys((*_WORDS, *EFFORTS, *PROVIDER_NAMES, *SOURCES, *JSON_TYPES))
 """Words that validators of some settings accept, but that their annotations do not list."""
@@ -528,8 +516,6 @@ def _complete_tool(text: str, names: Names) -> Completions:
     return replace(_match_prefix(text, [*names.tools, *sets]), notes=counts)
 
 
-# --- completions by kind ----------------------------------------------------------------------
-
 OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     "path": _complete_path,
     "setting": _complete_setting,
@@ -550,9 +536,6 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     "schema": lambda text, names: _match_prefix(text, sorted(names.schemas)),
 }
 """The function that completes each kind of text."""
-
-
-# --- IPython ---------------------------------------------------------------------------------
 
 
 def matches(session: Session | None, context: Any) -> dict[str, Any]:

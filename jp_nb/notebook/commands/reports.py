@@ -27,13 +27,19 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.packages import list_versions
-from jp_nb.record.outcomes import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
+from jp_nb.record.outcomes import (
+    DEFAULT_LIMIT,
+    NO_HISTORY,
+    LoggedAnswer,
+    QuestionHistory,
+    validate_limit,
+)
 from jp_nb.rendering import report, tables
 from jp_nb.rendering import tools as tools_module
 from jp_nb.rendering.difference import describe_exchange, format_exchange_count
 from jp_nb.rendering.log import log_report
 from jp_nb.rendering.questions import question_sheets, question_table
-from jp_nb.rendering.report import Report, with_note
+from jp_nb.rendering.report import with_note
 from jp_nb.rendering.requests import (
     TracedRequest,
     body_text,
@@ -200,13 +206,10 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
     limit = _read_limit(call)
     if (history := _load_history(call)) is None:
         return
-    latest = history.latest(limit)
-    if not latest:
+    if history.answers:
+        _show_latest(call, history, history.answers, limit, "list")
+    else:
         print(f"jp_nb: {NO_HISTORY}")
-        return
-    earlier = len(history.answers) - len(latest)
-    note = f"{earlier} earlier: `%jp qna list --limit N` shows more" if earlier else ""
-    call.show(_add_notes(question_table(latest), history, note))
 
 
 def _show_question(call: Invocation, words: Sequence[str]) -> None:
@@ -226,14 +229,10 @@ def _search_questions(call: Invocation, words: Sequence[str]) -> None:
         raise UsageError("`search` takes the text to search for.")
     if (history := _load_history(call)) is None:
         return
-    found = history.containing(text)
-    if not found:
+    if found := history.containing(text):
+        _show_latest(call, history, found, limit, "search TEXT")
+    else:
         print(f"jp_nb: {one_line(history.format_no_match(text))}")
-        return
-    latest = found[-limit:]
-    earlier = len(found) - len(latest)
-    note = f"{earlier} earlier: `%jp qna search TEXT --limit N` shows more" if earlier else ""
-    call.show(_add_notes(question_table(latest), history, note))
 
 
 def _import_questions(call: Invocation, words: Sequence[str]) -> None:
@@ -267,14 +266,23 @@ def _load_history(call: Invocation) -> QuestionHistory | None:
     return history
 
 
-def _add_notes(content: Report, history: QuestionHistory, note: str) -> Report:
-    notes = [note] if note else []
+def _show_latest(
+    call: Invocation,
+    history: QuestionHistory,
+    found: Sequence[LoggedAnswer],
+    limit: int,
+    command: str,
+) -> None:
+    latest, notes = found[-limit:], list[str]()
+    if earlier := len(found) - len(latest):
+        notes.append(f"{earlier} earlier: `%jp qna {command} --limit N` shows more")
     if history.left_out:
         notes.append(
             f"{history.left_out} not signed by you: models do not get them before "
             "`%jp trust --workspace`"
         )
-    return with_note(content, "; ".join(notes)) if notes else content
+    table = question_table(latest)
+    call.show(with_note(table, "; ".join(notes)) if notes else table)
 
 
 def _read_limit(call: Invocation) -> int:

@@ -38,8 +38,6 @@ from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import OpenedConversation, RecordStore
 from jp_nb.storage import environment
 
-# --- backends without a page --------------------------------------------------------------------
-
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
 
@@ -230,8 +228,6 @@ class CarrierStore(_PagelessStore):
         """Stop following the cells. The runner keeps the widget state."""
         self._cell.close()
 
-
-# --- the notebook and its front end ---------------------------------------------------------------
 
 VS_CODE_FILE: Final = "__vsc_ipynb_file__"
 """Variable in which VS Code passes the notebook's path to the kernel.

@@ -210,7 +210,12 @@ class FormPage:
     def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageReading:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
-        for name, why in _find_problems(form, values).items():
+        try:
+            found = form.problems(values)
+        except Exception as exc:  # the check is the tool's code; the form must stay usable
+            log.exception("The check of a form failed")
+            found = {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
+        for name, why in found.items():
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
         if problems:
@@ -221,14 +226,6 @@ class FormPage:
         """Close its widgets."""
         close_widgets(self.widget)
         close_widgets(self._problem)  # not part of `widget` for a single field
-
-
-def _find_problems(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:
-    try:
-        return form.problems(values)
-    except Exception as exc:  # the check is the tool's code; the form must stay usable
-        log.exception("The check of a form failed")
-        return {"": prompt_text.UNCHECKED.format(type(exc).__name__)}
 
 
 def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:

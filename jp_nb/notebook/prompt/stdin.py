@@ -95,7 +95,6 @@ class Console(Protocol):
 
         Raises:
             EOFError: The user ended the input.
-            KeyboardInterrupt: The wait was interrupted.
         """
         ...
 
@@ -141,14 +140,11 @@ class StdinDialogue:
     """The lines that ask one kind of prompt, and the meaning of the typed lines.
 
     Attributes:
-        prompt: Text before the cursor.
         parse: Return the answer in a line, or a dialogue that replaces this one.
         above: Lines between the question and the input, written once.
         legend: Lines that explain the keys, written each time before the cursor.
         key_help: Lines to show for keys that are no answer, such as `?` for help.
-        secret: Whether the typed text is hidden.
         default: The answer that an empty line sends, if any.
-        default_words: Text of that answer.
         inner: True if another dialogue led to this one. `parse` then handles an empty line, even if
             it is one of the `keys` of `converse`.
     """
@@ -234,11 +230,7 @@ def choose(
     meanings: Mapping[str, str],
     keys: Collection[str] | None = None,
 ) -> str:
-    """Return the typed key, asked below the lines `above`. `keys` replaces the keys of `meanings`.
-
-    Raises:
-        EOFError: As in `converse`.
-    """
+    """Return the typed key, asked below `above`. `keys` replaces the keys of `meanings`."""
     dialogue = _key_dialogue(meanings, {}, above=above)
     chosen = converse(console, dialogue, keys=meanings if keys is None else keys)
     assert isinstance(chosen, str)
@@ -253,17 +245,14 @@ def _key_dialogue(
     hint: str = "",
 ) -> StdinDialogue:
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
+    refusal = TryAgain(f"Please type one of {', '.join(meanings)}, or ? for help.")
     return StdinDialogue(
         prompt=f"[{'/'.join(meanings)}/{HELP}]{hint} ",
-        parse=lambda line: outcomes.get(line.strip()) or _refuse_key(meanings),
+        parse=lambda line: outcomes.get(line.strip(), refusal),
         above=[*above],
         legend=legend,
         key_help={HELP: legend},
     )
-
-
-def _refuse_key(keys: Iterable[str]) -> TryAgain:
-    return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
 def _confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
@@ -687,8 +676,7 @@ def ask_form_on_stdin(
 ) -> PromptEnd[FormEnd]:
     """Ask the questions of `prompt` at `console` and return the end of the form.
 
-    If `console` raises `Expired`, the time for the question is over, and the form asks the
-    next one.
+    If `console` raises `Expired`, the time for one question is over.
     """
     return _StdinForm(prompt, console, channel).run()
 
@@ -705,6 +693,7 @@ class _StdinForm:
         # The answer to a single question is sent at once.
         kind = prompt.pages[0].question.answer_type
         self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
+        self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
 
     def run(self) -> PromptEnd[FormEnd]:
         first, draft = self._prompt.pages[0], self._draft
@@ -789,7 +778,10 @@ class _StdinForm:
         dialogue = STDIN_DIALOGUES[type(kind)](proposed)
         if isinstance(kind, TextAnswer):
             dialogue = _confirm_empty_text(dialogue)
-        default = current or dialogue.default or self._suggested_boolean(page)
+        default = current or dialogue.default
+        if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
+            preset = prompt_text.preselected(page)
+            default = default or (None if preset is None else Answered(preset, STDIN))
         if default is not None:
             verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
             words = one_line(prompt_text.format_answer(page, default), limit=200) or EMPTY
@@ -813,19 +805,6 @@ class _StdinForm:
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
         answer = default or KEEP if typed == KEEP else typed
         return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
-
-    def _suggested_boolean(self, page: QuestionPrompt) -> Answered | None:
-        preset = prompt_text.preselected(page)
-        is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
-        if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
-            return None
-        return Answered(preset, STDIN)
-
-    @property
-    def _exit_description(self) -> str:
-        return "reply to the assistant, or stop" if self._prompt.menu else "cancel"
-
-    # --- a page of fields --------------------------------------------------------------------
 
     def _ask_fields(self, kind: FormAnswer) -> str:
         # Asks fields with errors again, until nothing changes.
@@ -878,8 +857,6 @@ class _StdinForm:
             why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
             asked = "" if first is None else f"{prompt_text.question(QuestionPrompt(first))}: "
             self._draft.hold(PageDraft(problem=f"{asked}{why}"))
-
-    # --- other screens -----------------------------------------------------------------------
 
     def _review(self) -> None:
         draft, count = self._draft, len(self._prompt.pages)
