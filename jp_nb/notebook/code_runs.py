@@ -83,6 +83,7 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
     if source != code:
         _cache_lines(name, source)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
     with ExitStack() as stack:
         stack.enter_context(shell.builtin_trap)
         stack.enter_context(shell.display_trap)
@@ -91,7 +92,9 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
         stack.enter_context(_display_values(shell, capture, quiet=quiet))
         runner = stack.enter_context(_CoroutineRunner())
         for node, mode in _statements(tree.body, shell.ast_node_interactivity):
-            compiled = _compile(shell, node, name, mode)
+            unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
+            with shell.compile.extra_flags(flags):
+                compiled: CodeType = shell.compile(unit, name, mode)
             result = eval(compiled, shell.user_global_ns, shell.user_ns)
             if compiled.co_flags & inspect.CO_COROUTINE:
                 runner.run(result)
@@ -111,14 +114,6 @@ def _statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple[ast.
             interactivity, is_last and isinstance(node, ast.Expr)
         )
         yield node, "single" if displays else "exec"
-
-
-def _compile(shell: Any, node: ast.stmt, name: str, mode: str) -> CodeType:
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
-    unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
-    with shell.compile.extra_flags(flags):
-        compiled: CodeType = shell.compile(unit, name, mode)
-    return compiled
 
 
 @contextmanager

@@ -345,15 +345,6 @@ def _complete_offer(offer: Offer | None, text: str, names: Names) -> Completions
     return OFFERED[offer](text, names) if offer else Completions(len(text), [])
 
 
-def _complete_setting(text: str, names: Names) -> Completions:
-    return _complete_assignment(text, names) if "=" in text else _complete_path(text, names)
-
-
-def _complete_change(text: str, names: Names) -> Completions:
-    found = _complete_setting(text, names)
-    return found if "=" in text else _combine(found, _complete_config_file(text, names))
-
-
 def _shift(found: Completions, offset: int) -> Completions:
     return Completions(found.start + offset, found.texts)
 
@@ -518,8 +509,14 @@ def _complete_tool(text: str, names: Names) -> Completions:
 
 OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     "path": _complete_path,
-    "setting": _complete_setting,
-    "change": _complete_change,
+    "setting": lambda text, names: (
+        _complete_assignment(text, names) if "=" in text else _complete_path(text, names)
+    ),
+    "change": lambda text, names: (
+        _complete_assignment(text, names)
+        if "=" in text
+        else _combine(_complete_path(text, names), _complete_config_file(text, names))
+    ),
     "model": lambda text, names: _match_prefix(text, _list_models(text, names)),
     "provider": lambda text, names: _match_prefix(text, PROVIDER_NAMES),
     "tool": lambda text, names: _match_prefix(text, names.tools),

@@ -347,11 +347,6 @@ def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     return [(title, rows) for title, rows in groups if rows]
 
 
-def subcommand_rows() -> list[tuple[str, str]]:
-    """Return the help rows of all subcommands."""
-    return [row for _, rows in subcommand_groups() for row in rows]
-
-
 def format_ask_help() -> str:
     """Return the text of `%%jp?`."""
     width = max(len(option.spellings) for option in ASK_OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
-from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_rows
+from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_groups
 from tests.notebook.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
@@ -159,7 +160,7 @@ def test_question_mark_after_a_magic_shows_its_options(
         paged.clear()
         ipython.run(code)
         (shown,) = paged
-        for how, does in subcommand_rows():
+        for how, does in chain.from_iterable(rows for _, rows in subcommand_groups()):
             assert how in shown
             assert does in shown
         for option in ASK_OPTIONS if "%%" in code else ():

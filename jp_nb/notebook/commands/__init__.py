@@ -162,7 +162,7 @@ class Invocation:
         """Return the first word as a number, or None if there is no word.
 
         Raises:
-            UsageError: If the word is not a number of at most `MAX_DIGITS`, or too small.
+            UsageError: If the word is no number, too long, or too small.
         """
         if self.word is None:
             return None

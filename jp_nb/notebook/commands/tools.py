@@ -41,14 +41,19 @@ def call(line: Invocation) -> None:
     if rest.lstrip().startswith("{"):
         bench.call(tools, tools.find(name), read_object(rest))
         return
-    options = _parse_call_options(line)
+    parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
+    options = parser.parse_intermixed_args(split_words(line.text))
+    words = options.words
+    options.name = words.pop(0) if words and "=" not in words[0] else None
+    if options.last and options.id is not None:
+        raise UsageError("`--last` and `--id` both name a call. Use one of them.")
     recorded = _find_recorded_call(line, options)
     wanted = options.name or (recorded.name if recorded else None)
     if wanted is None:
         raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
-    arguments |= read_assignments(options.words, tool.definition.parameters)
+    arguments |= read_assignments(words, tool.definition.parameters)
     with report_cancellation():
         if recorded:
             bench.confirm_recorded([ToolCallRequest(id="", name=tool.name, arguments=arguments)])
@@ -66,17 +71,6 @@ def replay(line: Invocation) -> None:
     options = line.options
     with report_cancellation():
         TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
-
-
-def _parse_call_options(line: Invocation) -> Namespace:
-    """Return the options, the name of the tool as `name`, and the assignments as `words`."""
-    parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
-    options = parser.parse_intermixed_args(split_words(line.text))
-    words = options.words
-    options.name = words.pop(0) if words and "=" not in words[0] else None
-    if options.last and options.id is not None:
-        raise UsageError("`--last` and `--id` both name a call. Use one of them.")
-    return options
 
 
 def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest | None:
@@ -290,10 +284,7 @@ def _path_for_all_tools(path: str) -> str | None:
 
 
 def _value_reader(session: Session) -> Callable[[str], str]:
-    """Return a function that formats the effective value at a path, without secrets.
-
-    It also works while the configuration is not valid.
-    """
+    """Return a function that formats the effective value at a path, without secrets."""
     try:
         config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:

@@ -92,17 +92,16 @@ class _PageCopy:
         seen, held = set[str](), set(map(id, self.others))
         for position, other in enumerate(others):
             stream = conversation_id(other)
-            is_held = id(other) in held or self._was_active(other)
-            if stream and stream not in seen and is_held:
+            # The conversation that is active in the page may be inactive here.
+            was_active = stream == self.stream and len(events_of(other)) == self.length
+            if was_active and isinstance(other, dict) and _head_text(other) == self.head_text:
+                held.add(id(other))
+            if stream and stream not in seen and id(other) in held:
                 kept.append([position, stream, len(events_of(other))])
             else:
                 sent.append(other)
             seen.add(stream)
         return sent, kept
-
-    def _was_active(self, other: JsonValue) -> bool:
-        same = conversation_id(other) == self.stream and len(events_of(other)) == self.length
-        return same and isinstance(other, dict) and _head_text(other) == self.head_text
 
 
 def _find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:

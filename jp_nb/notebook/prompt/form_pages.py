@@ -5,6 +5,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -240,12 +241,6 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
         yield text(hint, "hint")
 
 
-def _summary_screen(draft: FormDraft) -> widgets.VBox:
-    rows = (_summary_row(number, line) for number, line in enumerate(prompt_text.summary(draft)))
-    listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
-    return _make_screen(text(prompt_text.summary_heading(draft), "question"), listed)
-
-
 def _summary_row(number: int, line: SummaryLine) -> str:
     # The rows are HTML of one widget, because many widgets are slow.
     change = prompt_text.ANSWER if line.is_open else prompt_text.CHANGE
@@ -435,8 +430,12 @@ class PagedForm(PromptForm):
             case "page":
                 return self._page_step()
             case "summary":
+                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summary(draft)))
                 return _Step(
-                    _summary_screen(draft),
+                    _make_screen(
+                        text(prompt_text.summary_heading(draft), "question"),
+                        html(f"<ol>{''.join(rows)}</ol>", "summary"),
+                    ),
                     {"resume": resume, "send": lambda _: draft.send()},
                     {
                         "go": lambda message: draft.go(_parse_page_number(message)),

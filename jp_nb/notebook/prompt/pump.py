@@ -143,21 +143,18 @@ class CommPump:
             self._opened = False
 
     def _receive(self, frames: Frames) -> Any:
-        if self._message_type(frames) not in HANDLED:
-            return self._tap.pass_on(frames)
-        self._frames.append(frames)
-        self._loop.post(self._handle_first)
-        return None
-
-    def _message_type(self, frames: Frames) -> str | None:
         # Peek only: deserializing twice would look like a replayed message.
         session = self._kernel.session
         try:
             _, rest = session.feed_identities(frames, copy=False)
-            header = session.unpack(rest[1].bytes)
-            return str(header["msg_type"])
+            is_handled = session.unpack(rest[1].bytes)["msg_type"] in HANDLED
         except Exception:
-            return None  # the kernel reports invalid messages
+            is_handled = False  # the kernel reports invalid messages
+        if not is_handled:
+            return self._tap.pass_on(frames)
+        self._frames.append(frames)
+        self._loop.post(self._handle_first)
+        return None
 
     def _handle_first(self) -> None:
         if not self._frames:

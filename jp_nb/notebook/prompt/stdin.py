@@ -524,6 +524,14 @@ class _Selection:
     def by_number(self) -> StdinDialogue:
         # An exclusive question needs an explicit answer.
         default = None if self._exclusive else self._default
+        help_lines = ["  Type the number of an option, or its text if that is not a number."]
+        if self._kind.multi:
+            help_lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
+        if self._may_be_none:
+            help_lines.append(f"  {NONE} means {NONE_OF_THESE}.")
+        if self._kind.other:
+            also = ", alone or with other numbers" if self._kind.multi else ""
+            help_lines.append(f"  {self._highest} lets you type your own answer{also}.")
         words = ""
         if default is not None:
             numbers = [str(index + 1) for index in default.indices]
@@ -534,7 +542,7 @@ class _Selection:
             prompt=f"Number{'s' if self._kind.multi else ''}: ",
             parse=self._parse,
             above=[*self._option_lines()],
-            key_help={HELP: self._help_lines()},
+            key_help={HELP: help_lines},
             default=None if default is None else self._answer(default),
             default_words=words,
         )
@@ -558,17 +566,6 @@ class _Selection:
             yield f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}"
         if wanted := prompt_text.picks_wanted(kind):
             yield f"  {wanted}"
-
-    def _help_lines(self) -> list[str]:
-        lines = ["  Type the number of an option, or its text if that is not a number."]
-        if self._kind.multi:
-            lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
-        if self._may_be_none:
-            lines.append(f"  {NONE} means {NONE_OF_THESE}.")
-        if self._kind.other:
-            also = ", alone or with other numbers" if self._kind.multi else ""
-            lines.append(f"  {self._highest} lets you type your own answer{also}.")
-        return lines
 
     def _parse(self, line: str) -> Parsed:
         word = line.strip()
