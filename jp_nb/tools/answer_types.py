@@ -152,8 +152,6 @@ class TextAnswer(AnswerType):
 
     Attributes:
         format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
-        min_length: Minimum number of characters.
-        max_length: Maximum number of characters.
         lines: True to show a box for several lines.
     """
 
@@ -380,12 +378,7 @@ class Option(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """Parsed answer to a select question.
-
-    Attributes:
-        indices: Indices of the picked options, in the order of the picks.
-        custom: The user's own text.
-    """
+    """Parsed answer to a select question: picked options in order, and the user's own text."""
 
     indices: tuple[int, ...] = ()
     custom: str | None = None

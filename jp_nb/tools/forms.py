@@ -65,7 +65,6 @@ class ObjectSchema:
     """JSON schema of an object, as the source of a form.
 
     Attributes:
-        name: Name of the type, for errors.
         typed: True if a Python type checks the answers. Unsupported conditions are no errors then.
     """
 
@@ -80,11 +79,7 @@ class ObjectSchema:
         )
 
     def fields(self) -> Iterator[tuple[dict[str, Any], bool]]:
-        """Yield the arguments of `Question` for each field, and True if null is a valid value.
-
-        Raises:
-            UsageError: A form does not support the schema. The message has the path.
-        """
+        """Yield the arguments of `Question` for each field, and True if null is a valid value."""
         path, root = self.resolved((), self.schema)
         properties = root.get("properties")
         if root.get("type") != "object" or not isinstance(properties, dict) or not properties:
@@ -340,12 +335,7 @@ _READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerTy
 
 @dataclass(frozen=True, slots=True)
 class FormShape:
-    """Fields and texts of a form.
-
-    Attributes:
-        fields: The arguments of `Question` for each field.
-        check: The type that validates the answers; None for a schema.
-    """
+    """Texts of a form, and the arguments of `Question` for each field."""
 
     fields: tuple[dict[str, Any], ...]
     title: str | None = None
@@ -354,11 +344,7 @@ class FormShape:
 
 
 def form_of(what: Any) -> FormShape:
-    """Return the form for the type or JSON schema `what`.
-
-    Raises:
-        UsageError: A form does not support it. The message has the path in the schema.
-    """
+    """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it."""
     if isinstance(what, Mapping):
         schema, root, check = ObjectSchema(what), what, None
         found = [*schema.fields()]
@@ -399,11 +385,7 @@ def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class TypedForm:
-    """Form of a Python type. Forms of the same type are equal.
-
-    Attributes:
-        fields: The ids of the fields, each with True if null is a valid value.
-    """
+    """Form of a Python type. `fields` has the ids of the fields, with True for a nullable one."""
 
     type: Any
     adapter: TypeAdapter[Any] = field(compare=False, repr=False)
@@ -429,11 +411,7 @@ class TypedForm:
         return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
 
     def value(self, answer: Mapping[str, JsonValue]) -> Any:
-        """Convert `answer` to an instance of the type.
-
-        Raises:
-            ValidationError: The answer is invalid.
-        """
+        """Return `answer` as an instance of the type, or raise a `ValidationError`."""
         nulls = {name: None for name, nullable in self.fields.items() if nullable}
         return self.adapter.validate_json(json.dumps({**nulls, **answer}))
 

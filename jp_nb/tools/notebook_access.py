@@ -18,11 +18,7 @@ CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
 
 @dataclass(frozen=True, slots=True)
 class CellOutput:
-    """One output of a cell.
-
-    Attributes:
-        text: The plain text. For an error, it is the traceback without terminal escapes.
-    """
+    """One output of a cell. The text of an error is the traceback without terminal escapes."""
 
     kind: Literal["stream", "display", "result", "error"]
     text: str
@@ -36,7 +32,6 @@ class NotebookCell:
     Attributes:
         number: Index in the notebook, from 0.
         cell_id: Id in the notebook; "" if it is not known.
-        execution_count: Number of the last run; None if the cell never ran.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
         left_out: Number of omitted characters of a long source and its outputs.
@@ -74,7 +69,7 @@ class CodeRun:
 
     Attributes:
         outputs: The outputs in order, with the value of the last expression.
-        error: Type and text of the exception; None if there was none.
+        error: Type and text of the exception.
         frames: Lines of the code and of cells in the traceback of the exception.
     """
 
@@ -104,10 +99,7 @@ class NotebookAccess(Protocol):
     def execute(self, code: str) -> CodeRun:
         """Run `code` like a cell. Its outputs appear in the running cell.
 
-        Call it in the cell's thread.
-
-        Raises:
-            KeyboardInterrupt: The kernel was interrupted.
+        Call it in the cell's thread, where it can raise `KeyboardInterrupt`.
         """
         ...
 

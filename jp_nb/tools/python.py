@@ -311,11 +311,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
 
 
 class Registry:
-    """The Python tools of this process.
-
-    Attributes:
-        version: Number of changes.
-    """
+    """The Python tools of this process. `version` is the number of changes."""
 
     def __init__(self) -> None:
         self._tools: dict[str, PythonTool] = {}
@@ -327,11 +323,7 @@ class Registry:
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Remove the tool `name`.
-
-        Raises:
-            UsageError: If there is no such tool.
-        """
+        """Remove the tool `name`, or raise a `UsageError`."""
         if name not in self._tools:
             known = ", ".join(sorted(self._tools)) or "none is defined"
             raise UsageError(f"there is no Python tool {name!r} (known: {known})")

@@ -66,9 +66,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 class NotebookSecrets(Privacy):
     """The secrets of a notebook, recognized by name, pattern, and value.
 
-    Args:
-        namespace: The user's variables. The constructor reads them, so call it in the cell's
-            thread.
+    The constructor reads the user's variables, so call it in the cell's thread.
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:

@@ -85,12 +85,7 @@ DEFAULT_SIDE = 768
 
 @dataclass(frozen=True, slots=True)
 class ValueBudget:
-    """Limits of a description.
-
-    Attributes:
-        side: Maximum number of pixels of the longest side of an image.
-        images: Maximum number of images. With 0, no image is drawn.
-    """
+    """Limits of a description: characters, pixels of the longest side of an image, and images."""
 
     chars: int = DEFAULT_CHARS
     side: int = DEFAULT_SIDE
@@ -220,11 +215,7 @@ Describer = Callable[[Any, DescriptionLimits], "str | Description"]
 
 
 class Kind(NamedTuple):
-    """Describer for the values of a class.
-
-    Attributes:
-        is_rich: True if such values in a container are described separately.
-    """
+    """Describer for values, and True if such values in a container are described separately."""
 
     describe: Describer
     is_rich: bool = False

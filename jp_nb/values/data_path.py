@@ -45,11 +45,7 @@ class NoSuchName(ValuePathError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """One step of a path.
-
-    Attributes:
-        key: Name of the attribute, or the subscript: a constant, a slice, or a tuple of these.
-    """
+    """The name of an attribute, or a subscript: a constant, a slice, or a tuple of these."""
 
     kind: Literal["attribute", "item"]
     key: Any
@@ -487,10 +483,8 @@ MAX_INDEXED: Final = 100_000
 def part_of(value: Any, part: Part, count: int) -> Any:
     """Return `count` items or rows of `value`, of the same type if possible.
 
-    A `sample` is evenly spaced, so the same value has the same sample.
-
-    Raises:
-        ValuePathError: The items have no order or length, or cannot be read.
+    A `sample` is evenly spaced, so the same value has the same sample. Raise a `ValuePathError` if
+    the items have no order or length, or cannot be read.
     """
     kind = type(value).__name__
     if not hasattr(type(value), "__len__"):
@@ -517,11 +511,7 @@ def part_of(value: Any, part: Part, count: int) -> Any:
 
 
 def pieces_of(value: Any, size: int) -> list[Any]:
-    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
-
-    Raises:
-        ValuePathError: The rows cannot be read.
-    """
+    """Split a frame or series into pieces of `size` rows. Return any other value as one piece."""
     if not _has_rows(value) and not (
         hasattr(type(value), "columns") and hasattr(type(value), "shape")
     ):

@@ -45,9 +45,7 @@ class _Table:
 
     Attributes:
         names: Displayed names of the columns.
-        keys: Names of the columns.
-        nulls: Number of missing values in each column.
-        counted: Number of rows in which missing values were counted.
+        nulls: Number of missing values in each column, in the first `counted` rows.
         cells: Function of first row, end row, and number of columns. It returns the rows.
         labels: Function of first row and end row. It returns the labels of the rows.
     """

@@ -120,7 +120,6 @@ MAX_CHARS: Final[Mapping[str, int]] = {
 }
 """Limits for the texts that a form shows without truncation."""
 MAX_ITEMS: Final = {"questions": MAX_QUESTIONS, "options": 200}
-"""Limits for the items of a list."""
 MAX_CALL_CHARS: Final = 100_000
 """Limit for all texts of a call together."""
 MAX_PROBLEMS: Final = 30
@@ -130,7 +129,6 @@ _CALL: Final[dict[str, JsonValue]] = {
     **SCHEMA,
     "properties": {"questions": {"type": "array", "minItems": 1}},
 }
-"""Schema of a call, without that of its questions."""
 _OBJECTS: Final = {"": "the call", "questions": "a question", "options": "an option"}
 _EXPECTED: Final = {
     "questions": "a list of at least one question",
@@ -161,11 +159,7 @@ NO_SECRETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """One question of a call.
-
-    Attributes:
-        ignored: Given fields that have no effect in the mode of the question.
-    """
+    """One question of a call, and given fields that have no effect in its mode."""
 
     question: Question
     ignored: tuple[str, ...] = ()
@@ -178,13 +172,7 @@ class AskedQuestion:
 
 
 class CallProblem(NamedTuple):
-    """A problem in the arguments of a call.
-
-    Attributes:
-        path: For example `questions[0].options[2].label`.
-        question_id: Id of the question; "" without one.
-        text: The problem and its solution.
-    """
+    """A problem in the arguments of a call, at a path such as `questions[0].options[2].label`."""
 
     path: str
     question_id: str
@@ -628,10 +616,7 @@ class Ask(Tool):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the questions in the first run, and the answers in the second run.
-
-        Invalid arguments are a failure, and the user sees no question.
-        """
+        """Return the questions in the first run, and the answers in the second run."""
         asked, problems = read_form(arguments)
         if problems:
             return refused_call(problems)

@@ -262,9 +262,6 @@ def list_variables(
     """Return a line for each of up to `VARIABLES_AT_ONCE` variables, starting with number `first`.
 
     Only names that contain `match` are counted and listed. Imported names are listed separately.
-
-    Raises:
-        ToolError: There is no variable with this number.
     """
     own = [
         (name, value)
@@ -339,11 +336,7 @@ def read_variable(
     hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
-    """Return the description of the value at `expression`, or of some of its items.
-
-    Raises:
-        ToolError: There is no value at this path, or the value is not shown.
-    """
+    """Return the description of the value at `expression`, or of some of its items."""
     try:
         with private(hide):
             value = follow_data(read_value_path(expression), namespace)
@@ -412,12 +405,7 @@ class _NotebookCall:
 
 
 class NotebookTool(Tool):
-    """A tool that reads the notebook.
-
-    Args:
-        read: Function that returns the requested part.
-        parameters: The setting `parameters`.
-    """
+    """A tool that reads the notebook."""
 
     def __init__(
         self,
