@@ -173,22 +173,16 @@ _RUNNERS: Final = frozenset(
 """Programs that run other programs or queries in any of their arguments."""
 
 
+@dataclass(frozen=True)
 class CommandFormatter:
     """A command that formats the arguments of a call for the user (`style.parameters`).
 
-    Args:
+    Attributes:
         tool: Name of the tool in the document; None for the name in the call.
     """
 
-    def __init__(self, command: Command, tool: str | None = None) -> None:
-        self._command = command
-        self._tool = tool
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CommandFormatter) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(self._tool)
+    command: Command
+    tool: str | None = None
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
         """Return the text below the call's header; "" for none.
@@ -196,8 +190,8 @@ class CommandFormatter:
         Raises:
             ToolError: The command fails, or asks a question. The tool does not run then.
         """
-        document = make_document(self._tool or context.name, arguments, context, formats=True)
-        match await _run(self._command, document, "its command", context.root):
+        document = make_document(self.tool or context.name, arguments, context, formats=True)
+        match await _run(self.command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
             case Failure(message=message):
@@ -210,9 +204,6 @@ def name_in_source(name: str, config: ToolConfig) -> str:
     """Return the name after the dot of the setting `source`; `name` if there is none."""
     kind, _, own_name = (config.source or "").partition(".")
     return own_name if kind == "local" and own_name else name
-
-
-# --- documents -------------------------------------------------------------------------------
 
 
 def make_document(
@@ -234,9 +225,6 @@ def make_document(
             "detail": rejection.detail,
         }
     return {"tool": tool, "context": about}
-
-
-# --- one run ---------------------------------------------------------------------------------
 
 
 async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
@@ -296,8 +284,8 @@ def _format_exit(code: int, *, shell: bool) -> str:
 
 
 def _format_signal(number: int) -> str:
-    known = number in set(signal.Signals)
-    return f"signal {number}, {signal.Signals(number).name}" if known else f"signal {number}"
+    name = f", {signal.Signals(number).name}" if number in set(signal.Signals) else ""
+    return f"signal {number}{name}"
 
 
 def _format_printed(name: str, text: str) -> str:

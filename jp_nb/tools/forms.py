@@ -123,8 +123,6 @@ class ObjectSchema:
         }
         return field, nullable
 
-    # --- parts of a schema -------------------------------------------------------------------
-
     def resolved(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
         """Return `node` with its references resolved, and its path."""
         for _ in range(_MAX_REFERENCES):
@@ -267,9 +265,6 @@ def _option(source: ObjectSchema, path: SchemaPath, node: Node) -> Option:
     title, description = source.text(path, node, "title"), source.text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)
-
-
-# --- answer types by JSON type ---------------------------------------------------------------
 
 
 def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:

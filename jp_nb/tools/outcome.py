@@ -145,9 +145,6 @@ class NeedsInput(BaseModel):
 Outcome = Success | Failure | NeedsInput
 
 
-# --- from the output of a process ------------------------------------------------------------
-
-
 def read_outcome(stdout: str) -> Outcome | None:
     """Return the outcome that a process printed as JSON; None if it printed any other text.
 

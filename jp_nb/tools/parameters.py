@@ -211,8 +211,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def property_schema(kind: str, description: str, **more: JsonValue) -> dict[str, JsonValue]:
-    """Return the schema of a property of the JSON type `kind`, with further keywords."""
+def argument(kind: str, description: str, **more: JsonValue) -> dict[str, JsonValue]:
+    """Return the schema of an argument of the JSON type `kind`, with further keywords."""
     return {"type": kind, **more, "description": description}
 
 

@@ -154,9 +154,6 @@ def is_environment(value: object) -> bool:
     return any(value is each for each in known if each is not None) or is_a(value, "os", "_Environ")
 
 
-# --- texts of values ---------------------------------------------------------------------------
-
-
 def _text_of(value: object) -> str | None:
     # The text of a string, of bytes, of a buffer, or of pydantic's secret types.
     kind = type(value)

@@ -284,9 +284,6 @@ def custom_description(value: object, budget: ValueBudget) -> tuple[Description 
     return None, problems
 
 
-# --- registered describers -------------------------------------------------------------------
-
-
 def _registered(value: object) -> Registered | None:
     if not _DESCRIBERS:
         return None
@@ -319,9 +316,6 @@ def _as_image(image: Any) -> Image:
     if kind is None:
         raise TypeError("expected the bytes of a PNG, JPEG, GIF, or WebP image")
     return Image(kind, image)
-
-
-# --- `_ai_repr_` -----------------------------------------------------------------------------
 
 
 def _is_method(found: object) -> bool:

@@ -238,9 +238,6 @@ def is_a(value: object, module: str, name: str) -> bool:
     return loaded is not None and vars(loaded).get(name) in types_of(value)
 
 
-# --- steps -------------------------------------------------------------------------------------
-
-
 def _attribute(value: Any, name: str) -> Any:
     if name.startswith("_"):
         raise NotShown(PRIVATE_REFUSAL)
@@ -279,9 +276,6 @@ def _item(value: Any, key: Any) -> Any:
     if names is not None and type(key) is int and -len(names) <= key < len(names):
         _check_part(names[key])
     return without_secret_parts(value)[key]
-
-
-# --- stored attributes -------------------------------------------------------------------------
 
 
 def stored_attributes(value: Any) -> Mapping[str, Any] | None:
@@ -351,9 +345,6 @@ def _instance_attributes(value: Any) -> dict[str, Any]:
         if type(stored) is dict:
             found |= stored
     return found
-
-
-# --- without secrets ---------------------------------------------------------------------------
 
 
 def without_secret_parts(value: Any) -> Any:

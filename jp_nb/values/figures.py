@@ -110,9 +110,6 @@ def _quoted(text: object) -> str:
     return repr(to_one_line(str(text), 100))
 
 
-# --- PIL -------------------------------------------------------------------------------------
-
-
 def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Description:
     width, height = value.size
     title = f"PIL.{type(value).__name__}, {width} x {height} pixels, mode {value.mode}"
@@ -141,9 +138,6 @@ def _describe_image(value: Image, limits: DescriptionLimits) -> str | Descriptio
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
     named = f"{title}, {_quoted(value.name)}" if value.name else title
     return Description(named, (value,) if limits.images > 0 and not limits.brief else ())
-
-
-# --- plotly ----------------------------------------------------------------------------------
 
 
 def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:

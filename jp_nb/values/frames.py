@@ -214,9 +214,6 @@ def _format_type(dtype: object, hidden: str | None) -> str:
     return str(dtype) if hidden is None else str(dtype).partition("(")[0]
 
 
-# --- lazy tables -----------------------------------------------------------------------------
-
-
 def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     if limits.brief:
         return "polars.LazyFrame, not computed"
@@ -242,9 +239,6 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
     room = limits.chars - len(title) - 20
     listed = _list_columns(names, room, limits.expression(".columns"))
     return f"{title}, {count(len(names), 'column')}: {listed}"
-
-
-# --- formatting ------------------------------------------------------------------------------
 
 
 def _format_table(table: _Table, limits: DescriptionLimits) -> str:

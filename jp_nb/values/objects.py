@@ -43,8 +43,6 @@ MAX_NAMES = 200
 MAX_IMAGE_BYTES = 5_000_000
 
 
-# --- locations of code -------------------------------------------------------------------------
-
 _CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
 
 
@@ -341,8 +339,6 @@ def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descript
         return limits.inner(data, limits)
     return without_addresses(f"IPython {type(value).__name__}")
 
-
-# --- exceptions -------------------------------------------------------------------------------
 
 MAX_CAUSES: Final = 5
 MAX_FRAMES: Final = 20

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from jp_nb.agent.display import ToolBegins
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
+from jp_nb.config.tree.tools import Command
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
@@ -240,14 +241,14 @@ def test_question_of_a_finished_call_is_refused() -> None:
         contextvars.copy_context().run(ask)
 
 
+@dataclass(frozen=True)
 class Formatter(CommandFormatter):
     """Formats arguments, and logs each time."""
 
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
+    log: list[str] = field(default_factory=list)
 
     async def format(self, arguments: Any, context: ToolContext) -> str:
-        self._log.append("format")
+        self.log.append("format")
         assert context.action == "format_arguments"
         return f"<{arguments['a']}>"
 
@@ -273,7 +274,9 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
         config=for_tool("t", run="ask", format=when),
     )
     offered = bench.offer()
-    offered.tools["t"] = replace(offered.tools["t"], formatter=Formatter(log))
+    offered.tools["t"] = replace(
+        offered.tools["t"], formatter=Formatter(Command(program="x"), log=log)
+    )
     bench.offer = lambda: offered  # type: ignore[method-assign]
     await bench.run()
     assert log == order

@@ -30,7 +30,7 @@ from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
 from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.parameters import has_type, property_schema
+from jp_nb.tools.parameters import argument, has_type
 from jp_nb.tools.question import Question
 
 DESCRIPTION: Final = """\
@@ -52,12 +52,10 @@ to you and are stored in the conversation."""
 _OPTION: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "label": property_schema("string", "A few words that name the option."),
-        "value": property_schema(
-            "string", "Value that you get back with the label. Default: the label."
-        ),
-        "description": property_schema("string", "What choosing this option means."),
-        "recommended": property_schema("boolean", "Marks the option that you recommend."),
+        "label": argument("string", "A few words that name the option."),
+        "value": argument("string", "Value that you get back with the label. Default: the label."),
+        "description": argument("string", "What choosing this option means."),
+        "recommended": argument("boolean", "Marks the option that you recommend."),
     },
     "required": ["label"],
     "additionalProperties": False,
@@ -65,30 +63,24 @@ _OPTION: Final[dict[str, JsonValue]] = {
 _QUESTION: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "id": property_schema(
-            "string", 'Unique name of the answer in the result, such as "database".'
-        ),
-        "question": property_schema("string", "The question, on a single line."),
-        "header": property_schema("string", "Topic of the question, in one or two words."),
-        "context": property_schema(
+        "id": argument("string", 'Unique name of the answer in the result, such as "database".'),
+        "question": argument("string", "The question, on a single line."),
+        "header": argument("string", "Topic of the question, in one or two words."),
+        "context": argument(
             "string", "Background shown above the question. Can have several lines."
         ),
-        "mode": property_schema(
+        "mode": argument(
             "string",
             'Kind of answer: one of `options`, or a text. Default: "choice".',
             enum=["choice", "freetext"],
         ),
-        "options": property_schema(
-            "array", 'The options of a "choice", without "Other".', items=_OPTION
-        ),
-        "multi": property_schema("boolean", "The user can pick several options. Default: false."),
-        "recommended": property_schema(
-            "integer", "Index of the option that you recommend, from 0."
-        ),
-        "allow_other": property_schema(
+        "options": argument("array", 'The options of a "choice", without "Other".', items=_OPTION),
+        "multi": argument("boolean", "The user can pick several options. Default: false."),
+        "recommended": argument("integer", "Index of the option that you recommend, from 0."),
+        "allow_other": argument(
             "boolean", "The user can type an answer of their own. Default: true."
         ),
-        "required": property_schema(
+        "required": argument(
             "boolean",
             "If true, no option is chosen for the user, who can still leave the "
             "question open. If false, the recommended or first option is used "
@@ -101,7 +93,7 @@ _QUESTION: Final[dict[str, JsonValue]] = {
 SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
     "properties": {
-        "questions": property_schema(
+        "questions": argument(
             "array", "The pages of the form, in order.", items=_QUESTION, minItems=1
         )
     },
@@ -222,16 +214,15 @@ def label_key(label: str) -> str:
     return "".join(char for char in key if char.isprintable()).casefold()
 
 
-# --- problems: pairs of a path and a text ----------------------------------------------------
-
-
 def _find_misfits(
     value: Any, schema: Mapping[str, Any], path: str, name: str = ""
 ) -> Iterator[tuple[str, str]]:
     # Of `value`, and of its parts. `name` is that of the field, or of the list that has the value.
     kind = schema["type"]
     if not has_type(value, {kind}) or value not in schema.get("enum", [value]):
-        yield path, f"expected {_describe_expected(value, schema, name)}, {_format_found(value)}."
+        shown = json.dumps(value, ensure_ascii=False)
+        found = f"{spell_invisible(shown[:60])}{'…' if len(shown) > 60 else ''}"
+        yield path, f"expected {_describe_expected(value, schema, name)}, found {found}."
     elif name in MAX_CHARS and (problem := _find_text_problem(value, name)):
         yield path, problem
     elif kind == "array" and not schema.get("minItems", 0) <= len(value) <= MAX_ITEMS[name]:
@@ -328,9 +319,6 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
     return sorted({*marked, *named})
 
 
-# --- questions of a valid call ---------------------------------------------------------------
-
-
 def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
     header, context = _read_text(fields, "header"), _read_text(fields, "context")
@@ -402,11 +390,6 @@ def _format_text(text: str) -> str:
     return json.dumps(spell_invisible(text[:80]), ensure_ascii=False)
 
 
-def _format_found(value: JsonValue) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return f"found {spell_invisible(shown[:60])}{'…' if len(shown) > 60 else ''}"
-
-
 SCHEMA_NAME: Final = "jp_nb.ask"
 VERSION: Final = 1
 
@@ -447,7 +430,15 @@ def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome
     """
     answers = [_read_answer(each, context) for each in asked]
     text = "\n".join(_format_lines(answers, context.reply))
-    structured = _make_structured(answers, context.reply)
+    structured = dict(_HEADER)
+    if len(answers) == 1:
+        structured |= _make_fields(answers[0])
+    else:
+        structured["results"] = [
+            {"id": each.asked.question.id, **_make_fields(each)} for each in answers
+        ]
+    if context.reply is not None:
+        structured["reply"] = context.reply
     ends = {each.end.end for each in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
         return Success(text, structured=structured)
@@ -555,17 +546,6 @@ def _format_block(label: str, text: str) -> str:
 
 
 _HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": VERSION}
-
-
-def _make_structured(answers: Sequence[_Answer], reply: str | None) -> JsonValue:
-    structured = dict(_HEADER)
-    if len(answers) == 1:
-        structured |= _make_fields(answers[0])
-    else:
-        structured["results"] = [
-            {"id": each.asked.question.id, **_make_fields(each)} for each in answers
-        ]
-    return structured if reply is None else {**structured, "reply": reply}
 
 
 def _make_fields(answer: _Answer) -> dict[str, JsonValue]:

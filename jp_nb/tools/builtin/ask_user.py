@@ -28,7 +28,7 @@ from jp_nb.record.outcomes import (
 from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.base import CellThread, Tool, ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.parameters import property_schema
+from jp_nb.tools.parameters import argument
 from jp_nb.tools.question import QUESTION_KINDS, Question
 
 ANSWER = "answer"
@@ -51,12 +51,10 @@ to you and are stored in the conversation.
 `answer_type` is "boolean" (yes or no), "select" (one of `options`) or "text" (the default)."""
 
 PARAMETERS: dict[str, JsonValue] = {
-    "question": property_schema("string", "The question, on a single line.", required=True),
-    "context": property_schema(
-        "string", "Background shown above the question. Can have several lines."
-    ),
-    "answer_type": property_schema("string", 'Kind of the answer. Default: "text".', enum=[*KINDS]),
-    "options": property_schema(
+    "question": argument("string", "The question, on a single line.", required=True),
+    "context": argument("string", "Background shown above the question. Can have several lines."),
+    "answer_type": argument("string", 'Kind of the answer. Default: "text".', enum=[*KINDS]),
+    "options": argument(
         "array",
         'The choices of a "select" question; only for that type.',
         items={"type": "string"},
@@ -163,11 +161,11 @@ whose question or answer contains `text`)."""
 
 READ_PARAMETERS: Final[dict[str, JsonValue]] = {
     "action": {"type": "string", "required": True, "enum": [*ACTIONS]},
-    "limit": property_schema(
+    "limit": argument(
         "integer", f"Maximum number of answers, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}."
     ),
-    "id": property_schema("integer", 'The id of the answer that "get" returns.'),
-    "text": property_schema("string", 'Text that "query" searches for, ignoring case.'),
+    "id": argument("integer", 'The id of the answer that "get" returns.'),
+    "text": argument("string", 'Text that "query" searches for, ignoring case.'),
 }
 
 

@@ -31,7 +31,7 @@ from jp_nb.tools.notebook_access import (
     frame_sections,
 )
 from jp_nb.tools.outcome import Failure, Outcome, Success
-from jp_nb.tools.parameters import property_schema
+from jp_nb.tools.parameters import argument
 from jp_nb.tools.secrets import NotebookSecrets
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, private
 from jp_nb.values.data_path import (
@@ -91,9 +91,6 @@ def _cell_facts(cell: NotebookCell) -> Iterator[str]:
         yield words[cell.state]
         if cell.edited:
             yield "edited since"
-
-
-# --- one cell --------------------------------------------------------------------------------
 
 
 def _find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
@@ -166,9 +163,6 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
     return DataSection(title if whole else f"{title}, {where}", shown)
 
 
-# --- results in the kernel -------------------------------------------------------------------
-
-
 async def _add_results(
     call: _NotebookCall,
     cells: NotebookCells,
@@ -191,9 +185,6 @@ async def _add_results(
         return replace(cells, cells=tuple(found))
 
     return await call.cell.call(add)
-
-
-# --- searching -------------------------------------------------------------------------------
 
 
 def _search(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
@@ -251,9 +242,6 @@ NO_PATH: Final = (
     "such as table.columns, rows[0], rows[10:20] or config['user']. Function calls "
     "are not possible."
 )
-
-
-# --- variables -------------------------------------------------------------------------------
 
 
 def list_variables(
@@ -324,9 +312,6 @@ def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> It
             text = one_line(text, limit=_VALUE_LINE + 2 * _EXTRA_CHARS)
             text = text if len(text) <= _VALUE_LINE else f"{text[:_VALUE_LINE]}…"
         yield f"{one_line(name, limit=_NAME)} ({kind}): {text}"
-
-
-# --- one value -------------------------------------------------------------------------------
 
 
 def read_variable(
@@ -511,7 +496,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         _list_cells,
         "List the cells of the current notebook: number, type, run state, and first "
         "line. Returns 50 at a time.",
-        {"first": property_schema("integer", "Number of the first cell to list. Default: 0.")},
+        {"first": argument("integer", "Number of the first cell to list. Default: 0.")},
     ),
     "notebook_cell": NotebookTool(
         _read_cell,
@@ -522,10 +507,10 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
                 "required": True,
                 "description": "Number of the cell from notebook_cells, or its id.",
             },
-            "part": property_schema(
+            "part": argument(
                 "string", "Part to read. Default: all.", enum=["all", "source", "outputs"]
             ),
-            "first_line": property_schema(
+            "first_line": argument(
                 "integer", "First line of that part to read, from 1. Default: 1."
             ),
         },
@@ -535,10 +520,8 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         "List the variables of the notebook: name, type, and a one-line description. "
         "Returns 100 at a time.",
         {
-            "match": property_schema(
-                "string", "List only names that contain this text, ignoring case."
-            ),
-            "first": property_schema(
+            "match": argument("string", "List only names that contain this text, ignoring case."),
+            "first": argument(
                 "integer", "Number of the first variable to list, in name order. Default: 0."
             ),
         },
@@ -550,21 +533,15 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         "arrays, records, and stored attributes. Nothing is called or computed. "
         "Secrets are not shown.",
         {
-            "name": property_schema(
+            "name": argument(
                 "string",
                 'Name with an optional path: df, df.columns, df["price"], rows[0].title, '
                 "rows[10:20].",
                 required=True,
             ),
-            "head": property_schema(
-                "integer", f"Read only the first items or rows, 1 to {MAX_ITEMS}."
-            ),
-            "tail": property_schema(
-                "integer", f"Read only the last items or rows, 1 to {MAX_ITEMS}."
-            ),
-            "sample": property_schema(
-                "integer", f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."
-            ),
+            "head": argument("integer", f"Read only the first items or rows, 1 to {MAX_ITEMS}."),
+            "tail": argument("integer", f"Read only the last items or rows, 1 to {MAX_ITEMS}."),
+            "sample": argument("integer", f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."),
         },
     ),
     "notebook_search": NotebookTool(
@@ -572,7 +549,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         "Search the sources and outputs of the notebook's cells for a text, ignoring "
         "case. Returns the matching lines with their cell numbers.",
         {
-            "text": property_schema(
+            "text": argument(
                 "string",
                 "Text to search for: plain text in one line, not a pattern.",
                 required=True,
