@@ -62,7 +62,6 @@ class Parameter:
         path: The names of the enclosing parameters, then its name.
         type: For example `array of integer` or `string or null`; "" for any type.
         values: Facts about its values, such as the default, in Markdown.
-        texts: Paragraphs of its description.
     """
 
     path: tuple[str, ...]
@@ -128,7 +127,6 @@ class _Node:
 
     Attributes:
         keys: The keys of the definition, overridden by those of the part itself.
-        root: The whole schema.
         open: References that lead to this part.
         is_recursive: True if the reference is already in `open`. Its properties are omitted.
     """

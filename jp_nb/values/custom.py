@@ -138,11 +138,10 @@ def repr_text(value: object, limit: int) -> str:
 
 
 def _get_text(value: object, limit: int) -> str:
-    str_method = method_of(value, "__str__")
     has_default_repr = method_of(value, "__repr__") is object.__repr__
     # `str.__str__` converts an instance of a subclass to a plain `str`.
     if has_default_repr and method_of(value, "_repr_pretty_") is None:
-        if str_method not in (None, object.__str__):
+        if method_of(value, "__str__") not in (None, object.__str__):
             return str.__str__(str(value))
         return _format_attribute_names(value)
     # IPython reads `__class__`, so it is not used for a class that overrides it.
@@ -327,19 +326,15 @@ def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
     if not _is_method(found):
         return None
     method = found.__get__(value, type(value)) if hasattr(type(found), "__get__") else found
-    result = method(**_select_hints(method, budget))
+    # The hints that the method accepts: the proposal does not define a fixed set.
+    hints: dict[str, object] = {"multimodal": budget.images > 0, "max_chars": budget.chars}
+    parameters = inspect.signature(method).parameters
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        hints = {name: hint for name, hint in hints.items() if name in parameters}
+    result = method(**hints)
     if inspect.isawaitable(result):
         result = _wait_for(result)
     return _read_bundle(result)
-
-
-def _select_hints(method: Any, budget: ValueBudget) -> dict[str, object]:
-    # The hints that the method accepts: the proposal does not define a fixed set.
-    hints = {"multimodal": budget.images > 0, "max_chars": budget.chars}
-    parameters = inspect.signature(method).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return dict(hints)
-    return {name: hint for name, hint in hints.items() if name in parameters}
 
 
 def _wait_for(awaitable: Any) -> object:

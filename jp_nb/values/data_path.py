@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from jp_nb.values.base import bytes_without_hidden, hidden_part, hidden_value, without_hidden
 from jp_nb.values.containers import record_fields
-from jp_nb.values.custom import FAILURES, ClassTable, type_name, types_of
+from jp_nb.values.custom import FAILURES, ClassTable, method_of, type_name, types_of
 from jp_nb.values.frames import hidden_fields, label_names
 from jp_nb.values.objects import is_own_code
 
@@ -317,15 +317,11 @@ def _class_attributes(kind: type) -> dict[str, Any]:
         if not is_own_class(cls):
             continue
         for name, part in type.__dict__["__dict__"].__get__(cls).items():
-            if name.startswith("__") or (_is_computed(part) and type(part) is not FunctionType):
-                continue
-            found[name] = part
+            is_computed = method_of(part, "__get__") is not None
+            if not name.startswith("__") and (not is_computed or type(part) is FunctionType):
+                found[name] = part
     members = found.get("_member_map_")  # of an enumeration
     return found | members if type(members) is dict else found
-
-
-def _is_computed(part: object) -> bool:
-    return any("__get__" in type.__dict__["__dict__"].__get__(cls) for cls in types_of(part))
 
 
 def _instance_attributes(value: Any) -> dict[str, Any]:
