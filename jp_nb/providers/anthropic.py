@@ -429,7 +429,7 @@ class AnthropicDecoder(Decoder):
     def _add_arguments(self, index: int, text: str, out: EventBuffer) -> None:
         if text:
             self._blocks[index].pieces.append(text)
-            out.add_arguments(index, text)
+            out.add_text(index, None, text)
 
     def _add_signature(self, block: _OpenBlock, signature: str) -> None:
         block.signature.append(signature)

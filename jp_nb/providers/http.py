@@ -37,7 +37,7 @@ as their key, such as `none` or `lm-studio`.
 _SHORTEST_BASE64 = 8
 _MIN_PARTIAL_CHARS = 4
 """Characters of a key that may be shown before the rest is recognized."""
-_ESCAPES = ("\\u00", "\\x", "\\/", "%", "&#")
+_ESCAPES = re.compile(r"\\(?:u00|x|/)|%|&\#")
 
 
 class Redaction:
@@ -47,11 +47,13 @@ class Redaction:
     other text. The `repr` does not contain the key.
     """
 
-    __slots__ = ("_forms", "_key", "applies_to_responses")
+    __slots__ = ("_forms", "_key", "_start", "applies_to_responses")
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= MIN_SECRET_CHARS else ""
         self._forms = tuple(sorted(_encode_key(self._key), key=len, reverse=True))
+        starts = (re.escape(form[:_MIN_PARTIAL_CHARS]) for form in self._forms)
+        self._start = re.compile("|".join(starts) or "(?!)")
         self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
 
     def __call__(self, text: str) -> str:
@@ -59,7 +61,7 @@ class Redaction:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, PROVIDER_KEY)
-        if self._key and any(sign in text for sign in _ESCAPES):
+        if self._key and _ESCAPES.search(text):
             text = re.sub("".join(map(_escape_pattern, self._key)), PROVIDER_KEY, text)
         return text
 
@@ -78,6 +80,10 @@ class Redaction:
                 return {self(key): self.redact_json(each) for key, each in value.items()}
         return value
 
+    def find_start(self, text: str) -> bool:
+        """Return True if the first characters of the key are in `text`."""
+        return self._start.search(text) is not None
+
     def find_key(self, text: str) -> int:
         """Return the index of the key in `text`; the length of `text` if it is not there."""
         indexes = [index for form in self._forms if (index := text.find(form)) >= 0]
@@ -85,14 +91,8 @@ class Redaction:
 
     def count_partial_key(self, text: str) -> int:
         """Return the number of characters at the end of `text` that may begin a key."""
-        longest = 0
-        for form in self._forms:
-            place = text.find(form[:_MIN_PARTIAL_CHARS], max(len(text) - len(form) + 1, 0))
-            while place >= 0 and not form.startswith(text[place:]):
-                place = text.find(form[:_MIN_PARTIAL_CHARS], place + 1)
-            if place >= 0:
-                longest = max(longest, len(text) - place)
-        return longest
+        sizes = range(min(len(self._forms[0]) - 1, len(text)), _MIN_PARTIAL_CHARS - 1, -1)
+        return next((n for n in sizes if any(f.startswith(text[-n:]) for f in self._forms)), 0)
 
 
 class KeyVariable:
@@ -132,6 +132,9 @@ class StreamRedaction:
         """Return the next part of the redacted text."""
         before = len(self._tail)
         text = self._tail + self._held + piece
+        if not self._redaction.find_start(text):  # the usual case
+            self._tail, self._held = text[1 - _MIN_PARTIAL_CHARS :], ""
+            return text[before:]
         found = self._redaction.find_key(text)
         if found < len(text):
             text = text[before:found] + self._redaction(text[found:])

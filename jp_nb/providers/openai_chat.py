@@ -513,7 +513,7 @@ class _Call:
             out.add(ToolCallStart(self.index, self.id, name))
             arguments = "".join(self.arguments)
         if self.name and arguments:
-            out.add_arguments(self.index, arguments)
+            out.add_text(self.index, None, arguments)
 
 
 def _parse_usage(usage: WireObject) -> Usage:

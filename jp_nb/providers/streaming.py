@@ -40,12 +40,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 class SseDecoder:
     """Decoder for one stream of server-sent events. Returns the data of each event.
 
-    Only `data` counts, because the messages of the protocols contain their types. It must be UTF-8:
-    a replacement would change the answer without notice. Other fields are not decoded, so invalid
-    UTF-8 in `event` has no effect. Comments are only counted.
-
-    Lines end in LF, CR LF, or CR. They are split as bytes and decoded when complete, because no
-    byte of a UTF-8 sequence looks like a line end.
+    Only `data` is decoded, because the messages of the protocols contain their types. It must be
+    UTF-8: a replacement would change the answer without notice. Comments are only counted. Lines
+    end in LF, CR LF, or CR, and are split as bytes.
     """
 
     def __init__(self) -> None:
@@ -224,22 +221,15 @@ class EventBuffer:
     """Events of one response that were decoded and not taken yet.
 
     It joins adjacent pieces of a text, measures the content, and removes the key. Text above
-    `max_bytes` is dropped; `StreamDecoder` reports it.
-
-    Attributes:
-        finished: The last event was added. Later events are dropped.
-        open_calls: Indexes of the incomplete tool calls.
-        keep_alives: Number of keep-alives so far.
-        chars: Number of characters of texts, arguments, and names of tools.
-        bytes: Size of texts, arguments, tool calls, and metadata.
+    `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, events are dropped.
     """
 
     def __init__(self, redaction: Redaction = _NO_KEY, max_bytes: int = 0) -> None:
         self.finished = False
-        self.open_calls: set[int] = set()
+        self.open_calls: set[int] = set()  # indexes of the incomplete ones
         self.keep_alives = 0
-        self.chars = 0
-        self.bytes = 0
+        self.chars = 0  # of texts, arguments, and names of tools
+        self.bytes = 0  # of texts, arguments, tool calls, and metadata
         self._events: list[ProviderEvent] = []
         self._kind: TextKind | None = None  # of the text that grows; None: arguments
         self._index = -1
@@ -249,7 +239,7 @@ class EventBuffer:
         self._redacted: dict[int, tuple[StreamRedaction, TextKind | None]] = {}
 
     def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
-        """Add a piece of text of item `index`; of its arguments if `kind` is None."""
+        """Add a piece of text of item `index`; of the arguments of its call if `kind` is None."""
         size = len(text)
         self.bytes += size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         self.chars += size
@@ -259,10 +249,6 @@ class EventBuffer:
             self._end_text()
             self._index, self._kind = index, kind
         self._pieces.append(text)
-
-    def add_arguments(self, index: int, text: str) -> None:
-        """Add a piece of the arguments of the tool call in item `index`."""
-        self.add_text(index, None, text)
 
     def add(self, event: ToolCallStart | Flush | KeepAlive | Usage | Finished) -> None:
         """Add an event that is not a text."""
@@ -321,33 +307,28 @@ class EventBuffer:
             stream = known[0] if known else StreamRedaction(self._redaction)
             self._redacted[self._index] = stream, self._kind
             text = stream.feed(text)
-        self._events.append(_make_text(self._index, self._kind, text))
+        self._add_piece(self._index, self._kind, text)
 
     def _end_redacted(self, index: int) -> None:
         known = self._redacted.pop(index, None)
         if known and (text := known[0].finish()):
-            self._events.append(_make_text(index, known[1], text))
+            self._add_piece(index, known[1], text)
 
     def _end_all_redacted(self) -> None:
         for index in [*self._redacted]:
             self._end_redacted(index)
 
-
-def _make_text(index: int, kind: TextKind | None, text: str) -> ProviderEvent:
-    return ToolCallArguments(index, text) if kind is None else TextPart(index, kind, text)
+    def _add_piece(self, index: int, kind: TextKind | None, text: str) -> None:
+        self._events.append(
+            ToolCallArguments(index, text) if kind is None else TextPart(index, kind, text)
+        )
 
 
 class StreamDecoder:
     """Decoder for the bytes of one response, with size limits. Does no I/O.
 
-    Attributes:
-        events: Receives the events of the decoder.
-
-    Args:
-        decoder: Decoder of the protocol.
-        provider: Name of the provider, for messages.
-        max_response_bytes: Maximum size of texts and arguments; 0 is no limit.
-        redaction: Removes the key from the response.
+    `decoder` is the one of the protocol, `provider` is named in messages. `max_response_bytes`
+    limits the size of texts and arguments; 0 is no limit.
     """
 
     def __init__(
@@ -496,8 +477,7 @@ _CLOSE: Final = "</think>"
 class ThinkSplitter:
     """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
 
-    Holds back up to seven characters, and the white space before them at the start of the text,
-    because a tag may be split between deltas.
+    Holds back what may be the beginning of a tag, which may be split between deltas.
     """
 
     def __init__(self) -> None:
@@ -546,9 +526,8 @@ class ThinkSplitter:
     def finish(self) -> list[tuple[TextKind, str]]:
         """Return the text that was held back."""
         text, self._held = self._held, ""
-        if not text:
-            return []
-        return [("reasoning" if self._state == "thinking" else "message", text)]
+        kind: TextKind = "reasoning" if self._state == "thinking" else "message"
+        return [(kind, text)] if text else []
 
 
 async def stream_events(
@@ -607,8 +586,7 @@ class IdleWatch:
 
     A keep-alive restarts the timeout, but keep-alives alone extend the wait to at most `PATIENCE`
     timeouts. The same limit applies while `paused`, because servers hold back the arguments of a
-    tool call until they are complete. Other messages without content do not restart it, except for
-    the few that frame an answer (`MAX_FRAMING`).
+    tool call until they are complete.
 
     The watch reads the wall clock every few seconds, because the event loop's clock stops while a
     laptop sleeps. The consumer's time between two reads does not count.
