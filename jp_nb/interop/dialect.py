@@ -189,8 +189,6 @@ _MODEL_ID = ("assistant", "model", "id")
 _STAR_RUN = ("conversation", "tools", "*", "run")
 _STRATEGY = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 
-# --- the list of omissions -------------------------------------------------------------------
-
 
 @dataclass(slots=True)
 class _Omissions:
@@ -207,27 +205,19 @@ class _Omissions:
     def lines(self) -> list[str]:
         lines: list[str] = []
         for (path, why), indexes in self._found.items():
-            runs = _runs(indexes)
+            runs: list[list[int]] = []  # consecutive numbers: 0, 1, 2, 3, 7 become 0-3 and 7
+            for index in indexes:
+                if runs and index <= runs[-1][1] + 1:
+                    runs[-1][1] = index
+                else:
+                    runs.append([index, index])
             if not runs:
                 lines.append(f"{path}: {why}")
             for start in range(0, len(runs), RUNS_IN_A_LINE):
-                listed = ", ".join(runs[start : start + RUNS_IN_A_LINE])
+                shown = runs[start : start + RUNS_IN_A_LINE]
+                listed = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in shown)
                 lines.append(f"events[{listed}]{f'.{path}' if path else ''}: {why}")
         return lines
-
-
-def _runs(indexes: Sequence[int]) -> list[str]:
-    """Join consecutive numbers: 0, 1, 2, 3, 7 become `0-3` and `7`."""
-    runs: list[list[int]] = []
-    for index in indexes:
-        if runs and index <= runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return [f"{a}" if a == b else f"{a}-{b}" for a, b in runs]
-
-
-# --- the conversation ------------------------------------------------------------------------
 
 
 class HeadConversation(NamedTuple):
@@ -296,13 +286,9 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             why = why or _unreadable_answer(view, entry)
             if why is not None:
                 found |= {index: why} if request is None else {request: why, index: why}
-    return found | dict.fromkeys(_undone_compactions(views), TAKEN_BACK)
-
-
-def _undone_compactions(views: Sequence[Entry]) -> list[int]:
-    """Return the indexes of undone compactions and of the entries that undo them."""
     undone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
-    return undone + [index for index, view in enumerate(views) if is_revert(view)]
+    reverts = [index for index, view in enumerate(views) if is_revert(view)]
+    return found | dict.fromkeys(undone + reverts, TAKEN_BACK)
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
@@ -376,9 +362,6 @@ def _without_label(option: JsonValue, note: Callable[[str, str], None]) -> JsonV
 
 def _without_spelling(entry: JsonObject) -> JsonObject:
     return {key: item for key, item in entry.items() if key != "spelling"}
-
-
-# --- the configuration -----------------------------------------------------------------------
 
 
 class _Config:
@@ -464,7 +447,9 @@ class _Config:
             if not known:
                 raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
             base = _set_at(base, _MODEL_ID, known[-1])
-            why = f"JP needs a model here: set to {_model_text(known[-1])}, the last supported one"
+            last = known[-1]
+            name = f"{last['provider']}/{last['name']}" if isinstance(last, dict) else last
+            why = f"JP needs a model here: set to {name}, the last supported one"
             self._report.base(_MODEL_ID, why)
         if lookup(base, _STAR_RUN) is None:
             base = _set_at(base, _STAR_RUN, "ask")
@@ -499,8 +484,7 @@ class _Admission:
 
     def _subtable(self, shape: Table, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
         # None if nothing of it is admitted.
-        found = self.table(shape, value, keys)
-        return found if found or not value else None
+        return self.table(shape, value, keys) or (None if value else {})
 
     def _value(self, shape: Shape, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
         if value is None:
@@ -578,9 +562,6 @@ def _parameters(value: JsonObject) -> JsonObject:
     return value if table == reasoning else {**value, "reasoning": table}
 
 
-# --- from one configuration to the next ------------------------------------------------------
-
-
 def _difference(
     shape: Table,
     had: Mapping[str, JsonValue],
@@ -648,10 +629,8 @@ def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) 
     """Return the value that has the effect of unsetting in JP; None if there is none."""
     if keys in DEFAULTS:
         return DEFAULTS[keys]
-    if shape == LIST:
-        return {"value": [], "strategy": "replace"}
-    if shape == MAP:
-        return {"value": {}, "strategy": "replace"}
+    if shape in (LIST, MAP):
+        return {"value": [] if shape == LIST else {}, "strategy": "replace"}
     note(keys, UNSETTABLE)
     return None
 
@@ -690,9 +669,6 @@ def _add_touched(touched: JsonObject, keys: Sequence[str]) -> None:
         touched = below
 
 
-# --- small things ----------------------------------------------------------------------------
-
-
 def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
     for key, item in value.items():
         below = shape.get(key) or shape.get("*")
@@ -707,10 +683,6 @@ def _is_model(value: JsonValue) -> bool:
     if isinstance(value, dict):
         return all(isinstance(value.get(key), str) for key in ("provider", "name"))
     return isinstance(value, str) and bool(value)
-
-
-def _model_text(value: JsonValue) -> str:
-    return f"{value['provider']}/{value['name']}" if isinstance(value, dict) else str(value)
 
 
 def _is_wrapper(value: JsonValue) -> TypeGuard[JsonObject]:

@@ -6,7 +6,7 @@ Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar, Final, Self
@@ -20,6 +20,7 @@ from jp_nb.agent.provider import (
     Flush,
     ModelList,
     ModelRequest,
+    TextKind,
     ToolCallStart,
     Usage,
 )
@@ -337,7 +338,7 @@ class ChatDecoder(Decoder):
         super().__init__(schema)
         self._request = request
         self._name = profile.name
-        self._splitter = ThinkSplitter() if profile.think_tags else None
+        self._splitter = ThinkSplitter(has_tags=profile.think_tags)
         self._open: set[int] = set()  # reasoning or answer, until flushed
         self._calls: list[_Call] = []
         self._by_wire_index: dict[int, _Call] = {}
@@ -369,14 +370,12 @@ class ChatDecoder(Decoder):
     def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
         delta = choice.get("delta") or choice.get("message") or {}
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._add_reasoning(thought, out)
+            self._add_piece("reasoning", thought, out)
         if details := delta.get("reasoning_details"):
             self._add_reasoning_details(details, out)
         if text := delta.get("content"):
-            if self._splitter is None:
-                self._add_text(text, out)
-            else:
-                self._split_text(self._splitter, text, out)
+            for kind, piece in self._splitter.feed(text):
+                self._add_piece(kind, piece, out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
             self._extra_chars += len(refusal)
@@ -389,33 +388,19 @@ class ChatDecoder(Decoder):
             self._native_reason = choice.get("native_finish_reason")
             self._finish_response(reason, choice, out)
 
-    def _add_reasoning(self, text: str, out: EventBuffer) -> None:
-        if _REASONING not in self._open:
+    def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
+        index = _REASONING if kind == "reasoning" else _ANSWER
+        if index not in self._open:
             self._flush_open_items(out)
-            self._open.add(_REASONING)
-        out.add_text(_REASONING, "reasoning", text)
-
-    def _add_text(self, text: str, out: EventBuffer) -> None:
-        if _ANSWER not in self._open:
-            self._flush_open_items(out)
-            self._open.add(_ANSWER)
-        self._answer.feed(_ANSWER, text, out)
-
-    def _split_text(self, splitter: ThinkSplitter, text: str, out: EventBuffer) -> None:
-        self._add_pieces(splitter.feed(text), out)
-        if splitter.is_done:
-            self._splitter = None
-
-    def _add_pieces(self, pieces: Sequence[tuple[str, str]], out: EventBuffer) -> None:
-        for kind, text in pieces:
-            if kind == "reasoning":
-                self._add_reasoning(text, out)
-            else:
-                self._add_text(text, out)
+            self._open.add(index)
+        if index == _REASONING:
+            out.add_text(index, kind, text)
+        else:
+            self._answer.feed(index, text, out)
 
     def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
         if _REASONING not in self._open:
-            self._add_reasoning("", out)  # encrypted reasoning has no text but needs a part
+            self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
         for detail in details:
             self._extra_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
             last = self._details[-1] if self._details else {}
@@ -438,10 +423,6 @@ class ChatDecoder(Decoder):
             out.add(Flush(_ANSWER))
         self._open.clear()
 
-    def _make_call_id(self, index: int) -> str:
-        digest = sha256(b"%d " % index + self._request)
-        return f"call_{digest.hexdigest()[:32]}"
-
     def _apply_call(self, delta: WireObject, out: EventBuffer) -> None:
         function = delta.get("function") or {}
         id_, name = delta.get("id") or "", function.get("name") or ""
@@ -452,7 +433,7 @@ class ChatDecoder(Decoder):
             call = self._calls[-1] if self._calls else None
         if call is None or self._is_new_call(call, id_, name, has_index=wire_index is not None):
             self._flush_open_items(out)
-            call = _Call(_FIRST_CALL + len(self._calls), self._make_call_id)
+            call = _Call(_FIRST_CALL + len(self._calls), self._request)
             self._calls.append(call)
             if wire_index is not None:
                 self._by_wire_index[wire_index] = call
@@ -471,8 +452,8 @@ class ChatDecoder(Decoder):
         return not has_index or (bool(name) and call.is_complete())
 
     def _finish_response(self, reason: str, choice: WireObject, out: EventBuffer) -> None:
-        if self._splitter is not None:
-            self._add_pieces(self._splitter.finish(), out)
+        for kind, piece in self._splitter.finish():
+            self._add_piece(kind, piece, out)
         self._flush_open_items(out)
         if reason in _FAILURES:
             error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
@@ -491,9 +472,9 @@ class ChatDecoder(Decoder):
 class _Call:
     """A tool call whose parts arrive. Its first id and name count."""
 
-    def __init__(self, index: int, own_id: Callable[[int], str]) -> None:
+    def __init__(self, index: int, request: bytes) -> None:
         self.index = index
-        self._make_call_id = own_id
+        self._request = request
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
@@ -509,7 +490,9 @@ class _Call:
             self.arguments.append(arguments)
         if not self.name and name:
             self.name = name
-            self.id = self.id or self._make_call_id(self.index)
+            if not self.id:
+                digest = sha256(b"%d " % self.index + self._request)
+                self.id = f"call_{digest.hexdigest()[:32]}"
             out.add(ToolCallStart(self.index, self.id, name))
             arguments = "".join(self.arguments)
         if self.name and arguments:

@@ -480,14 +480,10 @@ class ThinkSplitter:
     Holds back what may be the beginning of a tag, which may be split between deltas.
     """
 
-    def __init__(self) -> None:
-        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
+    def __init__(self, *, has_tags: bool = True) -> None:
+        self._state: Literal["start", "thinking", "answer start", "answer"]
+        self._state = "start" if has_tags else "answer"
         self._held = ""
-
-    @property
-    def is_done(self) -> bool:
-        """True if the text is returned unchanged from now on."""
-        return self._state == "answer"
 
     def feed(self, text: str) -> list[tuple[TextKind, str]]:
         """Return the pieces of `text` with their kinds."""
