@@ -149,7 +149,20 @@ class ToolBench:
         if distrust is None:
             return
         self.active.refuse_while_running()
-        match self._turns.ask_action(recorded_calls_prompt(calls, distrust)):
+        if len(calls) == 1:
+            text = f"{untrusted_call(calls[0].name, distrust)}. If it runs, it runs"
+        else:
+            text = (
+                f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls "
+                "may have been added by someone else. If they run, they run"
+            )
+        exhibits = tuple(
+            PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
+            for number, call in enumerate(calls, start=1)
+        )
+        text, actions = f"{text} here, with your rights.", (_CANCEL, _RUN_HERE)
+        prompt = ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
+        match self._turns.ask_action(prompt):
             case Answered(value="run"):
                 return
             case Unavailable(reason=reason):
@@ -177,7 +190,14 @@ class ToolBench:
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
-            self._show(outcome, tools.why_not_offered(tool.name))
+            front_end, config = self._turns.runner.front_end, self.active.settings.config
+            report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
+            if (why_not := tools.why_not_offered(tool.name)) is not None:
+                report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
+            self.show(report)
+            for image in outcome.images:
+                bundle = {image.media_type: image.text, "text/plain": image.words_with_size}
+                self._host.show(bundle)
         raise_for_end(run)
         assert outcome is not None  # the run was not stopped
         return outcome
@@ -185,15 +205,6 @@ class ToolBench:
     def show(self, report: Report) -> None:
         """Display `report` in the running cell."""
         self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
-
-    def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
-        front_end, config = self._turns.runner.front_end, self.active.settings.config
-        report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
-        if why_not is not None:
-            report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
-        self.show(report)
-        for image in outcome.images:
-            self._host.show({image.media_type: image.text, "text/plain": image.words_with_size})
 
     def run(
         self,
@@ -205,7 +216,11 @@ class ToolBench:
         active, runner = self.active, self._turns.runner
         active.refuse_while_running()
         config = active.settings.config
-        scratch = self._copy_conversation()
+        stream = active.document.conversation
+        entries = [] if stream.damage else copy_nested_json(stream.raw)
+        scratch = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
+        scratch.repair()
+        scratch.start_turn(ChatRequest(content=REQUEST))
         thread = build_context(scratch, active.settings.projection.providers())
         context = BatchContext(
             inquiry=self._inquiry(tools.offered),
@@ -220,15 +235,6 @@ class ToolBench:
                 run.stopped = True
         return run
 
-    def _copy_conversation(self) -> ConversationStream:
-        """Return a copy of the conversation with a new turn, without listeners."""
-        stream = self.active.document.conversation
-        entries = [] if stream.damage else copy_nested_json(stream.raw)
-        copy = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
-        copy.repair()
-        copy.start_turn(ChatRequest(content=REQUEST))
-        return copy
-
     def _inquiry(self, tools: ToolSet) -> InquiryBackend:
         config, conversation = self.active.settings.config, self.active.document.conversation
         try:
@@ -242,24 +248,6 @@ def untrusted_call(name: str, distrust: str) -> str:
     return (
         f"This notebook's history is not trusted ({distrust}), so the call of {one_name(name)} "
         "may have been added by someone else"
-    )
-
-
-def recorded_calls_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
-    """Return the prompt that asks if the untrusted `calls` may run."""
-    if len(calls) == 1:
-        text = f"{untrusted_call(calls[0].name, distrust)}. If it runs, it runs"
-    else:
-        text = (
-            f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls may "
-            "have been added by someone else. If they run, they run"
-        )
-    exhibits = tuple(
-        PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
-        for number, call in enumerate(calls, start=1)
-    )
-    return ActionPrompt(
-        f"{text} here, with your rights.", (_CANCEL, _RUN_HERE), exhibits=exhibits, last_line="Run?"
     )
 
 
@@ -319,79 +307,70 @@ def recorded_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
     return found
 
 
-class TurnReplay:
-    """Replays the tool calls of a recorded turn."""
+def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool) -> None:
+    """Run the calls of a recorded turn, and show those with different results and a table of all.
 
-    def __init__(self, bench: ToolBench, turn: TurnEntries) -> None:
-        self._bench = bench
-        self._turn = turn
-        self._batches = _group_calls(turn.entries)
-        if not self._batches:
-            raise UsageError(f"turn {turn.number} called no tool: there is nothing to replay")
+    `asks` asks all questions, instead of using recorded answers.
 
-    def run(self, *, asks: bool, strict: bool) -> None:
-        """Run the calls, and show those with different results and a table of all.
-
-        Raises:
-            ReplayError: `strict`, and a result differs.
-            KeyboardInterrupt: The user stopped it.
-            PromptUnavailable: No user is available to permit calls of an untrusted record, or a
-                decision was left open in a strict run.
-            PromptCancelled: The user does not want calls of an untrusted record to run.
-        """
-        tools = self._bench.tools()
-        turn = read_turn(
-            self._turn.number,
-            self._turn.entries,
-            images=self._bench.active.document.conversation.images,
-        )
-        recorded = turn.tool_calls
-        calls = list(self._calls(tools, recorded))
-        self._bench.confirm_recorded([call.request for batch in calls for call in batch])
-        answers = {} if asks else recorded_answers(self._turn.entries)
-        note = ""
-        if answers and not self._bench.active.trust.trusted:
-            answers, note = {}, ANSWERS_IGNORED
-        run = self._bench.run(tools, calls, answers)
-        results = list(self._compare(run, recorded))
-        self._bench.show(replay_report(self._turn.number, results, note))
-        raise_for_end(run)
-        if strict and (different := [result.name for result in results if not result.same]):
-            raise ReplayError(
-                f"{len(different)} of {len(results)} results of turn {self._turn.number} "
-                f"differ from the record: {', '.join(dict.fromkeys(different))}"
+    Raises:
+        UsageError: The turn called no tool.
+        ReplayError: `strict`, and a result differs.
+        KeyboardInterrupt: The user stopped it.
+        PromptUnavailable: No user is available to permit calls of an untrusted record, or a
+            decision was left open in a strict run.
+        PromptCancelled: The user does not want calls of an untrusted record to run.
+    """
+    batches, number = _group_calls(turn.entries), turn.number
+    if not batches:
+        raise UsageError(f"turn {number} called no tool: there is nothing to replay")
+    tools, images = bench.tools(), bench.active.document.conversation.images
+    recorded = read_turn(number, turn.entries, images=images).tool_calls
+    final = iter(recorded)  # with the final arguments
+    calls = [
+        [
+            Call(
+                ToolCallRequest(
+                    id=request.id, name=request.name, arguments=dict(next(final).arguments)
+                ),
+                tools.possible.tools.get(request.name),
             )
+            for request in batch.calls
+        ]
+        for batch in batches
+    ]
+    bench.confirm_recorded([call.request for batch in calls for call in batch])
+    answers = {} if asks else recorded_answers(turn.entries)
+    note = ""
+    if answers and not bench.active.trust.trusted:
+        answers, note = {}, ANSWERS_IGNORED
+    run = bench.run(tools, calls, answers)
+    results = list(_compare(run, batches, recorded))
+    bench.show(replay_report(number, results, note))
+    raise_for_end(run)
+    if strict and (different := [result.name for result in results if not result.same]):
+        raise ReplayError(
+            f"{len(different)} of {len(results)} results of turn {number} "
+            f"differ from the record: {', '.join(dict.fromkeys(different))}"
+        )
 
-    def _calls(self, tools: BenchTools, recorded: Sequence[ToolCall]) -> Iterator[list[Call]]:
-        final = iter(recorded)
-        for batch in self._batches:
-            yield [
-                Call(
-                    ToolCallRequest(
-                        id=request.id, name=request.name, arguments=dict(next(final).arguments)
-                    ),
-                    tools.possible.tools.get(request.name),
-                )
-                for request in batch.calls
-            ]
 
-    def _compare(self, run: BenchRun, recorded: Sequence[ToolCall]) -> Iterator[Replayed]:
-        outcomes = {id(call): outcome for call, outcome in run.outcomes()}
-        earlier = iter(recorded)
-        for number, batch in enumerate(self._batches):
-            for call in run.batches[number]:
-                before, outcome, now = next(earlier), outcomes.get(id(call)), None
-                then = _format_result(before.content, before.images, is_error=bool(before.is_error))
-                note = "not run"
-                if outcome is not None:
-                    now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
-                    note = "the tool is not available" if call.tool is None else ""
-                yield Replayed(before.name, then, now, note=note)
-            change = run.approved[number] if number < len(run.approved) else None
-            if batch.change is not None or change is not None:
-                yield Replayed(
-                    "configuration", _format_change(batch.change), _format_change(change)
-                )
+def _compare(
+    run: BenchRun, batches: Sequence[RecordedBatch], recorded: Sequence[ToolCall]
+) -> Iterator[Replayed]:
+    outcomes = {id(call): outcome for call, outcome in run.outcomes()}
+    earlier = iter(recorded)
+    for number, batch in enumerate(batches):
+        for call in run.batches[number]:
+            before, outcome, now = next(earlier), outcomes.get(id(call)), None
+            then = _format_result(before.content, before.images, is_error=bool(before.is_error))
+            note = "not run"
+            if outcome is not None:
+                now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
+                note = "the tool is not available" if call.tool is None else ""
+            yield Replayed(before.name, then, now, note=note)
+        change = run.approved[number] if number < len(run.approved) else None
+        if batch.change is not None or change is not None:
+            yield Replayed("configuration", _format_change(batch.change), _format_change(change))
 
 
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:

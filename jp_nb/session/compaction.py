@@ -50,11 +50,6 @@ class CompactionOptions:
     last: TurnBound | None = None
     directives: tuple[Directive, ...] = ()
 
-    def apply_bounds(self, rule: CompactionRule) -> CompactionRule:
-        """Return `rule` with `keep_first` and `keep_last` of these options."""
-        given = {"keep_first": self.keep_first, "keep_last": self.keep_last}
-        return rule.model_copy(update={key: x for key, x in given.items() if x is not None})
-
 
 class ManualCompaction:
     """Compacts the active conversation, from the cell's thread.
@@ -83,7 +78,9 @@ class ManualCompaction:
         config = settings.draft(options.directives).config()
         rules = options.rules or config.conversation.compaction.effective_rules
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
-        given = [options.apply_bounds(rule) for rule in rules]
+        bounds = {"keep_first": options.keep_first, "keep_last": options.keep_last}
+        update = {name: bound for name, bound in bounds.items() if bound is not None}
+        given = [rule.model_copy(update=update) for rule in rules]
         steps = planner.steps(given, first=options.first, last=options.last)
         return planner.plan(steps, wants_summary=options.rules is not None)
 

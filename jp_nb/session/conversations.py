@@ -21,7 +21,7 @@ from jp_nb.record.config_changes import (
 )
 from jp_nb.record.conversations import fork, undo
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
-from jp_nb.record.stream import ConversationStream, TurnEntries, is_unanswered
+from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, inherited_notices
 from jp_nb.session.conversation import INHERITED, ActiveConversation
@@ -304,19 +304,6 @@ class _RequestOrigin:
     before: tuple[ConfigDelta, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedTurns:
-    """The turns of an earlier run of a cell, and all turns after them.
-
-    Attributes:
-        options: Number of configuration changes from the cell's options before turn `first`.
-    """
-
-    first: int
-    turns: int
-    options: int = 0
-
-
 class CellReruns:
     """Detects requests of cells that run again in the active conversation."""
 
@@ -362,8 +349,8 @@ class CellReruns:
             return None
         if self._began_conversation(text, cell, same_text=same_text):
             return self._restart()
-        repeated = self._find_repeated(text, cell, same_text=same_text)
-        return None if repeated is None else self._choose_conversation(repeated, ask)
+        first = self._find_repeated(text, cell, same_text=same_text)
+        return None if first is None else self._choose_conversation(first, ask)
 
     def _began_conversation(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
         """Return True if `cell` began the active conversation in an earlier run."""
@@ -399,8 +386,8 @@ class CellReruns:
             f"back: `%jp switch {old.id}`",
         )
 
-    def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> RepeatedTurns | None:
-        """Return the turns of an earlier run of `cell`; None if there are none.
+    def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> int | None:
+        """Return the first turn of an earlier run of `cell`; None if there is none.
 
         Cells are compared by id. If a recorded request has no cell id, the same `text` means the
         same cell. With `same_text`, the text must be equal in any case. Return None also in these
@@ -428,29 +415,23 @@ class CellReruns:
         }
         if not origins or 0 in origins or is_unanswered(turns[max(origins)].entries):
             return None
-        return self._latest_run(origins, turns, cell)
-
-    @staticmethod
-    def _latest_run(
-        origins: dict[int, _RequestOrigin | None], turns: list[TurnEntries], cell: CellRun
-    ) -> RepeatedTurns | None:
-        first = last = max(origins)
-        execution = origin.execution if (origin := origins[last]) else None
+        runs = {number: origin and origin.execution for number, origin in origins.items()}
+        first = max(runs)
+        execution = runs[first]
         if execution == cell.execution:
             return None
-        while first - 1 in origins:
-            before = origins[first - 1]
-            if (before.execution if before else None) != execution:
-                break
+        while first - 1 in runs and runs[first - 1] == execution:
             first -= 1
-        start = origins[first]
-        return RepeatedTurns(first, len(turns) - first, start.options if start else 0)
+        return first
 
     def _choose_conversation(
-        self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
+        self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
-        action = self._active.settings.config.record.rerun
-        first, later = found.first, found.turns - 1
+        action, stream = (
+            self._active.settings.config.record.rerun,
+            self._active.document.conversation,
+        )
+        later = stream.turn_count - first - 1
         if action == "ask":
             more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
             text = (
@@ -474,8 +455,10 @@ class CellReruns:
         if action == "append":
             return None
         turns = f"turns {first} to {first + later} are" if later else f"turn {first} is"
-        why = f"{turns} replaced in a branch"
-        return branch_before(self._active, first, options=found.options, why=why)
+        place = stream.request_index(first)
+        start = None if place is None else self._origins.get(stream.event_id(place))
+        options, why = start.options if start else 0, f"{turns} replaced in a branch"
+        return branch_before(self._active, first, options=options, why=why)
 
 
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:

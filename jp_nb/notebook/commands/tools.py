@@ -26,7 +26,7 @@ from jp_nb.rendering.log import by_tools
 from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tools import call_source
-from jp_nb.session.bench import TurnReplay, find_call, read_assignments, read_object
+from jp_nb.session.bench import find_call, read_assignments, read_object, replay_turn
 from jp_nb.session.session import Session
 from jp_nb.session.settings import write_config_file
 from jp_nb.text import escape_invisible, one_line, plain
@@ -70,7 +70,7 @@ def replay(line: Invocation) -> None:
         raise UsageError(f"There is no turn {wanted}. The last turn is {len(turns) - 1}.")
     options = line.options
     with report_cancellation():
-        TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
+        replay_turn(session.bench, turns[wanted], asks=options.ask, strict=options.strict)
 
 
 def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest | None:
