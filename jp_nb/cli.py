@@ -86,7 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit XML report")
     run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON report")
     _add_cassette_options(run)
-    _add_answers_options(run)
+    run.add_argument(
+        "--answers", type=Path, metavar="FILE", help="prepared answers and permissions, in TOML"
+    )
+    run.add_argument(
+        "--answers-template",
+        type=Path,
+        metavar="FILE",
+        help="write the open decisions to a new answers file, to fill in",
+    )
     run.set_defaults(command="run:run")
 
     check = commands.add_parser(
@@ -175,18 +183,6 @@ def _add_cassette_options(parser: argparse.ArgumentParser) -> None:
         "--tools",
         choices=("run", "recorded"),
         help="in a replay: run the tools (default), or take their results from FILE",
-    )
-
-
-def _add_answers_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--answers", type=Path, metavar="FILE", help="prepared answers and permissions, in TOML"
-    )
-    parser.add_argument(
-        "--answers-template",
-        type=Path,
-        metavar="FILE",
-        help="write the open decisions to a new answers file, to fill in",
     )
 
 

@@ -85,10 +85,8 @@ def _check_lab_extension() -> tuple[bool, str]:
     places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
     folder = next((place.parent for place in places if place.is_file()), None)
     if folder is None:
-        return (
-            False,
-            "the JupyterLab extension is not installed: `pip install --force-reinstall jp-nb`",
-        )
+        install = "`pip install --force-reinstall jp-nb`"
+        return False, f"the JupyterLab extension is not installed: {install}"
     return True, f"JupyterLab extension in {folder}"
 
 
@@ -96,10 +94,8 @@ def _check_kernel() -> tuple[bool, str]:
     try:
         spec = KernelSpecManager().get_kernel_spec("python3")
     except NoSuchKernel:
-        return (
-            False,
-            "the kernel python3 is not installed: `python -m ipykernel install --sys-prefix`",
-        )
+        install = "`python -m ipykernel install --sys-prefix`"
+        return False, f"the kernel python3 is not installed: {install}"
     return True, f"python3: {' '.join(spec.argv)}"
 
 

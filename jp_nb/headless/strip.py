@@ -99,15 +99,13 @@ def _find_removals(text: str, start: int, parts: Parts) -> Iterator[_Removal]:
             removals = _remove_in_object(text, member.at, judge)
             yield from [_Removal(member.at, member.end, "{}")] if removals is None else removals
         elif member.key == "cells" and isinstance(member.value, list) and parts.outputs:
-            for at, cell in _iter_items(text, member.at):
-                if isinstance(cell, dict):
-                    yield from _empty_cell(text, at)
-
-
-def _empty_cell(text: str, cell: int) -> Iterator[_Removal]:
-    for member in _read_members(text, cell):
-        if member.key in _EMPTY and member.value not in (None, []):
-            yield _Removal(member.at, member.end, _EMPTY[member.key])
+            at = _skip_separator(text, member.at + 1)
+            while text[at] != "]":
+                cell, end = _READ.raw_decode(text, at)
+                for part in _read_members(text, at) if isinstance(cell, dict) else ():
+                    if part.key in _EMPTY and part.value not in (None, []):
+                        yield _Removal(part.at, part.end, _EMPTY[part.key])
+                at = _skip_separator(text, end)
 
 
 def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
@@ -167,14 +165,6 @@ def _read_members(text: str, at: int) -> list[_Member]:
         members.append(_Member(key, at, value_at, end, value))
         at = _skip_separator(text, end)
     return members
-
-
-def _iter_items(text: str, at: int) -> Iterator[tuple[int, Any]]:
-    at = _skip_separator(text, at + 1)
-    while text[at] != "]":
-        value, end = _READ.raw_decode(text, at)
-        yield at, value
-        at = _skip_separator(text, end)
 
 
 def _skip_separator(text: str, at: int) -> int:

@@ -355,31 +355,29 @@ class CellLoop:
         interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
         with self._interrupts.defer():
-            self._serve(until, tools=tools)
+            outer, self._thread = self._thread, get_ident()
+            try:
+                while not self._run_next(until, tools=tools):
+                    pass
+            finally:
+                self._thread = outer
 
-    def _serve(self, until: Callable[[], bool], *, tools: bool) -> None:
-        outer, self._thread = self._thread, get_ident()
-        try:
-            while True:
-                self._interrupts.check()
-                if self._timers.run_first_due() or _run_first(self._jobs):
-                    continue
-                if until():
-                    return
-                if tools and not self._is_held and _run_first(self._calls):
-                    continue
-                self._wait()
-                if not self._jobs:
-                    self._idle_timers.run_first_due()
-        finally:
-            self._thread = outer
-
-    def _wait(self) -> None:
-        left = min(self._timers.seconds_left(), self._idle_timers.seconds_left())
-        timeout = min(MAX_WAIT_S, left)
-        began = monotonic()
+    def _run_next(self, until: Callable[[], bool], *, tools: bool) -> bool:
+        """Run a job or a call, or wait; return True at the end."""
+        self._interrupts.check()
+        if self._timers.run_first_due() or _run_first(self._jobs):
+            return False
+        if until():
+            return True
+        if tools and not self._is_held and _run_first(self._calls):
+            return False
+        timers = (self._timers, self._idle_timers)
+        timeout, began = min(MAX_WAIT_S, *(each.seconds_left() for each in timers)), monotonic()
         self._listener.wait(timeout)
         self.idle_s += min(timeout, monotonic() - began)
+        if not self._jobs:
+            self._idle_timers.run_first_due()
+        return False
 
 
 def _run_first(jobs: deque[_PostedJob | _QueuedCall[object]]) -> bool:

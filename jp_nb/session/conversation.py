@@ -75,14 +75,21 @@ class ActiveConversation:
         self.inherited_entries = 0
         self._wants_journal = True
         base_config = self._base_config(is_loading=True)
-        opened = notebook.open(
-            clock=clock, base_config=base_config, continues=_continues_headless(files)
-        )
+        continues = False
+        if files.has_configuration():
+            from jp_nb.session.settings import continues_headless
+
+            continues = continues_headless(files)
+        opened = notebook.open(clock=clock, base_config=base_config, continues=continues)
         self.document, self.store = opened.document, opened.store
         self.restored = opened.restored
         self.notices += opened.notices
         self.is_local = not self.restored
-        self._is_trusted = self.is_local or (previous is not None and self._is_same_as(previous))
+        self._is_trusted = self.is_local
+        if previous is not None and self.restored:
+            new, old = self.document.conversation, previous.document.conversation
+            same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
+            self._is_trusted = previous.trust.trusted and same
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
         self._recover_journals()
@@ -316,9 +323,8 @@ class ActiveConversation:
 
     def write_journal(self) -> None:
         """Write new entries to the journal, before the storage backend gets them."""
-        if (
-            not self.inherited_entries == len(self.document.conversation) > 0
-        ):  # an unused one needs no journal
+        is_unused = self.inherited_entries == len(self.document.conversation) > 0
+        if not is_unused:
             self.journal.write(wanted=self.wants_journal)
 
     def _log_questions(self) -> None:
@@ -332,11 +338,6 @@ class ActiveConversation:
 
     def _reload_settings(self) -> None:
         vars(self).pop("settings", None)
-
-    def _is_same_as(self, previous: ActiveConversation) -> bool:
-        new, old = self.document.conversation, previous.document.conversation
-        same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
-        return previous.trust.trusted and same
 
     def accept(self) -> None:
         """Trust the active conversation from now on, and sign it.
@@ -376,11 +377,3 @@ class ActiveConversation:
         """Close the journal, for the next kernel."""
         if "journal" in vars(self):
             self.journal.close()
-
-
-def _continues_headless(files: ConfigFiles) -> bool:
-    if not files.has_configuration():
-        return False
-    from jp_nb.session.settings import continues_headless
-
-    return continues_headless(files)

@@ -108,7 +108,7 @@ class Recovery:
             self._add_notice(_format_folder_notice(self.in_folder))
         own = self.resumable[0] if self.resumable else None
         heads = map(read_head, folder.open_heads(self._stream.id, besides=own) if notebook else ())
-        self.is_shared = any(head and is_of_notebook(head, notebook) for head in heads)
+        self.is_shared = any(head and is_of_place(head, notebook, "") for head in heads)
         if self.is_shared:
             self._add_notice(TAKEN)
 
@@ -123,7 +123,7 @@ class Recovery:
         """
         if contents.entries and contents.head.made != "headless":
             self.candidates.append(file.path)
-            if is_of_folder(contents.head, self._notebook, self._kernel_folder):
+            if not self._notebook and is_of_place(contents.head, "", self._kernel_folder):
                 self.in_folder.append(contents)
             else:
                 self._add_notice(notice)
@@ -168,7 +168,7 @@ class Recovery:
         and the drive of the original is not mounted.
         """
         notebook = self._notebook
-        if is_of_notebook(head, notebook) or is_of_folder(head, notebook, self._kernel_folder):
+        if is_of_place(head, notebook, self._kernel_folder):
             return "own"
         if not any(self._known.get(head.id, ())):
             return None
@@ -238,9 +238,7 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
     for file, head in _iter_journals_of(notebook, folder):
         contents = read_journal(file.read()) if head.made == "headless" else None
         if contents is not None:
-            others: list[JsonValue] = [
-                _append_entries(each, contents) for each in others_of(document)
-            ]
+            others = [_append_entries(each, contents) for each in others_of(document)]
             document = as_object(_append_entries(document, contents))
             if others:
                 document = {**document, "others": others}
@@ -306,14 +304,16 @@ def _best_relation(
     return next((relation for relation in get_args(JournalRelation) if relation in relations), None)
 
 
-def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
-    """Return True if the journal is from `kernel_folder`, and both kernels have no notebook."""
-    has_notebook = bool(notebook or head.notebook)
-    return not has_notebook and kernel_folder != "" and head.folder == kernel_folder
-
-
 def _format_folder_notice(found: Sequence[JournalContents]) -> str:
-    listed = [_format_conversation(contents) for contents in found[:MAX_LISTED]]
+    listed = []
+    for contents in found[:MAX_LISTED]:
+        entries, head = contents.entries, contents.head
+        requests = (each.get("content") for each in entries if each.get("type") == "chat_request")
+        title = str(head.conversation.get("title") or next(requests, ""))
+        turns = sum(each.get("type") == "turn_start" for each in entries)
+        count = f"{turns} turn{'' if turns == 1 else 's'}"
+        identifier, shown = (one_line(text, limit=TITLE_CHARS) for text in (head.id, title))
+        listed.append(f'{identifier} "{shown}" ({count})')
     if (more := len(found) - MAX_LISTED) > 0:
         listed.append(f"{more} more")
     if len(found) == 1:
@@ -322,20 +322,13 @@ def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), names)
 
 
-def _format_conversation(contents: JournalContents) -> str:
-    entries = contents.entries
-    requests = [entry.get("content") for entry in entries if entry.get("type") == "chat_request"]
-    title = contents.head.conversation.get("title") or next(iter(requests), "")
-    shown = one_line(str(title), limit=TITLE_CHARS)
-    turns = sum(each.get("type") == "turn_start" for each in entries)
-    count = f"{turns} turn{'' if turns == 1 else 's'}"
-    return f'{one_line(contents.head.id, limit=TITLE_CHARS)} "{shown}" ({count})'
+def is_of_place(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
+    """Return True if a journal's notebook has the path or the file of `notebook`.
 
-
-def is_of_notebook(head: JournalHead, notebook: str) -> bool:
-    """Return True if a journal's notebook has the path or the file of `notebook`."""
+    Without a notebook, return True if the journal has none either, and is of `kernel_folder`.
+    """
     if not notebook:
-        return False
+        return not head.notebook and kernel_folder != "" and head.folder == kernel_folder
     return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))
 
 
@@ -501,11 +494,9 @@ class ConversationJournal:
         """
         self._candidates.remove(conversation.path)
         if (file := self._folder.take(conversation.path)) is not None:
-            head, here = read_head(file.first_line()), self._notebook
-            is_here = head is not None and (
-                is_of_notebook(head, here) or is_of_folder(head, here, self._kernel_folder)
-            )
-            file.close(remove=is_here)
+            head = read_head(file.first_line())
+            here = self._notebook, self._kernel_folder
+            file.close(remove=head is not None and is_of_place(head, *here))
 
     def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
         if contents.unreadable_bytes:
@@ -578,7 +569,6 @@ class ConversationJournal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the lock, and report a failure instead of raising it."""
         with self._lock:
             try:
                 yield
@@ -684,8 +674,7 @@ class ConversationJournal:
             self._file = None
 
     def _report_failure(self, error: OSError | StorageError) -> None:
-        """Add a notice once. The next entry tries again, with all missing entries."""
-        if self.has_failed:
+        if self.has_failed:  # the next entry tries again, with all missing entries
             return
         self.has_failed = True
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
