@@ -2,16 +2,7 @@
 
 `%load_ext` loads this module, so it imports little.
 
-- **Executed cells**: `ExecutedCells` keeps the source and state of every cell. IPython's history
-  omits cells that a runner executes with `store_history=False`.
-- **Collaborators**: a page of a shared document sends the name of its user and its session in
-  `hello`. Every message has that session in its header, so each click, change, and request has a
-  name. A page can claim any name, so no permission depends on it.
-- **Status**: a page shows the newest status of the kernel, whichever request it belongs to. When
-  another request ends while a cell runs, the kernel publishes `idle`. `RunningCells` then publishes
-  `busy` again. It also keeps the displays of running cells, for pages that reload.
-
-Source: `docs/protocol.md`.
+Source: `docs/protocol.md`, `docs/prompts.md`.
 """
 
 from __future__ import annotations
@@ -31,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class ExecutedCells:
-    """Source and state of each executed cell. Cells before `%load_ext` come from IPython."""
+    """Source and state of each executed cell. Cells before `%load_ext` come from IPython.
+
+    IPython's history omits cells that a runner executes with `store_history=False`.
+    """
 
     def __init__(self, shell: Any) -> None:
         history = getattr(shell, "history_manager", None)
@@ -134,7 +128,10 @@ _KERNEL_ATTRIBUTE: Final = "_jp_nb_collaborators"
 
 
 class Collaborators:
-    """The user names of a kernel's pages, by session. Thread-safe."""
+    """The user names of a kernel's pages, by the session in the header of their messages.
+
+    A page can claim any name, so no permission depends on it. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self.has_page = False  # True after a page sent `hello` or showed a form
@@ -203,7 +200,8 @@ class RunningCell:
 class RunningCells:
     """Publishes the kernel's status, and keeps the running cells and their outputs. Thread-safe.
 
-    It replaces the kernel's `_publish_status`, so that the kernel stays busy while a cell runs.
+    It replaces the kernel's `_publish_status`. A page shows the newest status, whichever request it
+    belongs to. So if another request ends while a cell runs, the kernel must stay busy.
     """
 
     def __init__(self, kernel: Any) -> None:

@@ -1,8 +1,6 @@
 """Complete `%jp` lines and `%%jp` cells with IPython.
 
-`complete` reads the line, the table of subcommands, the schema of the configuration, and the
-`Names` of a session. Nothing is evaluated, sent, or run. `matches` is the function that IPython
-calls; it returns no matches if the session raises an error.
+Nothing is evaluated, sent, or run.
 
 Source: `docs/guide.md`, and the Matcher API of IPython,
 https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html.

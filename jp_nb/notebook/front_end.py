@@ -1,7 +1,4 @@
-"""The kernel's side of the front end.
-
-`NotebookFrontEnd` shows turns and prompts to the user. `KernelNotebook` gives tools access to the
-notebook's cells and variables.
+"""Display of turns and prompts, and access of tools to the notebook's cells and variables.
 
 Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 """
@@ -31,13 +28,7 @@ from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
-from jp_nb.tools.notebook_access import (
-    CellOutput,
-    CellState,
-    CodeRun,
-    NotebookCell,
-    NotebookCells,
-)
+from jp_nb.tools.notebook_access import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
 
 
 class NotebookFrontEnd:

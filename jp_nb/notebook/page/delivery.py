@@ -137,10 +137,8 @@ class PageDelivery:
 
     Attributes:
         replaces: True if the page may still hold a document that will be replaced.
-        writer: The page that must write, if several pages share the document; else "", and each
-            page writes.
+        writer: The page that must write, if several share the document; else "", and each writes.
         silent: True if the last message was not answered in time.
-        latency: Seconds from the last message to its acknowledgement; None before the first.
     """
 
     def __init__(self, numbering: Numbering, *, resend: float) -> None:

@@ -1,9 +1,8 @@
 """Storage backend for a notebook that is open in a page.
 
-`protocol.py` keeps the known pages and selects the one to follow. `delivery.py` computes the
-entries that this page lacks, so a page that is reloaded, restored, or opened twice receives them.
-This module has the threads, their lock, and the port that the session uses. It writes nothing
-while the page holds entries that the kernel cannot read or does not have.
+`protocol.py` selects the page to follow, and `delivery.py` computes the entries that it lacks. This
+module has the threads, their lock, and the port that the session uses. It writes nothing while the
+page holds entries that the kernel cannot read or does not have.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
@@ -75,11 +74,9 @@ DIVERGED = (
 
 @dataclass(frozen=True, slots=True)
 class PageRefusal:
-    """A reason to write nothing to the page.
+    """A reason to write nothing to the page, until `conversation` is no longer active, if set.
 
-    Attributes:
-        conversation: If set, the refusal ends when another conversation becomes active.
-        preserved: The page's record, which the new document must contain unchanged.
+    The new document must contain the page's record `preserved` unchanged.
     """
 
     reason: str
@@ -119,8 +116,7 @@ class LiveStore:
     """Storage backend that keeps the record in an open page; implements `RecordStore`.
 
     Call `connect`, then `attach` the document that was loaded from the page's answer, or a new
-    one. Until a page answers, and while there is a reason not to write, the record is in memory
-    only. It is sent as soon as that ends.
+    one. The record is in memory only until a page answers, and while there is a refusal.
 
     Any thread may call it: `_state` guards the document, the known pages, and the delivery.
     """

@@ -1,14 +1,10 @@
 """Messages between kernel and page, and the known pages of a notebook.
 
-`live_store.py` and the lab extension exchange these messages as the data of comm messages.
-
-- A message on the shell channel waits until the running cell ends, and in Run All until all cells
-  end. ipykernel serves the control channel in a separate thread, but handles no comm messages
-  there. `receive_on_control` adds a handler to its public table.
-- Any thread may send: ipykernel passes iopub messages to one thread, in the order of the calls.
-  Each message has a parent, and nbclient drops messages of other cells. ipykernel 6 uses the
-  newest cell. ipykernel 7 uses a context variable. In another thread, this variable is missing
-  (an error in 7.0), or names the cell that started the thread. So `CellContext` keeps it.
+`live_store.py` and the lab extension exchange these messages as the data of comm messages. Any
+thread may send: ipykernel passes iopub messages to one thread, in the order of the calls. Each
+message has a parent, and nbclient drops messages of other cells. ipykernel 7 keeps the parent in a
+context variable. In another thread, this variable is missing (an error in 7.0), or names the cell
+that started the thread. So `CellContext` keeps it.
 
 Source: `docs/protocol.md`.
 """

@@ -44,18 +44,15 @@ class Choices(AnyWidget):
     validate it against the question.
 
     Attributes:
-        question: Accessible name of the list.
-        options: One `{"label": text, "description": text}` per option, in order, shown as plain
-            text.
+        options: One `{"label": text, "description": text}` per option, shown as plain text.
         wanted: Text that says how many options to select; "" if any number is allowed.
-        recommended: Index of the option that is marked as recommended.
         other: Label of the row with a box for the user's own text; "" without such a row.
         optional: Whether a single choice can be undone.
         picks: Indices of the selected options, in the order of the clicks. A single choice stays
             while the user's own text replaces it.
         custom: The user's own text; None if it is not part of the answer.
         draft: Content of the box for the user's own text.
-        writing: Whether the box for the user's own text has the focus.
+        writing: Whether that box has the focus.
     """
 
     _esm = (_FILES / "choices.js").read_text(encoding="utf-8")
@@ -181,10 +178,7 @@ def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     values = kind.values
     shown = widgets.RadioButtons if len(values) <= MAX_RADIO_BUTTONS else widgets.Dropdown
     initial = _initial_picks(prompt, kind).indices
-    listed = shown(
-        options=option_labels(kind.labels),
-        index=initial[0] if initial else None,
-    )
+    listed = shown(options=option_labels(kind.labels), index=initial[0] if initial else None)
 
     def read(message: Message) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)

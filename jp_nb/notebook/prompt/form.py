@@ -1,9 +1,7 @@
 """Form for one question, permission or menu, made of ipywidgets and three anywidgets.
 
-`form.js` reports that a page shows the form, and turns keys into answers. `secret.js` takes
-secrets, and `choices.js` lists options. Texts from models and tools are shown as escaped text or as
-sanitized Markdown. A long text is shown in parts, because a page that lays out a megabyte at once
-hangs. Code is highlighted.
+`form.js` reports that a page shows the form, and turns keys into answers. Texts from models and
+tools are shown as escaped text or as sanitized Markdown, and a long text in parts.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -38,12 +36,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.capture import show_figures
-from jp_nb.notebook.prompt.controls import (
-    Message,
-    NoValidAnswer,
-    action_buttons,
-    question_control,
-)
+from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, action_buttons, question_control
 from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import safe_markdown
@@ -74,7 +67,6 @@ class FormBridge(AnyWidget):
         screen: Class of the widget that must be visible; "" if the form has one screen.
         step: Number of the current step. Clicks on an earlier step are ignored.
         timed: True if there is a deadline, which waits while the user writes.
-        notify: True to announce the prompt in the page's title.
         only_buttons: True if Esc only moves the focus to the cell.
     """
 

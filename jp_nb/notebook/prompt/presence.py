@@ -29,12 +29,10 @@ RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 
 @dataclass(frozen=True, slots=True)
 class FormRoute:
-    """Show a form. A page has `patience` seconds to show it.
+    """Show a form. If no page shows it within `patience` seconds, use `stdin`, if that is True.
 
-    Attributes:
-        stdin: Whether stdin may be used if no page shows it in time.
-        stays: Whether the form stays then, and stdin is used only after an interrupt. It stays if a
-            page is known, because an input box would take the focus from a user who types there.
+    If it `stays`, use stdin only after an interrupt: a page is known, and an input box would take
+    the focus from a user who types there.
     """
 
     patience: float
@@ -154,19 +152,13 @@ class FormOutput(Protocol):
     """Output that shows a form: a separate one, or the output of a turn."""
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Show the form `bundle`.
-
-        An output that already has content calls `so_far` to show it above the form.
-        """
-        ...
+        """Show the form `bundle`; call `so_far` to show earlier content above the form."""
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Replace the form with a temporary `note` or a permanent `record`."""
-        ...
 
     def catch_up(self) -> None:
         """Show all pending output before a question is asked on stdin."""
-        ...
 
 
 class SeparateOutput:

@@ -1,13 +1,6 @@
 """Ask questions, permissions, menus, and forms on stdin.
 
-A form asks its questions one by one, and shows all answers before it sends them:
-
-    Question 2 of 4 · Stores
-    Which store?
-      1  Postgres (recommended)
-      2  Redis
-      3  Other (type your own)
-    Number:
+A form asks its questions one by one, and shows all answers before it sends them.
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
@@ -88,7 +81,6 @@ class Console(Protocol):
 
     def write(self, text: str) -> None:
         """Show `text` and a line break."""
-        ...
 
     def read(self, prompt: str, *, secret: bool) -> str:
         """Return one line typed after `prompt`, without echo if it is `secret`.
@@ -96,7 +88,6 @@ class Console(Protocol):
         Raises:
             EOFError: The user ended the input.
         """
-        ...
 
 
 class InputConsole:
