@@ -23,20 +23,14 @@ _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The same content as Markdown and as plain text."""
+    """The same content as Markdown and as plain text.
+
+    `live` is other Markdown while the turn runs. It has durations, which are never saved.
+    """
 
     markdown: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered(Report):
-    """A piece of a turn as Markdown and as plain text.
-
-    `live` is the Markdown while the turn runs. It has durations, which are never saved.
-    """
-
-    live: str
+    live: str | None = None
 
 
 def joined(parts: Iterable[Report | str], *, between: str = "\n") -> Report:

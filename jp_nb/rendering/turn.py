@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -39,7 +40,6 @@ from jp_nb.agent.questions import no_user_error
 from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import END_WORDS
-from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import (
     code_block,
     code_span,
@@ -48,6 +48,7 @@ from jp_nb.rendering.markdown import (
     quoted,
     safe_markdown,
 )
+from jp_nb.rendering.prompts import Decided, decided
 from jp_nb.rendering.questions import (
     QuestionCard,
     card_markdown,
@@ -57,7 +58,7 @@ from jp_nb.rendering.questions import (
 )
 from jp_nb.rendering.report import (
     MAX_LINE_CHARS,
-    Rendered,
+    Report,
     bounded,
     indent,
     line,
@@ -89,17 +90,17 @@ class TurnPiece:
         is_final: True if the piece cannot change.
     """
 
-    def __init__(self) -> None:
-        self.is_final = True
-        self._rendered: Rendered | None = None
+    def __init__(self, *, is_final: bool = True) -> None:
+        self.is_final = is_final
+        self._rendered: Report | None = None
 
-    def render(self) -> Rendered:
+    def render(self) -> Report:
         """Return the piece as it is now."""
         if self._rendered is None:
             self._rendered = self._render()
         return self._rendered
 
-    def _render(self) -> Rendered:
+    def _render(self) -> Report:
         raise NotImplementedError
 
 
@@ -112,42 +113,39 @@ class CallPiece(TurnPiece):
     """
 
     def __init__(self, begins: ToolBegins) -> None:
-        super().__init__()
+        super().__init__(is_final=False)
+        self.begins = begins
         self.ends: ToolEnds | None = None
-        self.begin_again(begins)
 
     def begin_again(self, begins: ToolBegins) -> None:
         """Show the call as in `begins` from now on."""
         self.begins = begins
-        self.is_final = False
-        self._head = _format_head(begins)
         self._rendered = None
 
     def end(self, ends: ToolEnds) -> None:
         """Show the end of the call."""
         self.ends, self.is_final, self._rendered = ends, True, None
 
-    def _render(self) -> Rendered:
-        return render_call(self.begins, self.ends, self._head)
+    def _render(self) -> Report:
+        return render_call(self.begins, self.ends)
 
 
-def render_call(begins: ToolBegins, ends: ToolEnds | None, head: str | None = None) -> Rendered:
+def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
     """Return the line of a call, and the blocks below it.
 
     The blocks are indented in the text, so that they do not look like a call.
     """
     mark, seconds, about = _format_state(ends)
-    head = _format_head(begins) if head is None else head
+    head = _format_head(begins)
     edited = EDITED if begins.edited else ""
     line = f"{mark} {code_span(head)}{edited}"
-    blocks = _blocks_below(begins, ends)
+    blocks = [block for block in _blocks_below(begins, ends) if block.text]
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
         below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
-    lines = [indent(block.text) for block in blocks]
-    return Rendered(
+    return Report(
         "\n\n".join([f"{line}{no_markup(about)}", *below]),
-        "\n".join([f"{mark} {head}{edited}{about}", *lines]),
+        "\n".join([f"{mark} {head}{edited}{about}", *(block.text for block in blocks)]),
         "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
     )
 
@@ -196,8 +194,11 @@ def _format_head(begins: ToolBegins) -> str:
     # Only the name if the arguments are hidden, or shown below the line.
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
-    lines = {each.name: _format_line_count(begins.arguments[each.name]) for each in begins.texts}
-    return format_call(begins.name, begins.arguments, lines)
+    texts = {}
+    for each in begins.texts:
+        count = str(begins.arguments[each.name]).removesuffix("\n").count("\n") + 1
+        texts[each.name] = f"…{count} line{'' if count == 1 else 's'}"
+    return format_call(begins.name, begins.arguments, texts)
 
 
 def format_call(
@@ -216,47 +217,27 @@ def format_call(
     return truncate(f"{spell_invisible(name)}({text})", MAX_CALL_CHARS, cut=cut)
 
 
-def _format_line_count(text: JsonValue) -> str:
-    count = str(text).removesuffix("\n").count("\n") + 1
-    return f"…{count} line{'' if count == 1 else 's'}"
-
-
-class _BlockBelow(NamedTuple):
-    """A block below the line of a call. `folds`: a block of many lines is folded."""
-
-    text: str
-    language: str
-    folds: bool = False
-
-    @property
-    def markdown(self) -> str:
-        block, lines = code_block(self.text, self.language), self.text.count("\n") + 1
-        if not self.folds or lines <= MAX_OPEN_LINES:
-            return block
-        return details_block(f"{lines} lines of {self.language}", block)
-
-
-def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
-    blocks = []
+def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]:
     if begins.formatted is not None:
-        blocks.append(_BlockBelow(bounded(begins.formatted), "text"))
+        yield _block_below(bounded(begins.formatted))
     elif begins.parameters != "off":
-        blocks += _argument_blocks(begins, asked=begins.asked and ends is None)
+        if begins.parameters == "json":
+            below = {each.name for each in begins.texts}
+            others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
+            yield _block_below(bounded(format_visible_json(others)) if others else "", "json")
+        is_shown_by_prompt = begins.asked and ends is None
+        for each in () if is_shown_by_prompt else begins.texts:
+            _, lines = spell_lines(str(begins.arguments[each.name]))
+            yield _block_below(bounded("\n".join(lines)), each.language, folds=True)
     if ends is not None:
-        blocks.append(_BlockBelow(_format_result(ends), "text"))
-    return [block for block in blocks if block.text]
+        yield _block_below(_format_result(ends))
 
 
-def _argument_blocks(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
-    if begins.parameters != "json" and not begins.texts:
-        return
-    below = {each.name for each in begins.texts}
-    others = {k: v for k, v in _drop_empty(begins.arguments).items() if k not in below}
-    if begins.parameters == "json" and others:
-        yield _BlockBelow(bounded(format_visible_json(others)), "json")
-    for each in () if asked else begins.texts:  # the prompt shows them while it asks
-        _, lines = spell_lines(str(begins.arguments[each.name]))
-        yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
+def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
+    block, count = code_block(text, language), text.count("\n") + 1
+    if folds and count > MAX_OPEN_LINES:
+        block = details_block(f"{count} lines of {language}", block)
+    return Report(block, indent(text))
 
 
 def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -285,27 +266,13 @@ Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
 """An event that is shown as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class PieceStyle:
-    """The settings with which pieces are shown.
-
-    Attributes:
-        show_reasoning: Whether reasoning is shown (folded).
-        image_hosts: Hosts whose images are loaded.
-    """
-
-    show_reasoning: bool = True
-    image_hosts: Collection[str] = ()
-
-
 class TextPiece(TurnPiece):
-    """Assistant text, reasoning or structured data as received."""
+    """Assistant text, reasoning or structured data as received; `render` formats it."""
 
-    def __init__(self, kind: TextKind, style: PieceStyle) -> None:
-        super().__init__()
+    def __init__(self, kind: TextKind, render: Callable[[TextKind, str], Report]) -> None:
+        super().__init__(is_final=False)
         self.kind = kind
-        self.is_final = False
-        self._style = style
+        self._render_text = render
         self._chunks: list[str] = []
 
     def add(self, text: str) -> None:
@@ -313,9 +280,9 @@ class TextPiece(TurnPiece):
         self._chunks.append(text)
         self._rendered = None
 
-    def _render(self) -> Rendered:
+    def _render(self) -> Report:
         self._chunks[:] = ["".join(self._chunks)]
-        return _render_text(self.kind, self._chunks[0], self._style)
+        return self._render_text(self.kind, self._chunks[0])
 
 
 class EventPiece(TurnPiece):
@@ -325,7 +292,7 @@ class EventPiece(TurnPiece):
         super().__init__()
         self.event = event
 
-    def _render(self) -> Rendered:
+    def _render(self) -> Report:
         return _render_event(self.event)
 
 
@@ -338,7 +305,7 @@ def _deciding_call(piece: Piece) -> str | None:
     return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
 
 
-def _render_event(event: Event) -> Rendered:
+def _render_event(event: Event) -> Report:
     match event:
         case QuestionEnds():
             return _render_question(event)
@@ -349,34 +316,37 @@ def _render_event(event: Event) -> Rendered:
         case ShowRequest(text=text):
             block = details_block("Request", code_block(text, limit=len(text)))
             lines = plain(text, limit=len(text)).split("\n")
-            return _rendered(block, "\n".join(f"> {line}".rstrip() for line in lines))
+            return Report(block, "\n".join(f"> {line}".rstrip() for line in lines))
         case UserMessage(text=text):
             shown = line(text)
-            return _rendered(f"> 💬 {shown.markdown}", f"> {shown.text}")
+            return Report(f"> 💬 {shown.markdown}", f"> {shown.text}")
         case _:
             assert_never(event)
 
 
-def _rendered(markdown: str, text: str) -> Rendered:
-    return Rendered(markdown, text, markdown)
-
-
-def _render_text(kind: TextKind, text: str, style: PieceStyle) -> Rendered:
+def _render_text(
+    kind: TextKind, text: str, *, show_reasoning: bool, image_hosts: Collection[str]
+) -> Report:
     if kind == "structured":
-        shown = _indent_json(text)
-        return _rendered(code_block(shown), plain(shown))
-    if kind == "reasoning" and not (style.show_reasoning and text.strip()):
-        return _rendered("", "")
-    markdown = safe_markdown(text, image_hosts=style.image_hosts)
+        with suppress(ValueError):
+            text = indented_json(read_json(text))
+        return Report(code_block(text), plain(text))
+    if kind == "reasoning" and not (show_reasoning and text.strip()):
+        return Report("", "")
+    markdown = safe_markdown(text, image_hosts=image_hosts)
     if kind == "reasoning":  # not shown in terminals
-        return _rendered(details_block("Reasoning", markdown), "")
-    return _rendered(markdown.strip("\n"), plain(text).strip("\n"))
+        return Report(details_block("Reasoning", markdown), "")
+    return Report(markdown.strip("\n"), plain(text).strip("\n"))
 
 
-def _render_question(ends: QuestionEnds) -> Rendered:
+def _render_question(ends: QuestionEnds) -> Report:
     # The question with its outcome, and the offered options below it.
     label = one_line(ends.label, limit=80) if ends.label else ""
-    question, card = one_line(ends.question.text, limit=500), _question_card(ends)
+    question = one_line(ends.question.text, limit=500)
+    answered, card = ends.outcome.stored == "answered", QuestionCard()
+    if answered or ends.outcome.was_seen:  # otherwise, the user never saw the options
+        kind = ends.question.answer_type.to_record()
+        card = question_card(kind, ends.answer, answered=answered)
     outcome = format_outcome(ends.outcome, card.words)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
     marked = f"**{no_markup(label)}**: " if label else ""
@@ -385,21 +355,16 @@ def _render_question(ends: QuestionEnds) -> Rendered:
     if ends.question.context:
         # Sanitize the quotation, not its content, because `> ` may change which lines are code.
         context = quoted(plain(ends.question.context, limit=2000))
-        quotation = "\n\n".join([safe_markdown(context), quotation])
-    return _rendered(quotation, "\n".join([asked, *(f"    {line}" for line in card_text(card))]))
+        quotation = f"{safe_markdown(context)}\n\n{quotation}"
+    return Report(quotation, "\n".join([asked, *(f"    {line}" for line in card_text(card))]))
 
 
-def _question_card(ends: QuestionEnds) -> QuestionCard:
-    # A question that the user never saw is shown without its options.
-    answered = ends.outcome.stored == "answered"
-    if not answered and not ends.outcome.was_seen:
-        return QuestionCard()
-    return question_card(ends.question.answer_type.to_record(), ends.answer, answered=answered)
-
-
-def _render_change(ends: ChangeEnds) -> Rendered:
+def _render_change(ends: ChangeEnds) -> Report:
     # The decision about configuration changes. Several changes have a line each.
-    about, several = _summarize_changes(ends)
+    tool, several = one_line(ends.tool, limit=80), decided(ends.changes)
+    about = Decided(f"{tool}: {len(ends.changes)} configuration changes")
+    if len(several) == 1:
+        about, several = several[0]._replace(line=f"{tool}: {several[0].line}"), []
     decision = _format_decision(ends)
     text = [f"⟳ {about.line} — {decision}", *(f"    {line}" for line in about.difference)]
     for one in several:
@@ -407,21 +372,14 @@ def _render_change(ends: ChangeEnds) -> Rendered:
     head = f"⟳ {code_span(about.line)} — {no_markup(decision)}"
     items = "\n".join(_add_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
     markdown = "\n\n".join(filter(None, (_add_difference(head, about, ""), items)))
-    return _rendered(markdown, "\n".join(text))
+    return Report(markdown, "\n".join(text))
 
 
-def _add_difference(line: str, about: prompt_text.Decided, indentation: str) -> str:
+def _add_difference(line: str, about: Decided, indentation: str) -> str:
     if not about.difference:
         return line
     block = code_block("\n".join(about.difference), "diff").split("\n")
     return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
-
-
-def _summarize_changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prompt_text.Decided]]:
-    tool, lines = one_line(ends.tool, limit=80), prompt_text.decided(ends.changes)
-    if len(lines) == 1:
-        return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []
-    return prompt_text.Decided(f"{tool}: {len(ends.changes)} configuration changes"), lines
 
 
 def _format_decision(ends: ChangeEnds) -> str:
@@ -448,7 +406,7 @@ def format_name(text: str) -> str:
     return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
 
 
-def _render_notice(text: str) -> Rendered:
+def _render_notice(text: str) -> Report:
     shown = bounded(text, lines=MAX_NOTICE_LINES)
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
@@ -456,14 +414,7 @@ def _render_notice(text: str) -> Rendered:
         if said := one_line(each, limit=MAX_LINE_CHARS):
             indentation = len(each) - len(each.lstrip(" "))
             lines.append(f"{NO_BREAK_SPACE * indentation}{note(said).markdown}")
-    return _rendered("  \n".join(lines), shown)
-
-
-def _indent_json(text: str) -> str:
-    try:
-        return indented_json(read_json(text))
-    except ValueError:
-        return text
+    return Report("  \n".join(lines), shown)
 
 
 class TranscriptPart:
@@ -486,7 +437,7 @@ class TranscriptPart:
             status: Last line while the turn runs.
         """
         rendered = [piece.render() for piece in self._in_call_order()]
-        markdown = [each.live if live else each.markdown for each in rendered]
+        markdown = [(each.live if live else None) or each.markdown for each in rendered]
         if status:
             markdown.append(f"*{no_markup(status)}*")
         return {
@@ -509,12 +460,7 @@ class Transcript:
     """The pieces of one turn, in order, in one or several parts.
 
     A part is the content of one output. A new part starts after another output, such as text that a
-    tool prints.
-
-    Args:
-        show_reasoning: Whether reasoning is shown (folded).
-        show_tools: Whether tool calls are shown.
-        image_hosts: Hosts whose images are loaded.
+    tool prints. Reasoning is folded, and only images of `image_hosts` are loaded.
 
     Attributes:
         parts: The parts. The last one may be empty.
@@ -528,7 +474,9 @@ class Transcript:
         image_hosts: Collection[str] = (),
     ) -> None:
         self._show_tools = show_tools
-        self._style = PieceStyle(show_reasoning, image_hosts)
+        self._render_text = partial(
+            _render_text, show_reasoning=show_reasoning, image_hosts=image_hosts
+        )
         self._running: dict[str, CallPiece] = {}
         self._calls: dict[str, int] = {}  # order of the calls, by id
         self._last: Piece | None = None
@@ -549,7 +497,11 @@ class Transcript:
                 if isinstance(self._last, TextPiece):
                     self._last.is_final = True
             case DiscardText():
-                self._discard_response()
+                dropped = set(map(id, self._response))
+                for part in self.parts:
+                    part.pieces = [piece for piece in part.pieces if id(piece) not in dropped]
+                self._last = None if id(self._last) in dropped else self._last
+                self._response = []
             case ToolBegins():
                 return self._begin_tool(event)
             case ToolEnds():
@@ -564,13 +516,6 @@ class Transcript:
                 assert_never(event)
         return None
 
-    def _discard_response(self) -> None:
-        dropped = set(map(id, self._response))
-        for part in self.parts:
-            part.pieces = [piece for piece in part.pieces if id(piece) not in dropped]
-        self._last = None if id(self._last) in dropped else self._last
-        self._response = []
-
     def _append(self, piece: Piece) -> None:
         self.parts[-1].pieces.append(piece)
         self._response.append(piece)
@@ -579,7 +524,7 @@ class Transcript:
     def _add_text(self, kind: TextKind, text: str) -> TextPiece:
         last = self._last
         if not isinstance(last, TextPiece) or last.is_final or last.kind != kind:
-            self._append(last := TextPiece(kind, self._style))
+            self._append(last := TextPiece(kind, self._render_text))
         last.add(text)
         return last
 

@@ -22,7 +22,7 @@ from jp_nb.notebook.display import turn as displayed_turn
 from jp_nb.notebook.display.turn import CHARS_PER_INTERVAL, TurnDisplay
 from jp_nb.rendering import markdown
 from jp_nb.rendering import turn as rendered_turn
-from jp_nb.rendering.report import Rendered
+from jp_nb.rendering.report import Report
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
 
@@ -179,7 +179,7 @@ def test_work_for_many_functions_that_print_is_linear(
     texts: list[int] = []
     render = rendered_turn.render_call
 
-    def counted(*args: Any) -> Rendered:
+    def counted(*args: Any) -> Report:
         texts.append(1)
         return render(*args)
 
