@@ -30,13 +30,13 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_json, sorted_json
-from jp_nb.record.compaction import find_compactions, format_compactions
-from jp_nb.record.conversations import ConversationInfo, list_conversations
+from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
+from jp_nb.record.compaction import PlacedCompaction, find_compactions, format_compactions
+from jp_nb.record.conversations import list_conversations
 from jp_nb.record.document import Document, events_of, head_of
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
-from jp_nb.record.marks import Usage, read_usage
-from jp_nb.record.stream import ConversationStream, ProposedBy
+from jp_nb.record.marks import read_usage
+from jp_nb.record.stream import ProposedBy
 from jp_nb.record.turns import (
     ConfigChange,
     Inquiry,
@@ -47,7 +47,7 @@ from jp_nb.record.turns import (
     Turn,
     read_turns,
 )
-from jp_nb.rendering.difference import Line, line_difference, same_runs
+from jp_nb.rendering.difference import line_difference, same_runs
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.questions import format_outcome, question_card
 from jp_nb.rendering.report import (
@@ -144,22 +144,21 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
 
 def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
     # The keys are the turns after which the compactions were recorded.
-    found: dict[int, list[Report]] = {}
-    counts: Counter[int] = Counter()
+    found: dict[int, list[PlacedCompaction]] = {}
     for placed in find_compactions(entries):
-        entry, lines = placed.effective, found.setdefault(placed.after, [])
-        counts[placed.after] += 1
-        if counts[placed.after] > MAX_COMPACTIONS:
-            continue
-        end = " (undone)" if placed.is_reverted else ""
-        lines.append(_line_report(f"⊟ {format_compactions([entry])} from here on{end}"))
+        found.setdefault(placed.after, []).append(placed)
+    return {turn: list(_compaction_reports(placed)) for turn, placed in found.items()}
+
+
+def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]:
+    for placed in compactions[:MAX_COMPACTIONS]:
+        entry, end = placed.effective, " (undone)" if placed.is_reverted else ""
+        yield _line_report(f"⊟ {format_compactions([entry])} from here on{end}")
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
-            lines.append(Report(safe_markdown(said), indent(plain(said))))
-    for turn, count in counts.items():
-        if count > MAX_COMPACTIONS:
-            found[turn].append(_line_report(f"⊟ and {count - MAX_COMPACTIONS} more"))
-    return found
+            yield Report(safe_markdown(said), indent(plain(said)))
+    if (more := len(compactions) - MAX_COMPACTIONS) > 0:
+        yield _line_report(f"⊟ and {more} more")
 
 
 def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
@@ -196,28 +195,17 @@ def _format_end(turn: Turn) -> str:
 
 def conversations_table(document: Document, *, with_active: bool = False) -> Report:
     """Return the other conversations of `document` as a table, or all `with_active`."""
-    rows = [
-        (
-            x.id,
-            " ".join(filter(None, (x.title, "(active)" if x.active else None))),
-            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
-            x.made or "",
-            _format_parent(x),
-        )
-        for x in list_conversations(document)
-        if with_active or not x.active
-    ]
+    rows = []
+    for each in list_conversations(document):
+        if with_active or not each.active:
+            title = " ".join(filter(None, (each.title, "(active)" if each.active else None)))
+            turns = f"{each.turns} turn{'' if each.turns == 1 else 's'}"
+            parent = each.parent or ""
+            if each.parent is not None and each.parent_turn is not None:
+                parent = f"{parent}, turn {each.parent_turn}"
+            state = "damaged" if each.damaged else turns
+            rows.append((each.id, title, state, each.made or "", parent))
     return table(("id", "title", "turns", "made", "from"), rows)
-
-
-def _format_parent(listed: ConversationInfo) -> str:
-    if listed.parent is None:
-        return ""
-    return (
-        listed.parent
-        if listed.parent_turn is None
-        else f"{listed.parent}, turn {listed.parent_turn}"
-    )
 
 
 def uncalled_words(required: str) -> str:
@@ -226,19 +214,15 @@ def uncalled_words(required: str) -> str:
 
 
 def _format_call(call: ToolCall) -> str:
-    shown = f"{format_call(call.name, call.arguments)}{_format_edited(call)}"
+    shown = format_call(call.name, call.arguments)
+    if call.edited_by is not None:
+        channel = f", {format_name(call.channel)}" if call.channel else ""
+        shown = f"{shown} (arguments edited by you{channel})"
     if call.is_error is None:
         return f"⚙ {shown} …"
     mark = "⊘" if call.skipped else "✗" if call.is_error else "✓"
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
     return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
-
-
-def _format_edited(call: ToolCall) -> str:
-    if call.edited_by is None:
-        return ""
-    channel = f", {format_name(call.channel)}" if call.channel else ""
-    return f" (arguments edited by you{channel})"
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:
@@ -296,8 +280,8 @@ def _format_proposers(change: ConfigChange) -> str:
     tools: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
         tools.setdefault(_format_approval(call), {})[format_name(call.tool)] = None
-    said = [f"proposed by {_join_names(names)}, {how}" for how, names in tools.items()]
-    return f" ({_join_names(said, '; ')})" if said else ""
+    said = [f"proposed by {', '.join(_limit_names(names))}, {how}" for how, names in tools.items()]
+    return f" ({'; '.join(_limit_names(said))})" if said else ""
 
 
 def _format_approval(call: ProposedBy) -> str:
@@ -310,15 +294,13 @@ def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
     return _limit_names(dict.fromkeys(texts))
 
 
-def _join_names(names: Iterable[str], between: str = ", ") -> str:
-    return between.join(_limit_names(names))
-
-
 def _limit_names(names: Iterable[str]) -> list[str]:
     found = list(names)
     more = len(found) - MAX_NAMED
     return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found
 
+
+# --- the comparison of two records -------------------------------------------------------------
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
@@ -327,12 +309,11 @@ _IGNORED_KEYS: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
 
 @dataclass(frozen=True, slots=True)
 class ComparedRecord:
-    """The compared parts of a notebook's record.
+    """The compared parts of a notebook's record, as lines.
 
     Attributes:
-        beginning: Title and configuration of the active conversation, as lines.
+        beginning: Title and configuration of the active conversation.
         requests: The request of each turn.
-        turns: The turns, as lines.
         others: The other conversations, without ids and times.
     """
 
@@ -350,7 +331,9 @@ class ComparedRecord:
             [*_turn_lines(turn), *_entry_lines(each.entries)]
             for turn, each in zip(turns, stream.turns(), strict=True)
         ]
-        beginning = list(_beginning_lines(stream))
+        beginning = [f"title: {stream.title}"] if stream.title else []
+        beginning += _json_lines("configuration", mask_secrets(stream.base_config))
+        beginning += [f"damaged: {damage.message}" for damage in stream.damage]
         for placed in find_compactions(stream.entries):
             end = " (undone)" if placed.is_reverted else ""
             where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
@@ -367,40 +350,24 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
     """Return the differences as lines; empty if the records are equal."""
     found: list[str] = []
     if lines := line_difference(before.beginning, after.beginning):
-        found += _format_section("at the beginning", lines)
+        found += ["at the beginning", *map(str, lines), ""]
     for at, there in _pair_turns(before.requests, after.requests):
-        then = after.turns[there] if there is not None else None
-        now = before.turns[at] if at is not None else None
-        if now == then:
+        now = before.turns[at] if at is not None else ()
+        then = after.turns[there] if there is not None else ()
+        if at is not None and there is not None and now == then:
             continue
-        lines = line_difference(now or (), then or ())
         request = after.requests[there] if there is not None else before.requests[at or 0]
-        found += _format_section(f"{_format_numbers(at, there)}: {_title(request)}", lines)
-    if gone_or_new := _count_unmatched(before.others, after.others):
-        found += ["other conversations", *gone_or_new, ""]
+        title = escape_invisible(one_line(request, limit=_TITLE_CHARS))
+        if at is None or there is None:
+            place = f"+ turn {there}" if at is None else f"- turn {at}"
+        else:
+            place = f"turn {at}" if at == there else f"turn {at} → {there}"
+        found += [f"{place}: {title}", *map(str, line_difference(now, then)), ""]
+    gone, new = Counter(before.others), Counter(after.others)
+    counts = ((gone - new).total(), "-"), ((new - gone).total(), "+")
+    if others := [f"{sign} {count} without a counterpart" for count, sign in counts if count]:
+        found += ["other conversations", *others, ""]
     return found
-
-
-def _title(request: str) -> str:
-    return escape_invisible(one_line(request, limit=_TITLE_CHARS))
-
-
-def _format_section(heading: str, lines: Sequence[Line]) -> list[str]:
-    return [heading, *map(str, lines), ""]
-
-
-def _format_numbers(at: int | None, there: int | None) -> str:
-    if at is None:
-        return f"+ turn {there}"
-    if there is None:
-        return f"- turn {at}"
-    return f"turn {at}" if at == there else f"turn {at} → {there}"
-
-
-def _count_unmatched(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    now, then = Counter(before), Counter(after)
-    counts = ((now - then).total(), "-"), ((then - now).total(), "+")
-    return [f"{sign} {count} without a counterpart" for count, sign in counts if count]
 
 
 def _pair_turns(
@@ -419,13 +386,6 @@ def _pair_turns(
         at, there = run.at + run.length, run.there + run.length
 
 
-def _beginning_lines(stream: ConversationStream) -> Iterator[str]:
-    if stream.title:
-        yield f"title: {stream.title}"
-    yield from _json_lines("configuration", mask_secrets(stream.base_config))
-    yield from (f"damaged: {damage.message}" for damage in stream.damage)
-
-
 # --- a turn in lines -------------------------------------------------------------------------
 
 
@@ -438,7 +398,15 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     if turn.left_out:
         end = f" ({turn.status})" if turn.status else ""
         yield f"no answer{end}: this turn is not sent to models"
-    if tokens := _format_tokens(turn.usage):
+    usage = turn.usage
+    counts = (
+        (usage.input_tokens, "in"),
+        (usage.cache_read_tokens, "from cache"),
+        (usage.cache_write_tokens, "into cache"),
+        (usage.output_tokens, "out"),
+        (usage.reasoning_tokens, "reasoning"),
+    )
+    if tokens := ", ".join(f"{count:,} {word}" for count, word in counts if count is not None):
         yield f"tokens: {tokens}"
 
 
@@ -493,7 +461,10 @@ def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
     yield from _text_lines("question", inquiry.question)
     yield from _indent(_json_lines("kind", dict(inquiry.answer_type)))
     by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
-    said = [inquiry.channel, *inquiry.marks, _describe_other_end(inquiry), by]
+    ended = inquiry.ended
+    # An answered question may have another end, such as a timeout.
+    other = f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
+    said = [inquiry.channel, *inquiry.marks, other, by]
     about = ", ".join(filter(None, said))
     shown = f" ({about})" if about else ""
     match inquiry.outcome:
@@ -507,12 +478,6 @@ def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
             yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
 
 
-def _describe_other_end(inquiry: Inquiry) -> str | None:
-    # An answered question may have another end, such as a timeout.
-    ended = inquiry.ended
-    return f"end: {ended.unexpected}" if ended.is_answered and ended.unexpected else None
-
-
 def _change_lines(change: ConfigChange) -> Iterator[str]:
     if not (change.delta or change.unsets or change.begins_again):
         return  # only the source of a value changed
@@ -521,17 +486,6 @@ def _change_lines(change: ConfigChange) -> Iterator[str]:
         yield from _indent(_json_lines("set", mask_secrets(dict(change.delta))))
     yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
     yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
-
-
-def _format_tokens(usage: Usage) -> str:
-    counts = (
-        (usage.input_tokens, "in"),
-        (usage.cache_read_tokens, "from cache"),
-        (usage.cache_write_tokens, "into cache"),
-        (usage.output_tokens, "out"),
-        (usage.reasoning_tokens, "reasoning"),
-    )
-    return ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
 
 
 def _text_lines(name: str, text: str) -> Iterator[str]:
@@ -550,19 +504,15 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"{INDENT}{line}" if line else "" for line in lines)
 
 
-# --- other conversations ---------------------------------------------------------------------
-
-
 def _normalize_conversation(entry: JsonValue) -> str:
-    said: JsonObject = {
-        "title": head_of(entry).get("title"),
-        "base_config": as_object(entry).get("base_config"),
-        "events": [_without_ids(event) for event in events_of(entry)],
-    }
-    return canonical_json(said if events_of(entry) else entry)
-
-
-def _without_ids(event: JsonValue) -> JsonValue:
-    if not isinstance(event, dict):
-        return event
-    return {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
+    if not events_of(entry):
+        return canonical_json(entry)
+    events: list[JsonValue] = []
+    for event in events_of(entry):
+        if isinstance(event, dict):
+            event = {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
+        events.append(event)
+    config = as_object(entry).get("base_config")
+    return canonical_json(
+        {"title": head_of(entry).get("title"), "base_config": config, "events": events}
+    )
