@@ -78,9 +78,14 @@ def contents(value: object) -> Contents | None:
     try:
         if type in types_of(value):
             return None
-        return _record(value) or _plain_container(value)
+        fields = record_fields(value)
+        if fields is None:
+            return _plain_container(value)
     except FAILURES:
         return None
+    found = [(Key(name, is_field=True), part) for name, part in fields.items()]
+    begin = f"{type_name(type(value)).rpartition('.')[2]}("
+    return Contents(begin, ")", len(found), lambda: iter(found), is_keyed=True)
 
 
 def _plain_container(value: Any) -> Contents | None:
@@ -127,15 +132,6 @@ def is_uniform(items: Iterable[object]) -> bool:
     """Return True if all `items` are texts, or all are integers, which can be sorted directly."""
     kinds = {type(item) for item in items}
     return kinds <= {str} or kinds <= {int}
-
-
-def _record(value: Any) -> Contents | None:
-    fields = record_fields(value)
-    if fields is None:
-        return None
-    found = [(Key(name, is_field=True), part) for name, part in fields.items()]
-    short = type_name(type(value)).rpartition(".")[2]
-    return Contents(f"{short}(", ")", len(found), lambda: iter(found), is_keyed=True)
 
 
 def record_fields(value: Any) -> dict[str, object] | None:
@@ -391,12 +387,11 @@ def _describe_first_items(
     lines: list[str] = []
     shown = 0
     for key, item in nested.items(inside):
-        if key is None:
-            label = f"[{shown}] "
-        else:
-            label = (
-                f"{key.value} = " if key.is_field else f"{nested.write(key.value, _KEY_CHARS)}: "
-            )
+        label = f"[{shown}] "
+        if key is not None and key.is_field:
+            label = f"{key.value} = "
+        elif key is not None:
+            label = f"{nested.write(key.value, _KEY_CHARS)}: "
         left = room - len(label) - 1
         if left < 16:
             break

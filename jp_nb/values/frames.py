@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import array
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -57,7 +57,7 @@ class _Table:
     types: Sequence[str]
     nulls: Sequence[int]
     counted: int
-    cells: Callable[[int, int, int], list[list[object]]]
+    cells: Callable[[int, int, int], Iterable[Sequence[object]]]
     labels: Callable[[int, int], Sequence[object]]
 
 
@@ -82,12 +82,9 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
         [int(number) for number in start.isna().sum()],
         counted,
         # Column by column, because a row of mixed types would convert its values.
-        lambda low, high, width: [
-            list(row)
-            for row in zip(
-                *(value.iloc[low:high, column].tolist() for column in range(width)), strict=True
-            )
-        ],
+        lambda low, high, width: zip(
+            *(value.iloc[low:high, column].tolist() for column in range(width)), strict=True
+        ),
         lambda low, high: (
             value.index[low:high].tolist() if hidden is None else [hidden] * (high - low)
         ),
@@ -117,63 +114,36 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
         ],
         [int(column.null_count()) for column in value.get_columns()],
         value.height,
-        lambda low, high, width: [
-            list(row) for row in value[low:high].select(value.columns[:width]).rows()
-        ],
+        lambda low, high, width: value[low:high].select(value.columns[:width]).rows(),
         range,
     )
     return _format_table(table, limits)
 
 
-def _describe_pandas_series(value: Any, limits: DescriptionLimits) -> str:
-    kind = f"pandas.{type(value).__name__}"
-    counted = min(len(value), MAX_COUNTED)
-    missing = int(value[:counted].isna().sum())
-    label = value.index if hasattr(type(value), "index") and kind == "pandas.Series" else None
-    return _describe_series(
-        kind, value, limits, missing, counted, lambda low, high: value[low:high].tolist(), label
-    )
-
-
-def _describe_polars_series(value: Any, limits: DescriptionLimits) -> str:
-    return _describe_series(
-        "polars.Series",
-        value,
-        limits,
-        int(value.null_count()),
-        len(value),
-        lambda low, high: value[low:high].to_list(),
-        None,
-    )
-
-
-def _describe_series(
-    kind: str,
-    value: Any,
-    limits: DescriptionLimits,
-    missing: int,
-    counted: int,
-    part: Callable[[int, int], list[object]],
-    index: Any,
-) -> str:
+def _describe_series(value: Any, limits: DescriptionLimits) -> str:
     length = len(value)
+    is_polars = hasattr(type(value), "null_count")
+    kind = "polars.Series" if is_polars else f"pandas.{type(value).__name__}"
+    index = value.index if kind == "pandas.Series" else None
     name = "" if value.name is None or value.name == "" else f" {_format_cell(value.name)}"
     hidden = hidden_part(label_names(value))
     title = f"{kind}{name}, {count(length, 'value')}, {_format_type(value.dtype, hidden)}"
     if limits.brief:
         return title
-    of = "" if counted == length else f" among the first {counted:,}"
     if hidden is not None:
         return f"{title}: {hidden}"
+    counted = length if is_polars else min(length, MAX_COUNTED)
+    of = "" if counted == length else f" among the first {counted:,}"
+    missing = int(value.null_count() if is_polars else value[:counted].isna().sum())
     facts = [f"{title}, {count(missing, 'null')}{of}"]
     if range_text := _format_range(value, length):
         facts.append(range_text)
     whole = length <= 2 * WHOLE
     room = limits.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(limits.name)
     for ends in (length,) if whole else (WHOLE // 2, 5, 3, 2, 1):
-        lines = _format_values(part(0, ends), index, 0)
+        lines = _format_values(value[0:ends], index, 0)
         if not whole:
-            lines += ["…", *_format_values(part(length - ends, length), index, length - ends)]
+            lines += ["…", *_format_values(value[length - ends : length], index, length - ends)]
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(limits.more(length - 2 * ends, "value", end))
         if sum(len(line) + 1 for line in lines) <= room:
@@ -193,7 +163,8 @@ def _format_range(value: Any, length: int) -> str:
         return ""
 
 
-def _format_values(values: list[object], index: Any, start: int) -> list[str]:
+def _format_values(part: Any, index: Any, start: int) -> list[str]:
+    values = part.to_list()
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
         labels = index[start : start + len(values)].tolist()
@@ -507,11 +478,11 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
 
 KINDS: Final[Kinds] = (
     ("pandas", "DataFrame", Kind(_describe_pandas_frame, is_rich=True)),
-    ("pandas", "Series", Kind(_describe_pandas_series, is_rich=True)),
-    ("pandas", "Index", Kind(_describe_pandas_series, is_rich=True)),
+    ("pandas", "Series", Kind(_describe_series, is_rich=True)),
+    ("pandas", "Index", Kind(_describe_series, is_rich=True)),
     ("polars", "DataFrame", Kind(_describe_polars_frame, is_rich=True)),
     ("polars", "LazyFrame", Kind(_describe_lazy_polars, is_rich=True)),
-    ("polars", "Series", Kind(_describe_polars_series, is_rich=True)),
+    ("polars", "Series", Kind(_describe_series, is_rich=True)),
     ("dask.dataframe", "DataFrame", Kind(_describe_lazy_table, is_rich=True)),
     ("duckdb", "DuckDBPyRelation", Kind(_describe_lazy_table, is_rich=True)),
     ("ibis.expr.types", "Table", Kind(_describe_lazy_table, is_rich=True)),
