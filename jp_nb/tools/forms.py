@@ -328,18 +328,12 @@ _READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerTy
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FormShape:
-    """Texts of a form, and the arguments of `Question` for each field."""
+def form_of(what: Any) -> tuple[list[dict[str, Any]], TypedForm | None, str | None, str | None]:
+    """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it.
 
-    fields: tuple[dict[str, Any], ...]
-    title: str | None = None
-    description: str | None = None
-    check: TypedForm | None = None
-
-
-def form_of(what: Any) -> FormShape:
-    """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it."""
+    The result has the arguments of `Question` for each field, the check of a type, title, and
+    description.
+    """
     if isinstance(what, Mapping):
         schema, root, check = ObjectSchema(what), what, None
         found = [*schema.fields()]
@@ -351,7 +345,7 @@ def form_of(what: Any) -> FormShape:
     title, description = (schema.text((), root, name) for name in ("title", "description"))
     if check and description and description.startswith(f"{schema.name}("):
         description = None  # the default docstring of a dataclass is its signature
-    return FormShape(tuple(field for field, _ in found), title, description, check)
+    return [field for field, _ in found], check, title, description
 
 
 def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:

@@ -78,6 +78,7 @@ class PythonTool(Tool):
         self.waits_for_cell = not (thread or self.is_async)
         self.context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
+        examples = textwrap.dedent("\n".join(_read_sections(function.__doc__)["Examples"])).strip()
         schema = _remove_titles(self._model.model_json_schema())
         schema.pop("description", None)
         schema.setdefault("properties", {})
@@ -91,7 +92,7 @@ class PythonTool(Tool):
         registration: dict[str, JsonValue] = {
             "source": "python",
             "description": description or self.name,
-            "examples": read_examples(function.__doc__) or None,
+            "examples": examples or None,
             "run": run,
             "covers": covers,
             "toolset": toolset,
@@ -292,11 +293,6 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
         elif current:
             arguments[current] = f"{arguments[current]} {line.strip()}".strip()
     return "\n".join(sections[""]).strip(), arguments
-
-
-def read_examples(text: str | None) -> str:
-    """Return the section `Example:` or `Examples:` of a Google-style docstring, or ""."""
-    return textwrap.dedent("\n".join(_read_sections(text)["Examples"])).strip()
 
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:

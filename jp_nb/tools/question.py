@@ -182,9 +182,8 @@ class Question(BaseModel):
                 "text"}`.
             recommended: Index of the option that is marked as recommended.
         """
-        kind = SelectAnswer(
-            options=tuple(options), multi=multi, other=other, recommended=recommended
-        )
+        choices = tuple(options)
+        kind = SelectAnswer(options=choices, multi=multi, other=other, recommended=recommended)
         return cls(id=id, text=text, answer_type=kind)
 
     @classmethod
@@ -221,12 +220,7 @@ class Question(BaseModel):
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
     @classmethod
-    def form(
-        cls,
-        id: str,  # noqa: A002
-        what: Any,
-        text: str | None = None,
-    ) -> Self:
+    def form(cls, id: str, what: Any, text: str | None = None) -> Self:  # noqa: A002
         """Return a question that is answered by an object: a form with the fields of `what`.
 
         Each field of the type becomes a field of the form, with its title (or its name),
@@ -261,9 +255,9 @@ class Question(BaseModel):
         """
         from jp_nb.tools.forms import form_of  # most questions are no forms
 
-        made = form_of(what)
-        kind = FormAnswer(fields=tuple(cls(**field) for field in made.fields), check=made.check)
-        return cls(id=id, text=text or made.title or id, context=made.description, answer_type=kind)
+        fields, check, title, description = form_of(what)
+        kind = FormAnswer(fields=tuple(cls(**field) for field in fields), check=check)
+        return cls(id=id, text=text or title or id, context=description, answer_type=kind)
 
     def with_context(self, context: str) -> Self:
         """Return a copy that shows the lines of `context` above the question."""

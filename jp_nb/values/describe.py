@@ -127,12 +127,6 @@ def _describe_without_custom(value: object, limits: DescriptionLimits) -> Descri
     return Description(truncate_middle(found, limits.chars))
 
 
-def in_order(items: Iterable[object]) -> list[object]:
-    """Return the elements of a set in the order of its description."""
-    limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-    return NestedText(limits, greedy=False).sorted(list(items))
-
-
 def is_rich(value: object) -> bool:
     """Return True for a frame, a figure, an array, or a value with a custom description."""
     kind = kind_of(value)
@@ -238,7 +232,8 @@ def _sort_sets(value: Any, data: Any) -> Any:
     if set in kinds or frozenset in kinds:
         items = list(value)
         by_id = {id(item): _sort_sets(item, each) for item, each in zip(items, data, strict=True)}
-        return [by_id[id(item)] for item in in_order(items)]
+        limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
+        return [by_id[id(x)] for x in NestedText(limits, greedy=False).sorted(items)]
     if list in kinds or tuple in kinds:
         return [_sort_sets(item, each) for item, each in zip(value, data, strict=True)]
     if dict in kinds:

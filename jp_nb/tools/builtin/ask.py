@@ -137,11 +137,9 @@ _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
 }
 """Defaults of the fields that have no effect in the mode `freetext`."""
 RESERVED_LABELS: Final = frozenset(
-    {
-        *(OTHER.casefold(), "other", "other…", "other...", "type your own"),
-        *("done", "done selecting", "submit"),
-    }
-)
+    {OTHER.casefold(), "other", "other…", "other...", "type your own", "done", "done selecting",
+     "submit"}
+)  # fmt: skip
 """Labels of the form itself, as `label_key` returns them. An option must not imitate them."""
 
 NO_SECRETS: Final = (
