@@ -209,8 +209,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def argument(kind: str, description: str, **more: JsonValue) -> dict[str, JsonValue]:
-    """Return the schema of an argument of the JSON type `kind`, with further keywords."""
+def argument(kind: JsonValue, description: str, **more: JsonValue) -> dict[str, JsonValue]:
+    """Return the schema of an argument of a JSON type (or of several), with further keywords."""
     return {"type": kind, **more, "description": description}
 
 

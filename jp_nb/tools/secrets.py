@@ -368,26 +368,25 @@ def _read_tuple(value: Any, whole: bool) -> Parts:
 
 def _read_pandas_frame(value: Any, whole: bool) -> Parts:
     for number, name in enumerate(value.columns):
-        secret = _secret_name(name)
-        column = value.iloc[:MAX_ITEMS, number]
-        if secret is not None or whole:
-            yield secret, column.tolist()
-        elif column.dtype == object:
-            yield from _read_objects(column[:MAX_CELLS].tolist())
+        yield from _read_pandas_column(name, value.iloc[:MAX_ITEMS, number], whole)
     for number in hidden_rows(value.index):
         yield _secret_name(value.index[number]), value.iloc[number].tolist()
     yield from _read_pandas_index(value.index, False)
 
 
 def _read_pandas_series(value: Any, whole: bool) -> Parts:
-    secret = _secret_name(value.name)
-    if secret is not None or whole:
-        yield secret, value[:MAX_ITEMS].tolist()
-    if value.dtype == object:
-        yield from _read_objects(value[:MAX_CELLS].tolist())
+    yield from _read_pandas_column(value.name, value[:MAX_ITEMS], whole)
     for number in hidden_rows(value.index):
         yield _secret_name(value.index[number]), value.iloc[number]
     yield from _read_pandas_index(value.index, False)
+
+
+def _read_pandas_column(name: object, column: Any, whole: bool) -> Parts:
+    secret = _secret_name(name)
+    if secret is not None or whole:
+        yield secret, column.tolist()
+    elif column.dtype == object:
+        yield from _read_objects(column[:MAX_CELLS].tolist())
 
 
 def _read_pandas_index(value: Any, whole: bool) -> Parts:

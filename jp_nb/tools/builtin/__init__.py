@@ -13,6 +13,7 @@ from jp_nb.tools.builtin.ask import Ask
 from jp_nb.tools.builtin.ask_user import AskUser, AskUserRead
 from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET, RunPython
 from jp_nb.tools.outcome import Failure, Outcome, Success
+from jp_nb.tools.parameters import argument
 
 DESCRIBE_TOOLS_DESCRIPTION = """\
 Get the full documentation of one or more tools: purpose, examples, and parameters. Use it before \
@@ -30,12 +31,9 @@ class DescribeTools(Tool):
         "style": {"hidden": True, "inline_results": "off", "parameters": "off"},
         "description": DESCRIBE_TOOLS_DESCRIPTION,
         "parameters": {
-            "tools": {
-                "type": "array",
-                "required": True,
-                "description": "Names of the tools.",
-                "items": {"type": "string"},
-            }
+            "tools": argument(
+                "array", "Names of the tools.", required=True, items={"type": "string"}
+            )
         },
     }
 

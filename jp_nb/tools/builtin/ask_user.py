@@ -59,10 +59,9 @@ PARAMETERS: dict[str, JsonValue] = {
         'The choices of a "select" question; only for that type.',
         items={"type": "string"},
     ),
-    "default": {
-        "type": ["boolean", "string"],
-        "description": "A value to preselect; it must fit the type of the answer.",
-    },
+    "default": argument(
+        ["boolean", "string"], "A value to preselect; it must fit the type of the answer."
+    ),
 }
 
 

@@ -502,11 +502,11 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         _read_cell,
         "Read one cell of the notebook: its source, and its outputs with images and errors.",
         {
-            "cell": {
-                "type": ["integer", "string"],
-                "required": True,
-                "description": "Number of the cell from notebook_cells, or its id.",
-            },
+            "cell": argument(
+                ["integer", "string"],
+                "Number of the cell from notebook_cells, or its id.",
+                required=True,
+            ),
             "part": argument(
                 "string", "Part to read. Default: all.", enum=["all", "source", "outputs"]
             ),
