@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
@@ -55,13 +56,13 @@ class KeySearch:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._secrets: dict[str, SecretAnswers] = {}
         for name, value in sorted(environment.items()):
-            if (
-                is_secret_name(name)
-                and len(value.strip()) >= SHORTEST_VALUE
-                and not _is_path(value)
-            ):
-                secrets = self._secrets[name] = SecretAnswers()
-                secrets.add(value)
+            if not is_secret_name(name) or len(value.strip()) < SHORTEST_VALUE:
+                continue
+            with suppress(ValueError):
+                if os.path.lexists(value):
+                    continue
+            secrets = self._secrets[name] = SecretAnswers()
+            secrets.add(value)
 
     def find(self, text: str) -> Iterator[str]:
         """Yield a description of each secret in `text`, with at most the beginning of a key."""
@@ -80,13 +81,6 @@ class KeySearch:
         for secrets in self._secrets.values():
             text = secrets.hide(text)
         return text
-
-
-def _is_path(value: str) -> bool:
-    try:
-        return os.path.lexists(value)
-    except ValueError:
-        return False
 
 
 MAX_NAME: Final = 80  # maximum length of an object's key in a location
@@ -110,13 +104,6 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
     yield from _check_record(notebook.metadata, keys)
 
 
-def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
-    """Return the cells of an untrusted notebook, with {} for each invalid one."""
-    cells = notebook.get("cells")
-    listed = cells if isinstance(cells, list) else []
-    return [cell if isinstance(cell, Mapping) else {} for cell in listed]
-
-
 def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
     """Yield the location and the text of each string in a JSON value, object keys included."""
     waiting = [("", value)]
@@ -133,9 +120,6 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
             waiting += reversed(below)
         elif isinstance(value, list):
             waiting += reversed([(f"{place}[{i}]", item) for i, item in enumerate(value)])
-
-
-# --- the record ------------------------------------------------------------------------------
 
 
 def _check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
@@ -161,7 +145,7 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    problems = (*notices(stream), *_check_ids(stream, keys), *_check_times(stream, keys))
+    problems = (*notices(stream), *_check_ids_and_times(stream, keys))
     turns = groupby(stream.events(), lambda event: event.turn)
     for notice in (*problems, *(line for _, turn in turns for line in _check_pairs(turn))):
         yield place, f"{prefix}{notice}"
@@ -180,16 +164,13 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
         )
 
 
-def _check_ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
+def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     counts = Counter(filter(None, map(stored_id, stream.raw)))
     for index, raw in enumerate(stream.raw):
         identifier = stored_id(raw)
         if identifier is not None and counts[identifier] > 1:
             quoted = f"{keys.hide(identifier)!r:.80}"
             yield f"events[{index}].event_id: {quoted} is the id of several entries"
-
-
-def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, entry in enumerate(stream.entries):
         text = entry.timestamp
         if text and parse_timestamp(text) is None:
@@ -266,8 +247,9 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         return
     parts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
     asked = sorted(str(value.get("text", "")).strip() for value in parts)
-    for number, cell in enumerate(list_cells(read)):
-        text = _find_request(cell)
+    cells = read.get("cells")
+    for number, cell in enumerate(cells if isinstance(cells, list) else ()):
+        text = _find_request(cell) if isinstance(cell, Mapping) else ""
         if text and VALUE not in text and not _is_recorded(text, asked):
             message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
             yield f"cells[{number}]", message
@@ -279,9 +261,6 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
             f"{cassette.name}: {RECORD_AGAIN}"
         )
         yield "metadata.jp", message
-
-
-# --- requests of cells -----------------------------------------------------------------------
 
 
 def _find_request(cell: Any) -> str:
@@ -299,9 +278,6 @@ def _is_recorded(text: str, asked: list[str]) -> bool:
     whole, longer = bisect_left(asked, text), bisect_left(asked, noted)
     is_there = whole < len(asked) and asked[whole] == text
     return is_there or (longer < len(asked) and asked[longer].startswith(noted))
-
-
-# --- messages of the record ------------------------------------------------------------------
 
 
 def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
@@ -322,19 +298,15 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
     except ConfigError:
         return None
     thread = build_context(stream, providers)
-    recorded = [
-        {index for index, each in enumerate(_list_messages(thread, name)) if each in content.parts}
-        for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]
-    ]
+    recorded = []
+    for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
+        asked = RequestNormalizer(name).normalize(ModelRequest(model="", thread=thread))
+        messages = enumerate((part.kind, part.id) for part in asked.messages)
+        recorded.append({index for index, message in messages if message in content.parts})
     for index, request in _iter_sent(thread):
         if not any(index in each for each in recorded):
             return request.content
     return None
-
-
-def _list_messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
-    asked = RequestNormalizer(provider).normalize(ModelRequest(model="", thread=thread))
-    return [(part.kind, part.id) for part in asked.messages]
 
 
 def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:

@@ -125,12 +125,9 @@ def _format_outputs(cell: Any) -> Iterator[str]:
                 yield terminal_text(f"{output.ename}: {output.evalue}")
             case "execute_result" | "display_data":
                 text = output.data.get("text/plain")
-                yield terminal_text(_join_lines(text)) if text else _format_types(output.data)
-
-
-def _format_types(data: Any) -> str:
-    kinds = ", ".join(sorted(map(terminal_text, data)))
-    return f"<{kinds}>" if kinds else ""
+                kinds = ", ".join(sorted(map(terminal_text, output.data)))
+                without_text = f"<{kinds}>" if kinds else ""
+                yield terminal_text(_join_lines(text)) if text else without_text
 
 
 def _join_lines(text: str | list[str]) -> str:

@@ -53,7 +53,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Set environment variables for the kernel of a notebook: its path, and settings of the run."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
-    variables = _make_environment(item)
+    variables = {environment.PATH: str(item.path.resolve())}
+    if _is_enabled(item.config):
+        from jp_nb.config.layers import format_variables
+        from jp_nb.headless.pytest_notebooks import make_file_settings
+
+        variables |= format_variables(make_file_settings(item.path, record=False))
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -63,13 +68,3 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _make_environment(item: pytest.Item) -> dict[str, str]:
-    variables = {environment.PATH: str(item.path.resolve())}
-    if not _is_enabled(item.config):
-        return variables
-    from jp_nb.config.layers import format_variables
-    from jp_nb.headless.pytest_notebooks import make_file_settings
-
-    return variables | format_variables(make_file_settings(item.path, record=False))

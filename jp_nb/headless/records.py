@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import nbformat
 from pydantic import JsonValue
@@ -179,7 +179,12 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     jp = load_directory(folder, clock=utc_now)
     loaded = _load_document(jp, folder)
     exists = os.path.exists(possible_path(notebook))
-    target = read_notebook(notebook) if exists else _make_notebook()
+    if exists:
+        target = read_notebook(notebook)
+    else:
+        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        cells = [nbformat.v4.new_code_cell(LOAD)]
+        target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     merge.lift_carrier(target.metadata)
     if merge.read_carrier(target.metadata) is None:
         merge.store_segments(target.metadata, jp)
@@ -241,12 +246,6 @@ def export_directory(
                 f"{', '.join(map(_format_id, sorted(identifiers)))}"
             )
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
-
-
-def _make_notebook() -> Any:
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    cell = nbformat.v4.new_code_cell(LOAD)
-    return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
 
 
 def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:

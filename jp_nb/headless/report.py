@@ -189,9 +189,6 @@ def _format_error(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
     return format_text(error), format_text("\n".join(map(str, traceback)))
 
 
-# --- turns -----------------------------------------------------------------------------------
-
-
 def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
     """Yield the turns of this run, those of the active conversation last."""
     stored = merge.read_carrier(result.notebook.metadata)
@@ -244,21 +241,12 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     }
     questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
-    return ReportedTurn(
-        stream.id,
-        replace(turn, status=turn.status or _find_status(turn)),
-        cell,
-        questions,
-        _sum_usage((each.model, each.tokens) for each in used),
-    )
-
-
-def _find_status(turn: Turn) -> str:
-    parts = [part for part in turn.parts if not isinstance(part, ConfigChange)]
-    match parts[-1] if parts else None:
-        case Text(by_person=False) | StructuredData():
-            return "answered"
-    return "unfinished"
+    usage, status = _sum_usage((each.model, each.tokens) for each in used), "unfinished"
+    match [part for part in turn.parts if not isinstance(part, ConfigChange)]:
+        case [*_, Text(by_person=False) | StructuredData()]:
+            status = "answered"
+    turn = replace(turn, status=turn.status or status)
+    return ReportedTurn(stream.id, turn, cell, questions, usage)
 
 
 def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
@@ -267,8 +255,6 @@ def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
         found[model] = found.get(model, Usage()) + tokens
     return dict(sorted(found.items()))
 
-
-# --- text ------------------------------------------------------------------------------------
 
 MAX_RESULT: Final = 500
 MAX_REASON: Final = 300
@@ -375,8 +361,6 @@ def format_open_decisions(report: RunReport) -> list[str]:
     ]
 
 
-# --- JUnit XML -------------------------------------------------------------------------------
-
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
@@ -439,8 +423,6 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
 def _clean_xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", plain(text))
 
-
-# --- JSON ------------------------------------------------------------------------------------
 
 VERSION: Final = 1
 

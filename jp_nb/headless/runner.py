@@ -177,11 +177,6 @@ class CellEnd:
     entries: int = 0
 
 
-def is_executable(cell: Any) -> bool:
-    """Return True if `cell` contains code."""
-    return cell.cell_type == "code" and bool(cell.source.strip())
-
-
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE_S = 10.0  # seconds that an interrupted cell has to end
 WAKE_INTERVAL_S = 0.5  # interval, in seconds, at which the waiting thread handles signals
@@ -286,8 +281,6 @@ class Execution:
             await self.client._async_cleanup_kernel()
         atexit.unregister(self.client._cleanup_kernel)
 
-    # --- interrupts ----------------------------------------------------------------------------
-
     def _on_sigint(self, _number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1
         if self._loop is not None:
@@ -337,8 +330,11 @@ class Execution:
     def finish(self) -> tuple[CellEnd, ...]:
         """Return the ends of all code cells after the run. A cell that still runs has failed."""
         self._record_end("failed")
-        numbers = [n for n, cell in enumerate(self.client.nb.cells) if is_executable(cell)]
-        return tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
+        return tuple(
+            self._ends.get(number) or CellEnd(number, "not run")
+            for number, cell in enumerate(self.client.nb.cells)
+            if cell.cell_type == "code" and cell.source.strip()
+        )
 
 
 def _make_encryption_config() -> Config:

@@ -152,9 +152,6 @@ def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | Non
     return found
 
 
-# --- positions in the text -------------------------------------------------------------------
-
-
 def _read_members(text: str, at: int) -> list[_Member]:
     members = []
     at = _skip_separator(text, at + 1)

@@ -19,6 +19,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -185,7 +186,12 @@ class ToolBench:
             KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
             PromptUnavailable: A decision was left open in a strict run.
         """
-        copied = _copy_arguments(tool.name, arguments)
+        copied = None
+        with suppress(TypeError):  # a value that JSON does not have
+            if is_storable(dict(arguments)):
+                copied = dict(copy_nested_json(arguments))
+        if copied is None:
+            raise UsageError(f"the arguments of {tool.name} must be JSON values")
         request = ToolCallRequest(id="bench", name=tool.name, arguments=copied)
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
@@ -222,8 +228,13 @@ class ToolBench:
         scratch.repair()
         scratch.start_turn(ChatRequest(content=REQUEST))
         thread = build_context(scratch, active.settings.projection.providers())
+        inquiry: InquiryBackend
+        try:
+            inquiry = self._turns.inquiry(config, tools.offered, stream.id)
+        except ConfigError as exc:
+            inquiry = NoInquiry(exc)  # tools without questions to a model still run
         context = BatchContext(
-            inquiry=self._inquiry(tools.offered),
+            inquiry=inquiry,
             catalog=tools.offered.documentation,
             basis=active.settings.snapshot(),
         )
@@ -235,13 +246,6 @@ class ToolBench:
                 run.stopped = True
         return run
 
-    def _inquiry(self, tools: ToolSet) -> InquiryBackend:
-        config, conversation = self.active.settings.config, self.active.document.conversation
-        try:
-            return self._turns.inquiry(config, tools, conversation.id)
-        except ConfigError as exc:
-            return NoInquiry(exc)  # tools without questions to a model still run
-
 
 def untrusted_call(name: str, distrust: str) -> str:
     """Return the first sentence of a prompt about an untrusted call of `name`."""
@@ -249,15 +253,6 @@ def untrusted_call(name: str, distrust: str) -> str:
         f"This notebook's history is not trusted ({distrust}), so the call of {one_name(name)} "
         "may have been added by someone else"
     )
-
-
-def _copy_arguments(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    try:
-        if is_storable(dict(arguments)):
-            return dict(copy_nested_json(arguments))
-    except TypeError:  # a value that JSON does not have
-        pass
-    raise UsageError(f"the arguments of {name} must be JSON values")
 
 
 def raise_for_end(run: BenchRun) -> None:

@@ -36,10 +36,6 @@ MAX_DEFERRED_INTERRUPTS = 3
 log = logging.getLogger(__name__)
 
 
-def _ignore() -> None:
-    """Do nothing."""
-
-
 def _never() -> bool:
     return False
 
@@ -58,7 +54,7 @@ class DeferredInterrupts:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self.on_interrupt: Callable[[], None] = _ignore
+        self.on_interrupt: Callable[[], None] | None = None
         self.next_handler: Callable[[], None] | None = None
         self._count = 0
         self._is_internal: Callable[[], bool] = _never
@@ -113,7 +109,7 @@ class DeferredInterrupts:
             handler()
             return
         self._count += 1
-        if not self._is_internal():
+        if self.on_interrupt is not None and not self._is_internal():
             self.on_interrupt()
         if not self.deferring or self._count >= MAX_DEFERRED_INTERRUPTS:
             self._count = 0
@@ -323,7 +319,7 @@ class CellLoop:
 
     def set_interrupt_handler(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` in the signal handler for each interrupt. It must not take a lock."""
-        self._interrupts.on_interrupt = callback or _ignore
+        self._interrupts.on_interrupt = callback
 
     def replace_next_interrupt(self, job: Job | None) -> None:
         """Let the next interrupt post `job` instead of interrupting the turn; None: undo that.

@@ -92,7 +92,12 @@ class ActiveConversation:
             self._is_trusted = previous.trust.trusted and same
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
-        self._recover_journals()
+        if has_journals():
+            is_reproducible = isinstance(clock, ReproducibleClock)
+            if self.headless and (is_reproducible or not self.restored):
+                self.journal.replace_headless()
+            elif self.journal.recover():
+                self.store.changed()
         self._adopt()
         if previous is not None and "settings" in vars(previous):
             self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
@@ -236,15 +241,6 @@ class ActiveConversation:
         except ConfigError as exc:  # of a file, not of the record
             self.notices.append(str(exc))
 
-    def _recover_journals(self) -> None:
-        if not has_journals():
-            return
-        is_reproducible = isinstance(self.clock, ReproducibleClock)
-        if self.headless and (is_reproducible or not self.restored):
-            self.journal.replace_headless()
-        elif self.journal.recover():
-            self.store.changed()
-
     @property
     def call_progress(self) -> Mapping[str, CallProgress]:
         """The progress of tool calls without a response that the journal has, by event id."""
@@ -288,7 +284,13 @@ class ActiveConversation:
         self.trust.sign()
         self.write_journal()
         self.store.changed()
-        self._log_questions()
+        stream = self.document.conversation
+        raw, (last_raw, start) = stream.raw, self._last_seen
+        self._last_seen = raw, len(raw)
+        if raw is not last_raw:  # a repair: only the next turn follows it
+            start = len(raw) - len(stream.current_turn())
+        if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
+            self.questions.keep_ended(stream, start)
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
         """Write the progress of the call with the event id `call` to the journal.
@@ -326,15 +328,6 @@ class ActiveConversation:
         is_unused = self.inherited_entries == len(self.document.conversation) > 0
         if not is_unused:
             self.journal.write(wanted=self.wants_journal)
-
-    def _log_questions(self) -> None:
-        stream = self.document.conversation
-        raw, (last_raw, start) = stream.raw, self._last_seen
-        self._last_seen = raw, len(raw)
-        if raw is not last_raw:  # a repair: only the next turn follows it
-            start = len(raw) - len(stream.current_turn())
-        if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
-            self.questions.keep_ended(stream, start)
 
     def _reload_settings(self) -> None:
         vars(self).pop("settings", None)

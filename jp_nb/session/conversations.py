@@ -56,9 +56,7 @@ class ConversationList:
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
-        Args:
-            keep_config: Copy the settings of the old one, or of the one before it if the old one is
-                unused.
+        With `keep_config`, copy the settings of the old one, or of the one before an unused one.
 
         Raises:
             ConfigError: The copied settings are not valid any more.
@@ -127,13 +125,9 @@ class ConversationList:
         return True
 
     def restore_from_journal(self, name: str = "") -> bool:
-        """Make a conversation of an earlier kernel's journal the active one.
+        """Make a conversation of an earlier kernel's journal active; return False without one.
 
-        Args:
-            name: Its id, or the beginning of it; "" for the newest one.
-
-        Returns:
-            False if there is none.
+        `name` is its id, or the beginning of it; "" for the newest one.
 
         Raises:
             StorageError: It cannot be read.
@@ -147,9 +141,8 @@ class ConversationList:
         document, trust = active.document, active.trust
         document.others.insert(0, recovered.stored)
         try:
-            conversations.switch(
-                document, conversations.list_conversations(document)[1].id, clock=active.clock
-            )
+            identifier = conversations.list_conversations(document)[1].id
+            conversations.switch(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
             raise
@@ -193,8 +186,8 @@ class ConversationList:
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"
             )
-        imported = NextConversation(document.conversation, is_new=False, trusted=False)
-        imported.activate(self._active)
+        stream = document.conversation
+        NextConversation(stream, is_new=False, trusted=False).activate(self._active)
 
 
 @dataclass(frozen=True, slots=True)

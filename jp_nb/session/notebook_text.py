@@ -233,7 +233,12 @@ class _RequestWriter:
         self._hide = NotebookSecrets({**namespace, **{x.name: x.value for x in self._names}})
 
     def request(self, question: str, room: int) -> str:
-        calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
+        lines: list[str] = []
+        for error, caused in self._chain:
+            lines += self._link(error, room * 4 // 10 // len(self._chain))
+            if error is not self._last.error:
+                lines += ["", _CAUSED if caused else _HANDLED, ""]
+        calls = DataSection("traceback, most recent call last", "\n".join(lines))
         return frame_sections(
             f"{question}\n", [*self._cell(room * 3 // 10), calls, *self._values(room // 4)]
         )
@@ -246,8 +251,6 @@ class _RequestWriter:
         plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
         cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
-
-    # --- the cell ----------------------------------------------------------------------------
 
     def _cell(self, room: int) -> Iterator[DataSection]:
         label, source, line = self._find_cell()
@@ -272,16 +275,6 @@ class _RequestWriter:
             return label, *(written or (source, line))
         return "", raw_cell or "", None
 
-    # --- the traceback -----------------------------------------------------------------------
-
-    def _traceback(self, room: int) -> str:
-        lines: list[str] = []
-        for error, caused in self._chain:
-            lines += self._link(error, room // len(self._chain))
-            if error is not self._last.error:
-                lines += ["", _CAUSED if caused else _HANDLED, ""]
-        return "\n".join(lines)
-
     def _link(self, error: BaseException, room: int) -> Iterator[str]:
         text = self._format_error(error)
         message = self._cleared(text[:MAX_MESSAGE]) + ("…" if len(text) > MAX_MESSAGE else "")
@@ -290,9 +283,12 @@ class _RequestWriter:
         omitted, at = max(len(frames) - MAX_FRAMES, 0), MAX_FRAMES // 3
         del frames[at : at + omitted]
         calls = [list(self._call(frame, summary)) for frame, summary in frames]
-        first = _first_with_room(
-            [sum(map(len, call)) + len(call) for call in calls], room - len(message)
-        )
+        sizes = [sum(map(len, call)) + len(call) for call in calls]
+        room, first = room - len(message), len(calls)
+        while first and room >= sizes[first - 1]:
+            first -= 1
+            room -= sizes[first]
+        first = min(first, max(len(calls) - 1, 0))  # at least the last call
         beyond = omitted if first > at else 0
         yield from _format_omitted(first + beyond, "call")
         for number, call in enumerate(calls[first:], start=first):
@@ -360,12 +356,13 @@ class _RequestWriter:
         if (label := self._last.label_of(filename)) is not None:
             return label
         path, library = Path(filename), self._library_of(filename)
-        for base, prefix in ((library, ""), (Path.cwd(), ""), (_home(), "~/")):
+        bases = [(library, ""), (Path.cwd(), "")]
+        with suppress(RuntimeError):  # the user has no home
+            bases.append((Path.home(), "~/"))
+        for base, prefix in bases:
             if base is not None and path.is_relative_to(base):
                 return f"{prefix}{path.relative_to(base).as_posix()}"
         return filename
-
-    # --- values ------------------------------------------------------------------------------
 
     def _read_names(self) -> Iterator[_NamedValue]:
         seen: set[tuple[str, int]] = set()
@@ -500,22 +497,6 @@ def _token_names(code: str) -> Iterator[str]:
             before = token.string
     except (tokenize.TokenError, SyntaxError):  # the statement is incomplete
         return
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home()
-    except RuntimeError:  # the user has no home
-        return None
-
-
-def _first_with_room(sizes: Sequence[int], room: int) -> int:
-    """Return the index from which on texts of these `sizes` fit `room`, at most the last one."""
-    first = len(sizes)
-    while first and room >= sizes[first - 1]:
-        first -= 1
-        room -= sizes[first]
-    return min(first, max(len(sizes) - 1, 0))
 
 
 def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:

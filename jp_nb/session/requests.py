@@ -9,11 +9,8 @@ Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
-
-from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
 from jp_nb.agent.turn_state import LastRequest, Resolved
@@ -111,19 +108,15 @@ class PastRequests:
         for place in places:
             if str(place.number) == number:
                 return place
-        raise UsageError(
-            f"there is no request {name[:40]!r} in this conversation: {self._describe_places()}"
-        )
-
-    def _describe_places(self) -> str:
-        if not self._places:
-            return "no request was sent yet; `%jp request` shows the next one"
-        last = self._places[-1]
-        return (
-            f"its turns are {self._places[0].turn} to {last.turn}, and its last request "
-            f"is {last.name}. `N` is the last request of turn N, `N.1` is its first request, "
-            "and `next` is your next request"
-        )
+        existing = "no request was sent yet; `%jp request` shows the next one"
+        if self._places:
+            last = self._places[-1]
+            existing = (
+                f"its turns are {self._places[0].turn} to {last.turn}, and its last request "
+                f"is {last.name}. `N` is the last request of turn N, `N.1` is its first request, "
+                "and `next` is your next request"
+            )
+        raise UsageError(f"there is no request {name[:40]!r} in this conversation: {existing}")
 
     def _next(self) -> TracedRequest:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
@@ -153,11 +146,11 @@ class PastRequests:
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
         remarks = [*AS_NOW]
-        resolved = self._resolved(basis, remarks)
+        resolved, turn = self._resolved(basis, remarks), then.last_turn()
         request = resolved.model_request(
             build_context(then, projection.providers(), in_turn=True),
             choice=self._choice(place, then, basis.config),
-            schema=_schema(then),
+            schema=turn.schema if turn is not None else None,
             conversation_id=self._stream.id,
         )
         return _traced(
@@ -209,11 +202,6 @@ def _traced(
     remarks: tuple[str, ...],
 ) -> TracedRequest:
     return TracedRequest(name, provider_name, request, provider.preview(request), remarks)
-
-
-def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:
-    turn = stream.last_turn()
-    return turn.schema if turn is not None else None
 
 
 def _recorded_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:

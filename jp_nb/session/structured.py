@@ -41,7 +41,14 @@ def read_schema(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonVal
             contains the path of the problem.
     """
     name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
-    value = _look_up(what, namespace) if isinstance(what, str) else what
+    value = what
+    if isinstance(what, str):
+        if what not in namespace:
+            names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
+            near = difflib.get_close_matches(what, names, n=1)
+            hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
+            raise UsageError(f"there is no {what!r} in this notebook: {hint} {_TAKES}")
+        value = namespace[what]
     if isinstance(value, Mapping):
         schema = _copy_schema(name, value)
     elif isinstance(value, TypeAdapter | type) or type(value).__module__ in _TYPING:
@@ -64,15 +71,6 @@ def is_schema_like(value: Any) -> bool:
         is_model = issubclass(kind, type(BaseModel)) and value is not BaseModel
         return is_model or "__dataclass_fields__" in own or "__total__" in own
     return kind.__name__ in ("GenericAlias", "_GenericAlias", "UnionType", "_LiteralGenericAlias")
-
-
-def _look_up(name: str, namespace: Mapping[str, Any]) -> object:
-    if name in namespace:
-        return namespace[name]
-    names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
-    raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")
 
 
 def _schema_of_type(name: str, value: Any) -> object:

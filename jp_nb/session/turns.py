@@ -100,8 +100,6 @@ class TurnRunner:
         )
         self._reruns = CellReruns(active)
 
-    # --- operations of the user --------------------------------------------------------------
-
     def run(
         self,
         text: str,
@@ -229,8 +227,6 @@ class TurnRunner:
         then = self._active.settings.projection.until(stream.until(place)).config()
         return None if choice == to_tool_choice(then.assistant.tool_choice) else choice
 
-    # --- before a turn -----------------------------------------------------------------------
-
     def _read_request(self, text: str, *, interpolated: bool) -> Description:
         if not text.strip():
             raise UsageError("the request is empty: write it below `%%jp`")
@@ -343,13 +339,8 @@ class TurnRunner:
         number, options = active.document.conversation.turn_count, len(draft.deltas)
         try:
             stream = self.repair_conversation()
-            turn = self._loop(
-                resolved,
-                self._request_context(stream),
-                strict=strict,
-                changes=options,
-                compact_first=compact,
-            )
+            thread = self._request_context(stream)
+            turn = self._loop(resolved, thread, strict=strict, changes=options, compact=compact)
             author = resolved.basis.config.user.name
             return self._finish(
                 turn,
@@ -405,7 +396,7 @@ class TurnRunner:
         *,
         strict: bool = False,
         changes: int = 0,
-        compact_first: bool = False,
+        compact: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
     ) -> TurnLoop:
         self._active.write_journal()  # before the first call starts
@@ -415,7 +406,7 @@ class TurnRunner:
             resolve=self.resolver.for_turn(resolved),
             strict=strict or os.environ.get(environment.STRICT) == "1",
             compaction_settings=self.compaction_settings,
-            compact_first=compact_first,
+            compact_first=compact,
             config_changes=changes,
         )
 
@@ -444,8 +435,11 @@ class TurnRunner:
                 self._last_host = record.last_host
                 if turn.is_unanswered or record.thread is not thread:
                     self._context = None
-                result = self._read_turn(number, stream, status)
-                if result is not None:
+                last, result = stream.last_turn(), None
+                if last is not None and last.number >= number:
+                    self._conversations.turn_statuses[stream.id, number] = status
+                    entries, images = last.entries, stream.images
+                    result = read_turn(number, entries, status=status, images=images)
                     self._on_end(result)
         if status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
@@ -455,7 +449,6 @@ class TurnRunner:
         if schema is not None:
             from jp_nb.session.structured import check_answer
 
-            last = stream.last_turn()
             check_answer(last.entries if last else (), schema, text=result.text)
         return result
 
@@ -472,13 +465,6 @@ class TurnRunner:
     def clear_context(self) -> None:
         """Build the request context again for the next request."""
         self._context = None
-
-    def _read_turn(self, number: int, stream: ConversationStream, status: str) -> Turn | None:
-        result = stream.last_turn()
-        if result is None or result.number < number:
-            return None
-        self._conversations.turn_statuses[stream.id, number] = status
-        return read_turn(number, result.entries, status=status, images=stream.images)
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.
