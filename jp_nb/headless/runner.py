@@ -18,7 +18,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -186,9 +186,6 @@ MAX_STARTS = 2  # maximum number of kernel starts, because another process may t
 ENCRYPTION: Final = "transport_encryption"
 """Setting of newer kernel managers. Kernels warn if it is not set."""
 
-OnCell = Callable[[int, Any], None]
-"""Called with number and node of each executed cell, with its outputs."""
-
 
 class NotStartedError(DeadKernelError):
     """The kernel ended before it was ready. No cell ran."""
@@ -197,7 +194,7 @@ class NotStartedError(DeadKernelError):
 class Execution:
     """One run of a notebook. The cells run in another thread."""
 
-    def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
+    def __init__(self, notebook: Any, *, timeout: float | None) -> None:
         self.client = NotebookClient(
             notebook,
             timeout=timeout,
@@ -206,7 +203,6 @@ class Execution:
             on_cell_execute=self._on_cell_start,
             on_cell_executed=self._on_cell_end,
         )
-        self._on_cell = on_cell
         self._ends: dict[int, CellEnd] = {}
         self._running: tuple[int, float] | None = None  # number of the cell, and start
         self.interrupts = 0
@@ -303,14 +299,12 @@ class Execution:
         self.began = True
         self._running = cell_index, time.monotonic()
 
-    def _on_cell_end(self, cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
+    def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:
         # An error with text that is not UTF-8 leaves no output, so use the reply.
         is_error = execute_reply["content"]["status"] == "error"
         tags = cell.metadata.get("tags", [])
         may_fail = isinstance(tags, list) and RAISES in tags
         self._record_end("failed" if is_error and not may_fail else "passed")
-        if self._on_cell is not None:
-            self._on_cell(cell_index, cell)
 
     def _record_end(self, status: CellStatus) -> None:
         if self._running is None:
@@ -353,14 +347,9 @@ INCOMPLETE_RECORD = (
 )
 
 
-RUN_VARIABLES: Final = frozenset(
-    {
-        environment_module.PATH,
-        environment_module.STRICT,
-        environment_module.CONTINUE,
-        environment_module.OVERRIDES,
-        environment_module.ANSWERS,
-    }
+RUN_VARIABLES: Final = (
+    *(environment_module.PATH, environment_module.STRICT, environment_module.CONTINUE),
+    *(environment_module.OVERRIDES, environment_module.ANSWERS),
 )
 """Environment variables for one run, which the kernel does not inherit from this process."""
 
@@ -407,7 +396,6 @@ def run_notebook(
     settings: Mapping[str, str] | None = None,
     answers: Path | None = None,
     timeout: float | None = None,
-    on_cell: OnCell | None = None,
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -435,7 +423,7 @@ def run_notebook(
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None
-    execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
+    execution = Execution(notebook, timeout=timeout)
     environment = {
         **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
         environment_module.PATH: str(path),
@@ -492,10 +480,8 @@ def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStarte
 
 
 def _find_last_executed(notebook: Any) -> int | None:
-    numbers = [
-        (cell.get("execution_count") or 0, index) for index, cell in enumerate(notebook.cells)
-    ]
-    return max(numbers)[1] if numbers else None
+    counts = [cell.get("execution_count") or 0 for cell in notebook.cells]
+    return max(zip(counts, range(len(counts)), strict=True))[1] if counts else None
 
 
 def _finish(

@@ -133,9 +133,14 @@ class CodeQuestions:
     def _take_configured(self, question: Question) -> None:
         kind = question.answer_type
         if question.id in self._configured:
-            answer = kind.normalized(self._configured[question.id])
+            answer, path = kind.normalized(self._configured[question.id]), self._path(question.id)
             if question.misfit(answer):
-                self._raise_misfit(question, answer)
+                if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
+                    raise ConfigError(_format_expected(question), path=path)
+                problems = kind.find_unknown_fields(answer) or kind.problems(answer)
+                _raise_problems(
+                    {f"{path}.{name}" if name else path: x for name, x in problems.items()}
+                )
             self._answers[question.id] = answer
         elif isinstance(kind, FormAnswer):
             self._take_fields(question, kind)
@@ -167,24 +172,9 @@ class CodeQuestions:
         if len(given) < len(kind.fields):
             return
         if problems := kind.problems(given):
-            self._raise_problems(
-                {self._path(name or kind.fields[0].id): x for name, x in problems.items()}
-            )
+            first = kind.fields[0].id
+            _raise_problems({self._path(name or first): x for name, x in problems.items()})
         self._answers[question.id] = given
-
-    def _raise_misfit(self, question: Question, answer: JsonValue) -> NoReturn:
-        kind, path = question.answer_type, self._path(question.id)
-        if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
-            raise ConfigError(_format_expected(question), path=path)
-        problems = kind.find_unknown_fields(answer) or kind.problems(answer)
-        self._raise_problems(
-            {f"{path}.{name}" if name else path: x for name, x in problems.items()}
-        )
-
-    def _raise_problems(self, problems: Mapping[str, str]) -> NoReturn:
-        (path, message), *others = problems.items()
-        more = [ConfigProblem(path, "value", message) for path, message in others]
-        raise ConfigError(message, path=path, others=more)
 
     def _path(self, name: str) -> str:
         keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
@@ -250,12 +240,16 @@ class CodeQuestions:
             misfits = [name for name in problems if name in given] or [*given]
             if not misfits:
                 return [question]
-            message = "; ".join(problems.values())
-            self._raise_problems(
-                {self._path(name): problems.get(name, message) for name in misfits[:1]}
-            )
+            name, message = misfits[0], "; ".join(problems.values())
+            raise ConfigError(problems.get(name, message), path=self._path(name))
         self._answers[question.id] = answer
         return missing
+
+
+def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
+    (path, message), *others = problems.items()
+    more = [ConfigProblem(path, "value", message) for path, message in others]
+    raise ConfigError(message, path=path, others=more)
 
 
 def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
