@@ -104,57 +104,6 @@ def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-class EventIds:
-    """The unique ids of the entries of a conversation, by index.
-
-    An entry without a stored id gets one when its id is first used.
-
-    Attributes:
-        ambiguous: Ids that several loaded entries had. The first of these entries kept it.
-    """
-
-    __slots__ = ("_draw", "_ids", "_places", "ambiguous")
-
-    def __init__(self, draw: IdFactory) -> None:
-        self._draw = draw
-        self._ids: list[str | None] = []
-        self._places: dict[str, int] = {}
-        self.ambiguous: set[str] = set()
-
-    def add(self, stored: str | None) -> None:
-        """Add the next entry, with its stored id, if it has one."""
-        if stored is not None:
-            if stored in self._places:
-                self.ambiguous.add(stored)
-                stored = None
-            else:
-                self._places[stored] = len(self._ids)
-        self._ids.append(stored)
-
-    def of(self, index: int) -> str:
-        """Return the id of entry `index`."""
-        found = self._ids[index]
-        while found is None:
-            drawn = self._draw()  # may be taken
-            if drawn not in self._places:
-                found = self._ids[index] = drawn
-                self._places[drawn] = index if index >= 0 else index + len(self._ids)
-        return found
-
-    def index_of(self, identifier: str) -> int | None:
-        """Return the index of the entry with this id, or None if it is unknown or ambiguous."""
-        return None if identifier in self.ambiguous else self._places.get(identifier)
-
-    def assigned(self) -> list[str | None]:
-        """Return the ids by index; None for an entry without one."""
-        return list(self._ids)
-
-    def replace_all(self, ids: Iterable[str | None]) -> None:
-        """Replace the ids. None stands for an entry without an id."""
-        self._ids = list(ids)
-        self._places = {assigned: i for i, assigned in enumerate(self._ids) if assigned is not None}
-
-
 STEP: Final = timedelta(seconds=1)
 """Time between two entries of a reproducible record."""
 MAX_EPOCH_S: Final = 253_370_764_800
@@ -173,10 +122,7 @@ class ReproducibleClock:
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:
-        """Return the time of entry `position`, which is later than `last`.
-
-        `last` is the timestamp of the previous entry.
-        """
+        """Return the time of entry `position`, later than `last`, that of the entry before."""
         moment = self.epoch + min(position * STEP, _LATEST - self.epoch)
         before = parse_timestamp(last)
         if before is None or before < moment:

@@ -8,7 +8,7 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -36,8 +36,7 @@ class Half(NamedTuple):
     is_response: bool
 
 
-def half_of(entry: Entry) -> Half | None:
-    """Return the half of a pair that `entry` is, or None."""
+def _half_of(entry: Entry) -> Half | None:
     match entry:
         case ToolCallRequest() | ToolCallResponse():
             return Half("tool", entry.id, isinstance(entry, ToolCallResponse))
@@ -49,79 +48,53 @@ def half_of(entry: Entry) -> Half | None:
 class Pairs:
     """Numbers of requests and responses of each id in one turn."""
 
-    __slots__ = ("_asked", "_done", "_uneven")
-
     def __init__(self) -> None:
-        self._asked: dict[tuple[Family, str], int] = {}
-        self._done: dict[tuple[Family, str], int] = {}
-        self._uneven: set[tuple[Family, str]] = set()
+        self._asked: Counter[tuple[Family, str]] = Counter()
+        self._done: Counter[tuple[Family, str]] = Counter()
 
-    def add(self, half: Half) -> None:
-        """Count one half."""
-        key = half.family, half.id
-        counts = self._done if half.is_response else self._asked
-        counts[key] = counts.get(key, 0) + 1
-        if self._asked.get(key, 0) == self._done.get(key, 0):
-            self._uneven.discard(key)
-        else:
-            self._uneven.add(key)
-
-    def asked(self, family: Family, identifier: str) -> int:
-        """Return the number of requests with this id."""
-        return self._asked.get((family, identifier), 0)
-
-    def done(self, family: Family, identifier: str) -> int:
-        """Return the number of responses with this id."""
-        return self._done.get((family, identifier), 0)
+    def add(self, entry: Entry) -> None:
+        """Count `entry`, if it is one half of a pair."""
+        if half := _half_of(entry):
+            (self._done if half.is_response else self._asked)[half.family, half.id] += 1
 
     @property
     def balanced(self) -> bool:
         """True if every id has as many responses as requests."""
-        return not self._uneven
+        return self._asked == self._done
 
-    def uneven(self, family: Family) -> bool:
-        """Return True if an id of `family` has different numbers of requests and responses."""
-        return any(key[0] == family for key in self._uneven)
+    def check(self, entries: Iterable[Entry]) -> None:
+        """Check that `entries` may follow the counted part of a turn.
 
-
-def check_pairs(entries: Iterable[Entry], before: Pairs) -> None:
-    """Check that `entries` may follow the part of a turn that is counted in `before`.
-
-    Raises:
-        StorageError: A response has no request, or its request is already answered.
-    """
-    batch = Pairs()  # separate counts: if one entry is invalid, none is appended
-    for entry in entries:
-        if isinstance(entry, TurnStart):
-            before, batch = Pairs(), Pairs()
-            continue
-        half = half_of(entry)
-        if half is None:
-            continue
-        if half.is_response:
-            family, identifier, _ = half
-            asked = before.asked(family, identifier) + batch.asked(family, identifier)
-            done = before.done(family, identifier) + batch.done(family, identifier)
-            kind = "ToolCallResponse" if family == "tool" else "InquiryResponse"
-            if not asked:
-                raise StorageError(f"{kind} references unknown request ID `{identifier}`")
-            if done >= asked:
-                raise StorageError(f"Duplicate {kind} for ID `{identifier}`")
-        batch.add(half)
+        Raises:
+            StorageError: A response has no request, or its request is already answered.
+        """
+        before, batch = self, Pairs()  # separate counts: if one entry is invalid, none is appended
+        for entry in entries:
+            if isinstance(entry, TurnStart):
+                before, batch = Pairs(), Pairs()
+            elif (half := _half_of(entry)) and half.is_response:
+                key = half.family, half.id
+                asked = before._asked[key] + batch._asked[key]
+                done = before._done[key] + batch._done[key]
+                kind = "ToolCallResponse" if half.family == "tool" else "InquiryResponse"
+                if not asked:
+                    raise StorageError(f"{kind} references unknown request ID `{half.id}`")
+                if done >= asked:
+                    raise StorageError(f"Duplicate {kind} for ID `{half.id}`")
+            batch.add(entry)
 
 
 def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
     """Pair the requests and responses of one turn, given as entries with their indexes.
 
-    Returns:
-        Response index by request index, indexes of unanswered requests, and indexes of responses
-        without a request.
+    Return response indexes by request index, indexes of unanswered requests, and indexes of
+    responses without a request.
     """
     waiting: dict[tuple[Family, str], deque[int]] = {}
     pairs: dict[int, int] = {}
     loose: set[int] = set()
     for index, entry in turn:
-        if (half := half_of(entry)) is None:
+        if (half := _half_of(entry)) is None:
             continue
         family, identifier, is_response = half
         if not is_response:
@@ -166,14 +139,9 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
 def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
     # Providers accept no response before the first request.
-    first = _first_request(items)
-    if first is None:
-        return items
-    return [
-        item
-        for i, item in enumerate(items)
-        if i >= first or isinstance(item.entry, TurnStart) or not item.is_event
-    ]
+    first = _first_request(items) or 0
+    before = [x for x in items[:first] if isinstance(x.entry, TurnStart) or not x.is_event]
+    return [*before, *items[first:]]
 
 
 def _first_request(items: Sequence[Item]) -> int | None:

@@ -25,15 +25,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.images import Image
 from jp_nb.json_values import as_object
 from jp_nb.record.clock import (
     Clock,
-    EventIds,
     IdFactory,
     ReproducibleClock,
     format_timestamp,
@@ -52,17 +52,16 @@ from jp_nb.record.events import (
     Entry,
     ImageEntry,
     RawEntry,
+    RecordedImages,
     ToolCallRequest,
     TurnStart,
     decode,
+    image_entry,
+    images_metadata,
     is_usage_mark,
     recorded_by,
 )
-from jp_nb.record.integrity import Item, Pairs, check_pairs, half_of, match_pairs, repair_items
-
-if TYPE_CHECKING:
-    from jp_nb.images import Image
-    from jp_nb.record.events import RecordedImages
+from jp_nb.record.integrity import Item, Pairs, match_pairs, repair_items
 
 NO_ANSWER = "no_answer"
 """Key in the metadata of a configuration change."""
@@ -151,7 +150,6 @@ class ProposedBy:
     """A tool call that proposed a part of a configuration change.
 
     Attributes:
-        tool: Name of the tool.
         call_id: The provider's id of the call.
         paths: The settings that it set or unset.
         applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
@@ -171,18 +169,18 @@ class ProposedBy:
 
 def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
-    return {PROPOSED_BY: [_proposal_to_json(one) for one in proposed]} if proposed else {}
-
-
-def _proposal_to_json(one: ProposedBy) -> dict[str, JsonValue]:
-    written: dict[str, JsonValue] = {
-        "tool": one.tool,
-        "call_id": one.call_id,
-        "paths": list(one.paths),
-        "applied_by": one.applied_by,
-    }
-    optional = {"channel": one.channel, BY: one.by}
-    return written | {key: text for key, text in optional.items() if text is not None}
+    written: list[JsonValue] = []
+    for one in proposed:
+        fields: dict[str, JsonValue] = {
+            "tool": one.tool,
+            "call_id": one.call_id,
+            "paths": list(one.paths),
+            "applied_by": one.applied_by,
+            "channel": one.channel,
+            BY: one.by,
+        }
+        written.append({key: value for key, value in fields.items() if value is not None})
+    return {PROPOSED_BY: written} if written else {}
 
 
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
@@ -213,9 +211,7 @@ def _read(item: JsonValue) -> ProposedBy | None:
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
     """Return the index after the changes at the end of a turn.
 
-    Args:
-        entries: All entries.
-        end: The index after the last event of the turn.
+    `end` is the index after the last event of the turn.
     """
     while end < len(entries) and belongs_to_turn_end(entries[end]):
         end += 1
@@ -254,19 +250,147 @@ class TurnEvent(NamedTuple):
     entry: Entry
 
 
-class EntriesByTurn:
-    """Entries, oldest first. Entries that belong to a turn are events.
+Made = Literal["live", "headless", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A malformed entry: its index, the path in it, and the error."""
+
+    index: int
+    place: str
+    message: str
+
+
+class ConversationStream:
+    """One conversation: its base configuration and its entries, oldest first.
+
+    `raw` has the stored JSON objects. `entries` are typed views of them, with the same indexes.
+    Entries that belong to a turn are events. Only `append`, `start_turn`, and `extend_stored` add
+    entries. Only `rewrite` removes them.
+
+    Args:
+        head: Stored metadata of the conversation.
+        raw: The stored entries. They are shared and never changed.
+        new_id: Returns ids for entries. By default it depends on the clock.
+        tolerant: True to keep malformed entries instead of raising an error. A conversation with a
+            malformed entry is read-only.
 
     Attributes:
-        entries: All entries. Other kinds than events apply to the whole conversation.
         turn_count: Number of turns. Events before the first `turn_start` are a turn too.
         requests: Requests of the user.
+        deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
+        damage: The malformed entries.
+        on_change: Called after entries were appended.
+
+    Raises:
+        StorageError: An entry is malformed. The message has its path.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        head: Mapping[str, JsonValue],
+        *,
+        clock: Clock,
+        base_config: Mapping[str, JsonValue] | None = None,
+        raw: Iterable[JsonValue] = (),
+        new_id: IdFactory | None = None,
+        tolerant: bool = False,
+    ) -> None:
+        self.head: dict[str, JsonValue] = dict(head)
+        self.base_config: dict[str, JsonValue] = dict(base_config or {})
+        self.damage: list[Damage] = []
+        self.on_change: Callable[[], None] | None = None
+        self._clock = clock
+        self._new_id = new_id or id_factory(clock, self.id)
+        self._ids: list[str | None] = []  # None until the id is first used
+        self._places: dict[str, int] = {}
+        self._ambiguous: set[str] = set()  # the first of several loaded entries kept such an id
+        self._begin()
+        for index, value in enumerate(raw):
+            entry = self._decode_tolerantly(value, index) if tolerant else decode(value, index)
+            self._add_id(stored_id(value))
+            self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
+
+    def _begin(self) -> None:
         self.entries: list[Entry] = []
+        self.raw: list[RawEntry] = []
         self.turn_count = 0
         self.requests: list[ChatRequest] = []
+        self.deltas: list[ConfigDelta] = []
+        self.__dict__.pop("images", None)
+        self._pairs = Pairs()
+        self._checked = 0
+        self._request: str | None = None  # stored id of the current request
+
+    def _decode_tolerantly(self, value: JsonValue, index: int) -> Entry:
+        try:
+            return decode(value, index)
+        except StorageError as exc:
+            message = str(exc).removeprefix(f"{exc.place}: ")
+            self.damage.append(Damage(index, exc.place, message))
+            return Damaged(reason=str(exc))
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        clock: Clock,
+        made: Made,
+        base_config: Mapping[str, JsonValue] | None = None,
+        parent: Mapping[str, JsonValue] | None = None,
+        taken_ids: Iterable[str] = (),
+        new_id: IdFactory | None = None,
+    ) -> ConversationStream:
+        """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
+        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), taken_ids), "made": made}
+        if parent:
+            head["parent"] = dict(parent)
+        return cls(head, clock=clock, base_config=base_config, new_id=new_id)
+
+    @property
+    def id(self) -> str:
+        """Id of the conversation, such as `jp-c17738399468`."""
+        return str(self.head.get("id", ""))
+
+    @property
+    def is_reproducible(self) -> bool:
+        """True if new entries depend neither on the time nor on chance (D59)."""
+        return isinstance(self._clock, ReproducibleClock)
+
+    @property
+    def title(self) -> str | None:
+        """The title, or None."""
+        title = self.head.get("title")
+        return title if isinstance(title, str) else None
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def _keep(self, raw: RawEntry, entry: Entry) -> None:
+        self.raw.append(raw)
+        self.entries.append(entry)
+        kind = entry.type
+        if kind == "turn_start":
+            if not self._pairs.balanced:
+                self._checked = 0  # the next repair checks this turn
+            self._pairs = Pairs()
+            self.turn_count += 1
+            self._request = None
+        elif isinstance(entry, ConfigDelta):
+            self.deltas.append(entry)
+        elif isinstance(entry, ImageEntry):
+            if "images" in self.__dict__:
+                self.images.add(entry)
+        elif kind in CONVERSATION_KINDS:
+            if isinstance(entry, ChatRequest):
+                self._request = stored_id(raw)
+                self.requests.append(entry)
+            else:
+                self._pairs.add(entry)
+            self.turn_count = self.turn_count or 1
+
+    # --- turns -------------------------------------------------------------------------------
 
     def events(self) -> Iterator[TurnEvent]:
         """Yield the events, oldest first."""
@@ -344,148 +468,11 @@ class EntriesByTurn:
             start -= 1
         return self.entries[max(start - 1, 0) :]
 
-
-Made = Literal["live", "headless", "imported"]
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A malformed entry: its index, the path in it, and the error."""
-
-    index: int
-    place: str
-    message: str
-
-
-class ConversationStream(EntriesByTurn):
-    """One conversation: its base configuration and its entries, oldest first.
-
-    `raw` has the stored JSON objects. `entries` are typed views of them, with the same indexes.
-    Only `append`, `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
-
-    Args:
-        head: Stored metadata of the conversation.
-        clock: Clock for new entries.
-        base_config: The configuration at the beginning.
-        raw: The stored entries. They are shared and never changed.
-        new_id: Returns ids for entries. By default it depends on the clock.
-        tolerant: True to keep malformed entries instead of raising an error. A conversation with a
-            malformed entry is read-only.
-
-    Attributes:
-        deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
-        damage: The malformed entries.
-        on_change: Called after entries were appended.
-
-    Raises:
-        StorageError: An entry is malformed. The message has its path.
-    """
-
-    def __init__(
-        self,
-        head: Mapping[str, JsonValue],
-        *,
-        clock: Clock,
-        base_config: Mapping[str, JsonValue] | None = None,
-        raw: Iterable[JsonValue] = (),
-        new_id: IdFactory | None = None,
-        tolerant: bool = False,
-    ) -> None:
-        self.head: dict[str, JsonValue] = dict(head)
-        self.base_config: dict[str, JsonValue] = dict(base_config or {})
-        self.damage: list[Damage] = []
-        self.on_change: Callable[[], None] | None = None
-        self._clock = clock
-        self._ids = EventIds(new_id or id_factory(clock, self.id))
-        self._begin()
-        for index, value in enumerate(raw):
-            entry = self._decode_tolerantly(value, index) if tolerant else decode(value, index)
-            self._ids.add(stored_id(value))
-            self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
-
-    def _begin(self) -> None:
-        super().__init__()
-        self.raw: list[RawEntry] = []
-        self.deltas: list[ConfigDelta] = []
-        self.__dict__.pop("images", None)
-        self._pairs = Pairs()
-        self._checked = 0
-        self._request: str | None = None  # stored id of the current request
-
-    def _decode_tolerantly(self, value: JsonValue, index: int) -> Entry:
-        try:
-            return decode(value, index)
-        except StorageError as exc:
-            message = str(exc).removeprefix(f"{exc.place}: ")
-            self.damage.append(Damage(index, exc.place, message))
-            return Damaged(reason=str(exc))
-
-    @classmethod
-    def new(
-        cls,
-        *,
-        clock: Clock,
-        made: Made,
-        base_config: Mapping[str, JsonValue] | None = None,
-        parent: Mapping[str, JsonValue] | None = None,
-        taken_ids: Iterable[str] = (),
-        new_id: IdFactory | None = None,
-    ) -> ConversationStream:
-        """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
-        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), taken_ids), "made": made}
-        if parent:
-            head["parent"] = dict(parent)
-        return cls(head, clock=clock, base_config=base_config, new_id=new_id)
-
-    @property
-    def id(self) -> str:
-        """Id of the conversation, such as `jp-c17738399468`."""
-        return str(self.head.get("id", ""))
-
-    @property
-    def is_reproducible(self) -> bool:
-        """True if new entries depend neither on the time nor on chance (D59)."""
-        return isinstance(self._clock, ReproducibleClock)
-
-    @property
-    def title(self) -> str | None:
-        """The title, or None."""
-        title = self.head.get("title")
-        return title if isinstance(title, str) else None
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    def _keep(self, raw: RawEntry, entry: Entry) -> None:
-        self.raw.append(raw)
-        self.entries.append(entry)
-        kind = entry.type
-        if kind == "turn_start":
-            if not self._pairs.balanced:
-                self._checked = 0  # the next repair checks this turn
-            self._pairs = Pairs()
-            self.turn_count += 1
-            self._request = None
-        elif isinstance(entry, ConfigDelta):
-            self.deltas.append(entry)
-        elif isinstance(entry, ImageEntry):
-            if "images" in self.__dict__:
-                self.images.add(entry)
-        elif kind in CONVERSATION_KINDS:
-            if isinstance(entry, ChatRequest):
-                self._request = stored_id(raw)
-                self.requests.append(entry)
-            elif half := half_of(entry):
-                self._pairs.add(half)
-            self.turn_count = self.turn_count or 1
-
     # --- appending ---------------------------------------------------------------------------
 
     @cached_property
     def images(self) -> RecordedImages:
         """The images in the entries. They are read on first use."""
-        from jp_nb.record.events import RecordedImages
-
         found = RecordedImages()
         for entry in self.entries:
             if isinstance(entry, ImageEntry):
@@ -496,8 +483,6 @@ class ConversationStream(EntriesByTurn):
         """Append the start of a turn, its `images`, and the request: all entries or none."""
         images = tuple(images)
         if images:
-            from jp_nb.record.events import images_metadata
-
             metadata = request.metadata | images_metadata(images)
             request = request.model_copy(update={"metadata": metadata})
         self._append([TurnStart(), *self.new_images(images), request])
@@ -505,10 +490,6 @@ class ConversationStream(EntriesByTurn):
     def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
         """Return entries for the `images` that the record does not contain."""
         new = {image.digest: image for image in images}
-        if not new:
-            return []
-        from jp_nb.record.events import image_entry
-
         return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
 
     def append(self, *entries: Entry) -> None:
@@ -537,15 +518,17 @@ class ConversationStream(EntriesByTurn):
         start = len(self.raw)
         found = [(value, decode(value, start + index)) for index, value in enumerate(raw)]
         for value, entry in found:
-            self._ids.add(stored_id(value))
+            self._add_id(stored_id(value))
             self._keep(value, entry)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._check_not_damaged()
-        check_pairs(entries, self._pairs)  # before the first entry is written
+        self._pairs.check(entries)  # before the first entry is written
         moment = self._clock()
         for entry in entries:
-            self._write(entry if entry.timestamp else entry.stamped(self._timestamp(moment)))
+            stamped = entry if entry.timestamp else entry.stamped(self._timestamp(moment))
+            self._add_id(None)
+            self._keep(self._linked(stamped, len(self.raw)), stamped)
         if self.on_change is not None:
             self.on_change()
 
@@ -559,18 +542,10 @@ class ConversationStream(EntriesByTurn):
             moment = self._clock.at(len(self.raw), last)
         return format_timestamp(moment)
 
-    def _write(self, entry: Entry) -> None:
-        self._ids.add(None)
-        self._keep(self._linked(entry, len(self.raw)), entry)
-
     def _linked(self, entry: Entry, index: int) -> RawEntry:
-        raw: RawEntry = {"event_id": self._ids.of(index)}
+        raw: RawEntry = {"event_id": self.event_id(index)}
         # A request without a unique stored id cannot be referenced.
-        if (
-            entry.type in LINKABLE
-            and self._request
-            and self._ids.index_of(self._request) is not None
-        ):
+        if entry.type in LINKABLE and self._request and self._index_of(self._request) is not None:
             raw["request_id"] = self._request
         raw.update(entry.to_raw())
         return raw
@@ -590,7 +565,24 @@ class ConversationStream(EntriesByTurn):
 
         An entry without a stored id of its own gets one here. The stored object is unchanged.
         """
-        return self._ids.of(index)
+        found = self._ids[index]
+        while found is None:
+            drawn = self._new_id()  # may be taken
+            if drawn not in self._places:
+                found = self._ids[index] = drawn
+                self._places[drawn] = index if index >= 0 else index + len(self._ids)
+        return found
+
+    def _add_id(self, stored: str | None) -> None:
+        if stored in self._places:
+            self._ambiguous.add(stored)
+            stored = None
+        elif stored is not None:
+            self._places[stored] = len(self._ids)
+        self._ids.append(stored)
+
+    def _index_of(self, identifier: str) -> int | None:
+        return None if identifier in self._ambiguous else self._places.get(identifier)
 
     def unresolved(self) -> list[int]:
         """Return the indexes of entries with an unknown `request_id`.
@@ -604,7 +596,7 @@ class ConversationStream(EntriesByTurn):
             if target is None:
                 continue
             if target not in known:
-                place = self._ids.index_of(target)
+                place = self._index_of(target)
                 known[target] = place is not None and isinstance(self.entries[place], ChatRequest)
             if not known[target]:
                 found.append(index)
@@ -617,13 +609,12 @@ class ConversationStream(EntriesByTurn):
 
     def open_tool_call_indexes(self) -> list[int]:
         """Return the indexes of `open_tool_calls`."""
-        if not self._pairs.uneven("tool"):
+        if self._pairs.balanced:
             return []
         turn = self.current_turn()
         start = len(self.entries) - len(turn)
-        _, open_tool_calls, _ = match_pairs(enumerate(turn, start))
-        calls = (index for index in sorted(open_tool_calls))
-        return [i for i in calls if isinstance(self.entries[i], ToolCallRequest)]
+        _, unanswered, _ = match_pairs(enumerate(turn, start))
+        return [i for i in sorted(unanswered) if isinstance(self.entries[i], ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------
 
@@ -655,7 +646,7 @@ class ConversationStream(EntriesByTurn):
         """Return the entries in the form for `rewrite`."""
         return [
             Item(entry, raw, known)
-            for entry, raw, known in zip(self.entries, self.raw, self._ids.assigned(), strict=True)
+            for entry, raw, known in zip(self.entries, self.raw, self._ids, strict=True)
         ]
 
     def until(self, count: int) -> ConversationStream:
@@ -675,6 +666,7 @@ class ConversationStream(EntriesByTurn):
         """
         self._check_not_damaged()
         self._begin()
-        self._ids.replace_all(item.event_id for item in items)
+        self._ids = [item.event_id for item in items]
+        self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
         for index, (entry, raw, _) in enumerate(items):
             self._keep(self._linked(entry, index) if raw is None else raw, entry)
