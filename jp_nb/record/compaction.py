@@ -12,7 +12,7 @@ Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -49,8 +49,6 @@ class PlacedCompaction:
     Attributes:
         position: Index among all entries.
         after: Number of the last turn that began before it; -1 if there is none.
-        entry: The stored entry.
-        is_reverted: True if a later entry reverts it.
         turn_continued: True if the turn `after` has later events, as after a resume.
     """
 
@@ -135,13 +133,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TurnTreatment:
-    """Treatment of a turn in the context.
-
-    Attributes:
-        summary: The compaction whose summary replaces the turn.
-        without_reasoning: True if its reasoning is omitted.
-        tool_calls: Treatment of its tool calls.
-    """
+    """Treatment of a turn in the context: `summary` has the summary that replaces the turn."""
 
     summary: Compaction | None = None
     without_reasoning: bool = False
@@ -170,7 +162,11 @@ def replacements(
         if (summary := treatment.summary) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
             if summary is not before and repeats.allow(summary):
-                found[events[0].position] = tuple(_summary(summary))
+                assert summary.summary is not None
+                found[events[0].position] = (
+                    ChatRequest(timestamp=summary.timestamp, content=SUMMARY_REQUEST),
+                    ChatResponse(timestamp=summary.timestamp, message=summary.summary.summary),
+                )
             before = summary
             continue
         before = None
@@ -188,7 +184,6 @@ class _SummaryLimit:
         self._room = MAX_REPEATED
 
     def allow(self, entry: Compaction) -> bool:
-        """Return True if the summary of `entry` is sent. The first time it always is."""
         assert entry.summary is not None
         if id(entry) in self._sent:
             self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
@@ -236,12 +231,6 @@ def _select_per_turn(
             open_from[turn] = turn + 1
             turn = undecided(turn)
     return selected
-
-
-def _summary(entry: Compaction) -> Iterator[Entry]:
-    assert entry.summary is not None
-    yield ChatRequest(timestamp=entry.timestamp, content=SUMMARY_REQUEST)
-    yield ChatResponse(timestamp=entry.timestamp, message=entry.summary.summary)
 
 
 def _tool_calls(
@@ -292,12 +281,8 @@ class TurnRange:
 class CompactionBounds:
     """Finds the turns between two bounds.
 
-    Failed turns at the end, and an interrupted last turn, are outside of all ranges.
-
-    Args:
-        stream: The conversation.
-        now: Current time, for durations.
-        in_turn: True during a turn, which is outside of all ranges.
+    Failed turns at the end, an interrupted last turn, and the current turn (`in_turn`) are outside
+    of all ranges. Durations are relative to `now`.
     """
 
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
@@ -322,7 +307,11 @@ class CompactionBounds:
 
         `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
         """
-        return self._range(self._after_kept(first), self._before_kept(last))
+        if last.kind in ("turn", "duration"):
+            end = self._given_last(last)
+        else:  # a number of kept turns
+            end = self._last - int(last.amount)
+        return self._range(self._after_kept(first), end)
 
     def between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
@@ -353,11 +342,6 @@ class CompactionBounds:
         opened = next(filter(None, self._began), None)
         begun = None if opened is None else self._turn_at(opened, bound.amount)
         return None if begun is None else begun + 1
-
-    def _before_kept(self, bound: TurnBound) -> int | None:
-        if bound.kind == "duration":
-            return self._turn_at(self._now, -bound.amount)
-        return int(bound.amount) if bound.kind == "turn" else self._last - int(bound.amount)
 
     def _given_first(self, bound: TurnBound) -> int | None:
         if bound.kind != "duration":

@@ -79,38 +79,35 @@ class Budget:
 
     def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
         """Spend the cost of a change to `now`. Return False if it exceeds the budget."""
-        self._spend(CHANGE)
+        self.left -= CHANGE
         for path in unsets:
             if self.left < 0:
                 break
-            self._spend(UNSET + len(str(path)) // CHARS)
+            self.left -= UNSET + len(str(path)) // CHARS
             self._spend_path(now, _keys(path))
         self._spend_merge(now, delta)
         return self.left >= 0
-
-    def _spend(self, units: int) -> None:
-        self.left -= units
 
     def _spend_value(self, value: Any) -> None:
         """Spend the size of `value`."""
         pending = [value]
         while pending and self.left >= 0:
             value = pending.pop()
-            self._spend(1)
+            self.left -= 1
             if isinstance(value, str):
-                self._spend(len(value) // CHARS)
+                self.left -= len(value) // CHARS
             elif isinstance(value, Mapping):
-                self._spend(sum(map(len, value)) // CHARS)
+                self.left -= sum(map(len, value)) // CHARS
                 pending += value.values()
             elif isinstance(value, list):
                 pending += value
 
     def _spend_path(self, now: Any, keys: Iterable[str]) -> None:
-        """Spend the size of all that a change at `keys` copies."""
+        # A change at `keys` copies all that contains it.
         for key in keys:
             if not isinstance(now, Mapping):
                 break
-            self._spend(len(now))
+            self.left -= len(now)
             now = now.get(key)
         if isinstance(now, list) or _is_list(now):
             self._spend_value(now)
@@ -121,7 +118,7 @@ class Budget:
         while pending and self.left >= 0:
             now, over = pending.pop()
             if isinstance(now, Mapping) and isinstance(over, Mapping) and not _is_list(now):
-                self._spend(len(now))
+                self.left -= len(now)
                 pending += [(now[key], value) for key, value in over.items() if key in now]
             else:
                 self._spend_value(now)
@@ -152,8 +149,6 @@ class Provenance:
         source: Name of the layer.
         value: The value after the change; None if it was unset.
         file: The file or variable.
-        turn: The turn of the change, counted from 0.
-        delta: The entry with the change.
         is_reverted: True if the change removed the conversation's value, so that the layers below
             apply.
     """
@@ -177,7 +172,12 @@ class Provenance:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
         calls = proposed_by(self.delta) if self.delta is not None else ()
-        return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
+        found = []
+        for call in calls:
+            known = filter(None, map(_keys, call.paths))  # an untrusted record may have others
+            if any(paths_overlap(other, keys) for other in known):
+                found.append(call)
+        return found
 
 
 def _find_sources(
@@ -201,14 +201,6 @@ def _find_sources(
             yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
 
 
-def _turns_of_deltas(stream: ConversationStream) -> list[int]:
-    turns: list[int] = []
-    for turn in stream.turns():
-        turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
-    to_come = len(stream.deltas) - len(turns)
-    return turns + [stream.turn_count] * to_come
-
-
 def _touches(change: Change, path: str) -> bool:
     if get_path(change.delta, path) is not None:
         return True
@@ -223,14 +215,6 @@ def _unset_by(change: Change, path: str) -> str | None:
     keys = parse_path(path)
     lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
     return next(lie_in, None)
-
-
-def _is_related(path: str, keys: tuple[str, ...]) -> bool:
-    # An untrusted record may have an invalid path.
-    try:
-        return paths_overlap(parse_path(path), keys)
-    except ConfigError:
-        return False
 
 
 RESET_KEY = "(reset)"
@@ -488,7 +472,10 @@ class Projection:
         Raises:
             ConfigError: A path is invalid.
         """
-        turns = _turns_of_deltas(self._stream)
+        turns: list[int] = []
+        for turn in self._stream.turns():
+            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
+        turns += [self._stream.turn_count] * (len(self._stream.deltas) - len(turns))
         layers, steps = self.layers(), self.steps()
         return {path: list(_find_sources(path, layers, steps, turns)) for path in paths}
 
@@ -511,9 +498,7 @@ def _provider(partial: Partial) -> str:
 
 
 def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]) -> Change:
-    """Return the change of a stored base configuration.
-
-    It is `base_config` itself, or is stored in it as `{base, init}`.
+    """Return the change of a stored base configuration, which may have the form `{base, init}`.
 
     The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.
     """

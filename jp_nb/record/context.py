@@ -97,22 +97,19 @@ class RequestContext:
         shown = images.images_of(entry)
         if shown is NO_IMAGES:
             return ContextItem(entry, provider)
-        kept = tuple(image for image in shown.images if self._has_room(image))
-        missing = len(shown.images) - len(kept)
-        notes = [*shown.notes, *([omitted_images(missing, IMAGE_LIMIT_REACHED)] if missing else [])]
+        kept: list[Image] = []
+        for image in shown.images:  # an image that was sent once stays in the context
+            size = self._shown_bytes + len(image.content)
+            if self._shown < MAX_IMAGES and size <= MAX_IMAGE_BYTES:
+                self._shown, self._shown_bytes = self._shown + 1, size
+                kept.append(image)
+        notes = list(shown.notes)
+        if missing := len(shown.images) - len(kept):
+            notes.append(omitted_images(missing, IMAGE_LIMIT_REACHED))
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})
-        return ContextItem(entry, provider, kept)
-
-    def _has_room(self, image: Image) -> bool:
-        # An image that was sent once stays in the context.
-        size = len(image.content)
-        if self._shown == MAX_IMAGES or self._shown_bytes + size > MAX_IMAGE_BYTES:
-            return False
-        self._shown += 1
-        self._shown_bytes += size
-        return True
+        return ContextItem(entry, provider, tuple(kept))
 
 
 def build_context(
@@ -217,33 +214,21 @@ def _find_in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpa
     number, is_new_cycle = 1, True
     answer: list[TurnEvent] = []
     asked_at: int | None = None
-    for event in events:
-        match event.entry:
-            case ChatResponse() | ToolCallRequest():
-                answer.append(event)
-                continue
-            case ChatRequest():
+    for event in [*events, None]:
+        entry = event.entry if event is not None else None
+        if event is not None and isinstance(entry, ChatResponse | ToolCallRequest):
+            answer.append(event)
+        elif isinstance(entry, ChatRequest | ToolCallResponse | None):
+            for part in _split_continued(answer):
+                start, end = part[0].position, part[-1].position + 1
+                yield RequestSpan(turn, number, start, end, is_new_cycle)
+                number, is_new_cycle = number + 1, False
+            answer = []
+            if event is not None and isinstance(entry, ChatRequest):
                 asked_at = event.position
-            case ToolCallResponse():
-                pass
-            case _:
-                continue
-        for part in _split_continued(answer):
-            yield _make_span(turn, number, part, is_new_cycle=is_new_cycle)
-            number, is_new_cycle = number + 1, False
-        answer = []
-        is_new_cycle = is_new_cycle or isinstance(event.entry, ToolCallResponse)
-    for part in _split_continued(answer):
-        yield _make_span(turn, number, part, is_new_cycle=is_new_cycle)
-        number, is_new_cycle = number + 1, False
+            is_new_cycle = is_new_cycle or isinstance(entry, ToolCallResponse)
     if number == 1 and asked_at is not None:
         yield RequestSpan(turn, number, asked_at + 1, asked_at + 1, is_new_cycle)
-
-
-def _make_span(
-    turn: int, number: int, answer: Sequence[TurnEvent], *, is_new_cycle: bool
-) -> RequestSpan:
-    return RequestSpan(turn, number, answer[0].position, answer[-1].position + 1, is_new_cycle)
 
 
 def _split_continued(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:

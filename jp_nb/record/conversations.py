@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -120,7 +120,7 @@ def drop(document: Document, name: str) -> ConversationInfo:
     if name not in names:
         raise UsageError(
             f"there is no conversation {_format_name(name)}: "
-            f"{_format_suggestions(_nearest(names, name))}`%jp drop` needs the whole id"
+            f"{_suggest(names, name)}`%jp drop` needs the whole id"
         )
     place = names.index(name) - 1
     if place < 0:
@@ -162,28 +162,21 @@ def _find(names: Sequence[str], text: str) -> int:
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
+        shown = ", ".join(map(_format_name, fitting[:MAX_SUGGESTIONS]))
+        if (more := len(fitting) - MAX_SUGGESTIONS) > 0:
+            shown = f"{shown} and {more} more"
         raise UsageError(
-            f"several conversations match {_format_name(text)}: {_format_names(fitting)}. "
-            "Give more of the id"
+            f"several conversations match {_format_name(text)}: {shown}. Give more of the id"
         )
-    offer = _format_suggestions(_nearest(names, text))
     raise UsageError(
-        f"there is no conversation {_format_name(text)}: {offer}`%jp log` lists the conversations"
+        f"there is no conversation {_format_name(text)}: {_suggest(names, text)}`%jp log` lists "
+        "the conversations"
     )
 
 
-def _nearest(names: Sequence[str], text: str) -> list[str]:
-    return difflib.get_close_matches(text[:200], names, n=3)
-
-
-def _format_suggestions(names: Sequence[str]) -> str:
-    return f"did you mean {' or '.join(map(_format_name, names))}? " if names else ""
-
-
-def _format_names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_SUGGESTIONS
-    shown = ", ".join(map(_format_name, names[:MAX_SUGGESTIONS]))
-    return f"{shown} and {more} more" if more > 0 else shown
+def _suggest(names: Sequence[str], text: str) -> str:
+    near = difflib.get_close_matches(text[:200], names, n=3)
+    return f"did you mean {' or '.join(map(_format_name, near))}? " if near else ""
 
 
 def _format_name(name: str) -> str:
@@ -352,38 +345,21 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
-    removed.update(_find_unused_images(stream, removed))
-    stream.rewrite([item for index, item in enumerate(stream.items()) if index not in removed])
-
-
-def _find_unused_images(stream: ConversationStream, removed: Collection[int]) -> list[int]:
-    stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in removed)
-    shown = {digest for _, entry in stays for digest in image_digests(entry)}
-    return [
-        index
-        for index, entry in enumerate(stream.entries)
-        if isinstance(entry, ImageEntry) and entry.digest not in shown
-    ]
+    items = [item for index, item in enumerate(stream.items()) if index not in removed]
+    shown = {digest for item in items for digest in image_digests(item.entry)}
+    stream.rewrite(
+        [x for x in items if not isinstance(x.entry, ImageEntry) or x.entry.digest in shown]
+    )
 
 
 def notices(stream: ConversationStream) -> list[str]:
     """Return a line for each entry that is kept but not fully used, with its path."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
     for index in stream.unresolved():
-        found.append(
-            (
-                index,
-                f"events[{index}].request_id: the request of this response is unknown, so it is "
-                "not sent to the model",
-            )
-        )
+        why = "the request of this response is unknown, so it is not sent to the model"
+        found.append((index, f"events[{index}].request_id: {why}"))
     for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
         if isinstance(entry, InquiryResponse) and raw.get("outcome", "answered") not in OUTCOMES:
-            found.append(
-                (
-                    index,
-                    f"events[{index}].outcome: this jp_nb does not know {raw['outcome']!r}; "
-                    "the question is treated as closed",
-                )
-            )
+            why = f"this jp_nb does not know {raw['outcome']!r}; the question is treated as closed"
+            found.append((index, f"events[{index}].outcome: {why}"))
     return [text for _, text in sorted(found)]

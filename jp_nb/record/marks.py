@@ -99,12 +99,7 @@ def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntri
 
 @dataclass(frozen=True, slots=True)
 class LastHost:
-    """The host of a notebook's last request.
-
-    Attributes:
-        mark: Digest of the host.
-        name: Name for messages, which is not recorded.
-    """
+    """The host of a notebook's last request: its digest, and a name that is not recorded."""
 
     mark: str
     name: str = "another host"
@@ -133,9 +128,7 @@ def recorded_host(document: Document) -> LastHost | None:
 def missing_call(choice: str, names: Collection[str]) -> str | None:
     """Return the tool that `choice` requires if it is not in `names`, else None.
 
-    Args:
-        choice: A tool choice. For `required`, the result is `any tool`.
-        names: Names of the called tools.
+    For `required`, the result is `any tool`. `names` are those of the called tools.
     """
     if choice == "required":
         return None if names else "any tool"
@@ -228,9 +221,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sums. A sum is None only if neither number was reported."""
-        return Usage(
-            **{name: _sum(getattr(self, name), getattr(other, name)) for name in USAGE_FIELDS}
-        )
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in USAGE_FIELDS}
+        known = {name: pair for name, pair in pairs.items() if pair != (None, None)}
+        return Usage(**{name: (one or 0) + (more or 0) for name, (one, more) in known.items()})
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the reported numbers as records and reports store them."""
@@ -241,18 +234,9 @@ class Usage:
 USAGE_FIELDS: Final = tuple(each.name for each in fields(Usage))
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
-
-
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """Tokens of one model.
-
-    Attributes:
-        model: `provider/name`, or "" if unknown.
-        tokens: Numbers of tokens.
-    """
+    """Tokens of one model, which is `provider/name`, or "" if unknown."""
 
     model: str
     tokens: Usage = field(default_factory=Usage)

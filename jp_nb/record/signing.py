@@ -33,7 +33,7 @@ from jp_nb.record.events import RawEntry
 from jp_nb.record.stream import ConversationStream
 
 SCHEME = "2"
-_EARLIER = re.compile(r"1:[0-9a-f]{64}")
+_EARLIER = re.compile(r"1:[0-9a-f]{64}")  # it covered no message
 _WRITTEN = re.compile(rf"{SCHEME}:[0-9a-f]{{64}}")
 _PURPOSE = f"jp_nb record {SCHEME}"
 
@@ -43,18 +43,8 @@ def is_signature(value: JsonValue) -> TypeGuard[str]:
     return isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
 
 
-def is_earlier_signature(value: JsonValue) -> bool:
-    """Return True if `value` has the form of scheme 1, which covered no message."""
-    return isinstance(value, str) and _EARLIER.fullmatch(value) is not None
-
-
 class Signer:
-    """Incremental signature of one conversation.
-
-    Attributes:
-        base_config: The signed base configuration.
-        count: Number of signed entries.
-    """
+    """Incremental signature of one conversation. `count` is the number of signed entries."""
 
     def __init__(
         self, key: SecretBytes, *, conversation: str, base_config: Mapping[str, JsonValue]
@@ -151,8 +141,6 @@ class Trust:
     conversation was activated. It is not thread-safe, like the document.
 
     Args:
-        document: The conversations of the notebook.
-        keys: The user's key.
         is_local: True if the active conversation began in this process. Otherwise its signature
             decides.
         can_sign: False for reproducible records, which are not signed.
@@ -254,12 +242,16 @@ class Trust:
 
     def _find_untrusted_reason(self) -> str | None:
         try:
-            if self._was_left():
-                return None
+            if self._left_states:
+                found = Signer.of(self._process_key, self._stream).signature()
+                known = found in self._left_states
+                self._left_states.discard(found)
+                if known:  # it is as trusted as when this process left it
+                    return None
             signature = self._document.extra.get(SIGNATURE)
             if signature is None:
                 return "it is not signed"
-            if is_earlier_signature(signature):
+            if isinstance(signature, str) and _EARLIER.fullmatch(signature):
                 return (
                     "it was signed by an earlier release, whose signature did not cover the "
                     "messages. If it is yours, sign all of it with `%jp trust`"
@@ -278,15 +270,6 @@ class Trust:
             return "its signature is not yours, or someone else changed the record"
         self._signer = signer
         return None
-
-    def _was_left(self) -> bool:
-        """Return True if the conversation is as trusted as when this process left it."""
-        if not self._left_states:
-            return False
-        found = Signer.of(self._process_key, self._stream).signature()
-        known = found in self._left_states
-        self._left_states.discard(found)
-        return known
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer

@@ -84,8 +84,6 @@ class StoredExchange:
         line: Line number of the request, from 1.
         request: Id of the request.
         summary: Content of the request's line, without its id.
-        events: The response.
-        end: End of the response.
         number: Index of the exchange, from 0.
     """
 
@@ -109,11 +107,7 @@ class StoredExchange:
 
 @dataclass(slots=True)
 class CassetteContent:
-    """Content of a cassette, in the order of the file.
-
-    Attributes:
-        parts: Request parts by kind and id.
-    """
+    """Content of a cassette, in the order of the file. `parts` have kind and id as keys."""
 
     parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
     exchanges: list[StoredExchange] = field(default_factory=list)
@@ -193,28 +187,7 @@ def refuse_unless_cassette(path: Path) -> None:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def part_line(part: RequestPart) -> JsonObject:
-    """Return the line of a request part."""
-    chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
-    return {part.kind: part.id, **chain, **part.value}
-
-
-def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
-    """Yield the lines of `exchange`, without its parts."""
-    asked = exchange.request
-    yield {"request": asked.id, **asked.summary}
-    response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
-    yield from response[:-1]
-    yield {**response[-1], "seal": seal(asked.id, response)}
-
-
-def seal(request: str, response: Sequence[JsonObject]) -> str:
-    """Return the digest of a request's id and the lines of its response."""
-    return digest([request, *response])
-
-
-def line_bytes(value: JsonObject) -> bytes:
-    """Encode one line of a cassette."""
+def _line(value: JsonObject) -> bytes:
     return encode_utf8(compact_json(value)) + b"\n"
 
 
@@ -333,16 +306,13 @@ class _CassetteReader:
             raise self._error(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
             raise self._error(f"the request has no {missing[0]}", AGAIN)
-        for kind, part in self._parts_of(summary):
+        parts = [(kind, x) for key, kind in _LISTED.items() for x in _texts(summary.get(key))]
+        if (last := summary["messages"]) != NO_MESSAGE:
+            parts.append(("message", str(last)))
+        for kind, part in parts:
             if (kind, part) not in self._cassette.parts:
                 raise self._error(f"a {kind} of this request is missing", AGAIN)
         self._request, self._response = (self._line, request, summary), []
-
-    def _parts_of(self, summary: JsonObject) -> Iterator[tuple[str, str]]:
-        for name, kind in _LISTED.items():
-            yield from ((kind, each) for each in _texts(summary.get(name)))
-        if (last := summary["messages"]) != NO_MESSAGE:
-            yield "message", str(last)
 
     def _read_response(self, line_value: JsonObject) -> None:
         assert self._request is not None
@@ -353,7 +323,7 @@ class _CassetteReader:
             self._response.append(line_value)
             return
         given = line_value.pop("seal", None)
-        if seal(request, [*self._response, line_value]) != given:
+        if digest([request, *self._response, line_value]) != given:
             raise self._changed_error(f"the response to the request of line {line}")
         try:
             events = tuple(event_from_json(each, "event") for each in self._response)
@@ -392,8 +362,9 @@ class CassetteWriter:
         self.written = 0
         self._began = known is not None
         self._settled_parts = set(known.parts) if known is not None else set()
-        self._settled_bytes = self._bytes = self._size() if known is not None else 0
-        self._inode = self._stat().st_ino if known is not None else 0
+        status = path.stat() if known is not None else None
+        self._settled_bytes = self._bytes = status.st_size if status else 0
+        self._inode = status.st_ino if status else 0
         self._front = b"" if known is None or _ends_its_line(path) else b"\n"
         self._last: list[Exchange] = []
         self._last_parts: set[tuple[str, str]] = set()
@@ -414,10 +385,10 @@ class CassetteWriter:
     def _add(self, exchange: Exchange) -> None:
         if not self._began:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, line_bytes(HEADER), folder=self._folder)
-            self._settled_bytes = self._bytes = self._size()
-            self._inode = self._stat().st_ino
-            self._began = True
+            replace_file(self.path, _line(HEADER), folder=self._folder)
+            status = self.path.stat()
+            self._settled_bytes = self._bytes = status.st_size
+            self._inode, self._began = status.st_ino, True
         if not (exchange.request.is_inquiry and self._last and self._last[0].request.is_inquiry):
             self._settle()
         block, parts = _block([exchange], self._settled_parts, self._last_parts)
@@ -462,12 +433,6 @@ class CassetteWriter:
                 raise
             self._bytes = file.truncate()
 
-    def _stat(self) -> os.stat_result:
-        return self.path.stat()
-
-    def _size(self) -> int:
-        return self._stat().st_size
-
 
 def _ends_its_line(path: Path) -> bool:
     with path.open("rb") as file:
@@ -482,30 +447,25 @@ def _block(
 
     `known` are the parts that the file already contains.
     """
-    lines, added = list[bytes](), set[tuple[str, str]]()
-    for exchange in exchanges:
-        for part in _new(exchange, *known, added):
-            added.add(_key(part))
-            lines.append(line_bytes(part_line(part)))
-        lines += map(line_bytes, exchange_lines(exchange))
-    return b"".join(lines), added
-
-
-def _new(exchange: Exchange, *known: set[tuple[str, str]]) -> list[RequestPart]:
-    """Return the parts of `exchange` that are not in `known`, in their order, each once."""
+    added: set[tuple[str, str]] = set()
 
     def is_new(part: RequestPart) -> bool:
-        return not any(_key(part) in each for each in known)
+        return not any((part.kind, part.id) in each for each in (*known, added))
 
-    asked = exchange.request
-    found = filter(is_new, (*asked.system, *asked.attachments, *asked.tools))
-    rest = takewhile(is_new, reversed(asked.messages))  # a known message implies all before it
-    unique = {_key(part): part for part in [*found, *reversed(list(rest))]}
-    return list(unique.values())
-
-
-def _key(part: RequestPart) -> tuple[str, str]:
-    return part.kind, part.id
+    lines: list[JsonObject] = []
+    for exchange in exchanges:
+        asked = exchange.request
+        # A known message implies all before it.
+        messages = reversed(list(takewhile(is_new, reversed(asked.messages))))
+        for part in (*asked.system, *asked.attachments, *asked.tools, *messages):
+            if is_new(part):
+                added.add((part.kind, part.id))
+                chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
+                lines.append({part.kind: part.id, **chain, **part.value})
+        response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
+        sealed = {**response[-1], "seal": digest([asked.id, *response])}
+        lines += [{"request": asked.id, **asked.summary}, *response[:-1], sealed]
+    return b"".join(map(_line, lines)), added
 
 
 RESULTS: Final = ("result", "error")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,10 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.recording import Exchange, ExchangeRecorder, FailedResponse, make_part
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_values import compact_json
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage import cassette
-from jp_nb.storage.cassette import HEADER, CassetteWriter, exchange_lines, part_line, read_cassette
+from jp_nb.storage.cassette import HEADER, CassetteWriter, read_cassette
 from tests.support.asked_requests import (
     ANSWER,
     SPEC,
@@ -100,7 +100,7 @@ def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
 def message_after(after: JsonValue) -> str:
     """A cassette whose message has the id that it would have if `after` were a text."""
     part = make_part("message", {"role": "user", "text": "Continue."}, str(after))
-    line = compact_json({**part_line(part), "after": after})
+    line = compact_json({part.kind: part.id, **part.value, "after": after})
     return f"{compact_json(HEADER)}\n{line}\n"
 
 
@@ -184,11 +184,15 @@ def test_inquiry_is_written_at_once_and_at_most_twice(
     ]
     lines = list[Exchange]()
 
-    def counted(exchange: Exchange) -> Iterator[JsonObject]:
-        lines.append(exchange)
-        return exchange_lines(exchange)
+    block = cassette._block
 
-    monkeypatch.setattr(cassette, "exchange_lines", counted)
+    def counted(
+        exchanges: Sequence[Exchange], *known: set[tuple[str, str]]
+    ) -> tuple[bytes, set[tuple[str, str]]]:
+        lines.extend(exchanges)
+        return block(exchanges, *known)
+
+    monkeypatch.setattr(cassette, "_block", counted)
     path = tmp_path / "a.jsonl"
     writer = CassetteWriter(path)
     for number, each in enumerate(many, 1):
