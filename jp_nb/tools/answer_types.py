@@ -43,8 +43,7 @@ from jp_nb.tools.parameters import TextFormat, has_format, has_type
 Misfit = Literal["type", "option", "value"]
 """Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
 
-MAX_FIELDS = 50
-"""Limit for the fields of one form."""
+MAX_FIELDS = 50  # limit for the fields of one form
 
 
 class AnswerType(BaseModel):

@@ -39,12 +39,10 @@ NO_COMMAND: Final = "Command missing for local tool"
 
 _VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
 """Template variables that differ in later runs of a call, or objects that contain them."""
-MAX_SUMMARY_CHARS: Final = 200
-"""Limit for the last line of stderr, which follows the exit status."""
+MAX_SUMMARY_CHARS: Final = 200  # limit for the last line of stderr, which follows the exit status
 MAX_PRINTED_CHARS: Final = 10_000
 """Limit for stdout and stderr each, after a failure. The end is kept: it usually has the error."""
-SHELL_SIGNALS: Final = 128
-"""A shell adds this number to the signal that ended its command."""
+SHELL_SIGNALS: Final = 128  # a shell adds this number to the signal that ended its command
 _SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
 
 Document = dict[str, JsonValue]
@@ -297,8 +295,7 @@ def _format_printed(name: str, text: str) -> str:
 # --- subprocesses ------------------------------------------------------------------------------
 
 STDIN, STDOUT, STDERR = range(3)
-MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
-"""Limit for stdout and stderr together."""
+MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024  # limit for stdout and stderr together
 PIPE_GRACE: Final = 1.0
 """Seconds to wait for the pipes of a process that exited: its descendants may hold them open."""
 MAX_RUNNING: Final = 16

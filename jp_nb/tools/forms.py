@@ -38,12 +38,10 @@ from jp_nb.tools.answer_types import (
 from jp_nb.tools.parameters import TextFormat
 
 Node = Mapping[str, JsonValue]
-LONG_TEXT = 200
-"""A text with a larger maximum length gets a box with several lines."""
+LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines
 ENUM_NAMES = "enumNames"
 """Keyword for the labels of `enum`, in the same order."""
-_MAX_REFERENCES = 100
-"""Limit for a chain of references."""
+_MAX_REFERENCES = 100  # limit for a chain of references
 _ANNOTATIONS: Final = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description",
      "examples", "readOnly", "title", "writeOnly"}

@@ -28,8 +28,7 @@ from jp_nb.tools.question import Question, first_problem
 
 log = logging.getLogger(__name__)
 
-MAX_QUESTIONS = 50
-"""Maximum number of questions in one run of a tool."""
+MAX_QUESTIONS = 50  # maximum number of questions in one run of a tool
 
 
 class Success(BaseModel):

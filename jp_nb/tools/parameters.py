@@ -24,14 +24,11 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import as_object, read_json
 
-MAX_DEPTH = 8
-"""Limit for the nesting of parameters."""
+MAX_DEPTH = 8  # limit for the nesting of parameters
 MAX_PARAMETERS = 200
 """Limit for the documented parameters of one tool. Further ones are only counted."""
-MAX_COUNTED = 1000
-"""Limit for that count: a recursive schema may have very many parameters."""
-MAX_TYPE_LEVELS = 6
-"""Limit for the nesting of types in the type of one parameter."""
+MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
+MAX_TYPE_LEVELS = 6  # limit for the nesting of types in the type of one parameter
 
 Schema = Mapping[str, JsonValue]
 
@@ -414,8 +411,7 @@ TextFormat = Literal["email", "uri", "date", "time", "date-time"]
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
-_MAX_CHARS: Final = 4000
-"""Longer texts have none of the formats."""
+_MAX_CHARS: Final = 4000  # longer texts have none of the formats
 
 
 def _is_uri(text: str) -> bool:

@@ -39,25 +39,17 @@ from jp_nb.values.frames import label_names
 
 SHORTEST_KNOWN: Final = 8
 """Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""
-MAX_KNOWN: Final = 500
-"""Limit for the secrets that are searched in texts."""
-MAX_SHORT: Final = 100
-"""Limit for the short secrets that are searched in texts."""
-MAX_EQUAL: Final = 50_000
-"""Limit for the secrets that are compared with whole values."""
-MAX_WALKED: Final = 100_000
-"""Limit for the values of a notebook that are searched for secrets."""
-MAX_ITEMS: Final = 10_000
-"""Limit for the items of one container that are searched."""
-MAX_CELLS: Final = 1_000
-"""Limit for the objects in one column of a frame that are searched."""
+MAX_KNOWN: Final = 500  # limit for the secrets that are searched in texts
+MAX_SHORT: Final = 100  # limit for the short secrets that are searched in texts
+MAX_EQUAL: Final = 50_000  # limit for the secrets that are compared with whole values
+MAX_WALKED: Final = 100_000  # limit for the values of a notebook that are searched for secrets
+MAX_ITEMS: Final = 10_000  # limit for the items of one container that are searched
+MAX_CELLS: Final = 1_000  # limit for the objects in one column of a frame that are searched
 MAX_LISTED: Final = 100
 """Limit for a container whose texts are all secrets: a longer one may be a column of words."""
 MAX_DEPTH: Final = 12
-MAX_BUFFER: Final = 1_000_000
-"""Limit for the bytes of an array that is compared with secrets."""
-LEAST_NUMBER: Final = 1000
-"""The smallest number that is hidden everywhere."""
+MAX_BUFFER: Final = 1_000_000  # limit for the bytes of an array that is compared with secrets
+LEAST_NUMBER: Final = 1000  # the smallest number that is hidden everywhere
 ENVIRONMENT: Final = "the environment, without its values"
 _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -461,8 +453,7 @@ _READERS: Final = ClassTable[_PartsReader](
 )
 
 
-SHORTEST_LINE = 8
-"""Minimum length of a line of a secret that is also hidden alone."""
+SHORTEST_LINE = 8  # minimum length of a line of a secret that is also hidden alone
 MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not be stored"
 MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: {}"
 

@@ -341,8 +341,7 @@ def int_text(value: int) -> str:
     return f"{sign}{hex(abs(value) >> (bits - 64))}… ({size})"
 
 
-MAX_PARTS: Final = 50
-"""Limit for the parts of a container that are described separately."""
+MAX_PARTS: Final = 50  # limit for the parts of a container that are described separately
 _SHORT_ITEM = 24
 _NOTE_CHARS = 120
 

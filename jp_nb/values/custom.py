@@ -212,8 +212,7 @@ def _pretty(value: object, limit: int) -> str | None:
 
 
 AI_REPR: Final = "_ai_repr_"
-AI_REPR_SECONDS: Final = 10.0
-"""Time limit for an `async` `_ai_repr_`."""
+AI_REPR_SECONDS: Final = 10.0  # time limit for an `async` `_ai_repr_`
 _TEXTS: Final = ("text/markdown", "text/plain", "text/html", "application/json")
 
 Registered = Callable[[Any, ValueBudget], Any]

@@ -27,8 +27,7 @@ from jp_nb.values.custom import FAILURES, ClassTable, method_of, type_name, type
 from jp_nb.values.frames import hidden_fields, label_names
 from jp_nb.values.objects import is_own_code
 
-MAX_EXPRESSION = 1000
-"""Maximum number of characters of an expression."""
+MAX_EXPRESSION = 1000  # maximum number of characters of an expression
 
 
 class ValuePathError(LookupError):
@@ -126,8 +125,7 @@ def _read_bound(node: ast.expr | None) -> int | None:
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."
 PRIVATE_REFUSAL: Final = "Names that begin with _ are private and not shown."
-MAX_LABELS: Final = 100_000
-"""Limit for the rows whose labels are compared with names of secrets."""
+MAX_LABELS: Final = 100_000  # limit for the rows whose labels are compared with names of secrets
 _KERNEL: Final = frozenset(
     ("IPython", "ipykernel", "jupyter_client", "tornado", "traitlets", "zmq", "comm", "asyncio")
 )
@@ -463,8 +461,7 @@ _CLEARED: Final = ClassTable[Callable[[Any], Any]](
 # --- selected items ---------------------------------------------------------------------------
 
 Part = Literal["head", "tail", "sample"]
-MAX_INDEXED: Final = 100_000
-"""Limit for a set or a mapping from which items are selected."""
+MAX_INDEXED: Final = 100_000  # limit for a set or a mapping from which items are selected
 
 
 def part_of(value: Any, part: Part, count: int) -> Any:

@@ -25,8 +25,7 @@ from jp_nb.values.base import (
 )
 from jp_nb.values.custom import FAILURES
 
-MAX_PIXELS: Final = 60_000_000
-"""Limit for a picture that is resized."""
+MAX_PIXELS: Final = 60_000_000  # limit for a picture that is resized
 MAX_INCHES: Final = 1000
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
 

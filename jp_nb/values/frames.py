@@ -28,15 +28,11 @@ from jp_nb.values.base import (
 )
 from jp_nb.values.custom import FAILURES, type_name
 
-MAX_COUNTED: Final = 500_000
-"""Limit for the cells in which missing values are counted."""
+MAX_COUNTED: Final = 500_000  # limit for the cells in which missing values are counted
 CELL_CHARS: Final = 40
-MAX_SHOWN_COLUMNS: Final = 20
-"""Limit for the columns whose values are shown."""
-ENDS: Final = 5
-"""Number of first rows, and of last rows, of a long table."""
-WHOLE: Final = 20
-"""Maximum length of a table whose rows are all shown."""
+MAX_SHOWN_COLUMNS: Final = 20  # limit for the columns whose values are shown
+ENDS: Final = 5  # number of first rows, and of last rows, of a long table
+WHOLE: Final = 20  # maximum length of a table whose rows are all shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +329,9 @@ def _format_cell(value: object) -> str:
 
 # --- arrays ----------------------------------------------------------------------------------
 
-MAX_SAMPLED: Final = 200_000
-"""Limit for the elements from which the range is computed."""
-MAX_MAPPED: Final = 10_000
-"""The same limit for an array in a memory-mapped file."""
-WHOLE_ARRAY: Final = 200
-"""Maximum size of an array whose elements are all shown."""
+MAX_SAMPLED: Final = 200_000  # limit for the elements from which the range is computed
+MAX_MAPPED: Final = 10_000  # the same limit for an array in a memory-mapped file
+WHOLE_ARRAY: Final = 200  # maximum size of an array whose elements are all shown
 
 
 def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:

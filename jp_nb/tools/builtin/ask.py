@@ -112,8 +112,7 @@ MAX_CHARS: Final[Mapping[str, int]] = {
 }
 """Limits for the texts that a form shows without truncation."""
 MAX_ITEMS: Final = {"questions": MAX_QUESTIONS, "options": 200}
-MAX_CALL_CHARS: Final = 100_000
-"""Limit for all texts of a call together."""
+MAX_CALL_CHARS: Final = 100_000  # limit for all texts of a call together
 MAX_PROBLEMS: Final = 30
 """Limit for the listed problems. Further ones are only counted."""
 

@@ -226,8 +226,7 @@ VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
 """Rows of a frame in one description: a longer one would show only the first and last rows."""
 MAX_VALUE_IMAGES: Final = 4
-MAX_HIDDEN: Final = 1_000_000
-"""Limit for a text in which secrets are hidden before it is truncated."""
+MAX_HIDDEN: Final = 1_000_000  # limit for a text in which secrets are hidden before it is truncated
 _VALUE_LINE: Final = 160
 _EXTRA_CHARS: Final = 400
 """Characters after `_VALUE_LINE` in which secrets are hidden: a partial key is not recognized."""
