@@ -28,7 +28,7 @@ from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
-from jp_nb.tools.notebook_access import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
+from jp_nb.tools.base import CellOutput, CellState, CodeRun, NotebookCell, NotebookCells
 
 
 class NotebookFrontEnd:

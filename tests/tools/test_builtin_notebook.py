@@ -14,9 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.tools.base import ToolContext
+from jp_nb.tools.base import CellOutput, NotebookCell, ToolContext
 from jp_nb.tools.builtin import BUILTINS, notebook
-from jp_nb.tools.notebook_access import CellOutput, NotebookCell
 from jp_nb.tools.outcome import Success
 from tests.support.fake_host import FakeNotebook
 from tests.support.fakes import InlineCell

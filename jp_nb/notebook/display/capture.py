@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
 from jp_nb.notebook.display.outbox import INTERVAL_S, KINDS, Outbox, Published
 from jp_nb.text import plain
-from jp_nb.tools.notebook_access import CellOutput
+from jp_nb.tools.base import CellOutput
 
 
 def open_figures() -> frozenset[int]:

@@ -20,14 +20,16 @@ from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.text import one_line, plain
-from jp_nb.tools.base import CellThread, Tool, ToolContext
-from jp_nb.tools.notebook_access import (
+from jp_nb.tools.base import (
     CellOutput,
+    CellThread,
     CodeRun,
     DataSection,
     NotebookAccess,
     NotebookCell,
     NotebookCells,
+    Tool,
+    ToolContext,
     frame_sections,
 )
 from jp_nb.tools.outcome import Failure, Outcome, Success
