@@ -140,33 +140,11 @@ def make_begin_event(call: Call, tool: OfferedTool, *, asked: bool = False) -> T
     )
 
 
-def _visible_result_lines(tool: OfferedTool, *, is_error: bool) -> int | None:
-    shown = tool.inline_results
-    if is_error and tool.inline_errors is not None:
-        shown = tool.inline_errors
-    return None if shown == "full" else shown if isinstance(shown, int) else 0
-
-
 class CallRunner:
-    """Takes each call of a batch from its arguments to its response.
-
-    Args:
-        turn: State and ports of the turn.
-        line: The line of prompts.
-        activity: The work of the batch.
-        functions: Functions on the cell's thread.
-
-    Attributes:
-        changes: The configuration changes that the calls proposed.
-        questions: The questions of the calls.
-    """
+    """Takes each call of a batch from its arguments to its response."""
 
     def __init__(
-        self,
-        turn: TurnContext,
-        line: PromptLine,
-        activity: Activity,
-        functions: CellFunctions,
+        self, turn: TurnContext, line: PromptLine, activity: Activity, functions: CellFunctions
     ) -> None:
         self._turn = turn
         self._functions = functions
@@ -180,19 +158,16 @@ class CallRunner:
         self._batch = batch
         self.changes.begin(batch.basis)
 
-    def _reset(self, call: Call) -> None:
-        if call.is_displayed and call.response is None:  # end its line before a new one begins
-            self._show_end(call, RESTARTED, is_error=False, skipped=True)
-        self._drop_images(call)
-        call.reset()
-
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
 
         Return True if the user stopped the turn at a question.
         """
         if again:
-            self._reset(call)
+            if call.is_displayed and call.response is None:  # end its line before a new one begins
+                self._show_end(call, RESTARTED, is_error=False, skipped=True)
+            self._drop_images(call)
+            call.reset()
         try:
             result = await self._run(call)
         except CallEnded as end:
@@ -205,7 +180,7 @@ class CallRunner:
         return False
 
     async def _run(self, call: Call) -> Delivery:
-        if self._batch.results is not None:  # a replay runs no tool and asks no user
+        if self._batch.results is not None:
             return self._recorded_result(call, self._batch.results)
         tool = self._prepare(call)
         if tool.run != "unattended":
@@ -228,6 +203,7 @@ class CallRunner:
                     assert_never(outcome)
 
     def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
+        """Return the result of a replay, which runs no tool and asks no user."""
         if call.tool is not None:
             call.arguments = copy_json(call.request.arguments)
             self._show_begin(call, call.tool)
@@ -237,11 +213,7 @@ class CallRunner:
         return Delivery(result.content, is_error=result.is_error)
 
     def _prepare(self, call: Call) -> OfferedTool:
-        """Set the arguments of `call`, and return its tool.
-
-        Raises:
-            CallEnded: The call cannot run.
-        """
+        """Set the arguments of `call`, and return its tool, unless the call cannot run."""
         if call.tool is None:
             raise CallEnded(UNAVAILABLE.format(call.request.name), is_error=True)
         if call.bad_arguments is not None:
@@ -266,7 +238,6 @@ class CallRunner:
             await self._permissions.request_run(call, tool, self._tool_context(call, tool))
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
-        """Report the progress of `call` to the journal."""
         if self._turn.progress is None:
             return
         result: list[Entry] = []
@@ -284,8 +255,6 @@ class CallRunner:
         self._turn.progress(call.event_id, CallProgress(stage, raw))
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
-            return
         begins = make_begin_event(call, tool, asked=asked)
         if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == begins.asked:
             return
@@ -430,12 +399,15 @@ class CallRunner:
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _drop_images(self, call: Call) -> None:
-        """Omit the images of `call` from the context."""
         self._turn.state.images -= len(call.shown_images.images)
         call.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        tool = call.tool
+        tool, lines = call.tool, None if call.tool is None else call.tool.inline_results
+        if tool is not None and is_error and tool.inline_errors is not None:
+            lines = tool.inline_errors
+        if skipped or not (lines == "full" or isinstance(lines, int)):
+            lines = 0
         self._turn.display(
             ToolEnds(
                 call_id=call.key,
@@ -448,9 +420,7 @@ class CallRunner:
                 skipped=skipped,
                 images=call.shown_images.images,
                 omitted_images=call.shown_images.omitted,
-                result_lines=(
-                    0 if tool is None or skipped else _visible_result_lines(tool, is_error=is_error)
-                ),
+                result_lines=None if lines == "full" else lines,
             )
         )
 
@@ -469,7 +439,6 @@ class BatchEnd:
         stopped: True if the turn is to end.
         abandoned: True if the user stopped the turn at a question of a tool.
         unsent_message: Message of the user to the model, if no response has it.
-        change: The approved configuration changes, merged.
     """
 
     responses: list[ToolCallResponse]
@@ -536,10 +505,7 @@ class Coordinator:
                 return BatchEnd(self._responses(), change=self._runner.changes.take())
 
     async def _stop(self) -> list[ToolCallResponse]:
-        """Cancel all tasks and close all calls; return the responses in call order.
-
-        Approved configuration changes are discarded, because the batch is incomplete.
-        """
+        """Cancel all tasks, close all calls, and discard changes; return the responses."""
         await self._cancel_tasks()
         for call in self._open_calls():
             self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
@@ -607,9 +573,13 @@ class Coordinator:
         # The interrupt may have ended functions: the menu offers what is then possible.
         await self._functions.wait_until_ended()
         async with self._line.turn(first=True) as ask:
-            menu = tool_menu(
-                self._open_names(), interrupted=interrupted, disabled=self._disabled_choices()
-            )
+            calls = self._open_calls()
+            disabled: list[Choice] = []  # choices without effect
+            if calls and all(call.was_interrupted for call in calls):
+                disabled.append("continue")
+            if not calls and not self._runner.changes.has_approved:
+                disabled.append("restart")
+            menu = tool_menu(self._open_names(), interrupted=interrupted, disabled=disabled)
             verdict = await ask_menu(ask, "tool_call", self._settings, menu)
             raise_if_cancelled()
             self._menu = None
@@ -623,16 +593,6 @@ class Coordinator:
 
     def _open_names(self) -> list[str]:
         return [call.request.name for call in self._open_calls()]
-
-    def _disabled_choices(self) -> list[Choice]:
-        """Return the choices without effect."""
-        calls = self._open_calls()
-        disabled: list[Choice] = []
-        if calls and all(call.was_interrupted for call in calls):
-            disabled.append("continue")
-        if not calls and not self._runner.changes.has_approved:
-            disabled.append("restart")
-        return disabled
 
     def _decide(self, verdict: Verdict) -> None:
         self._turn.display(InterruptReceived(verdict.choice))
@@ -660,24 +620,20 @@ class Coordinator:
             return None
         if verdict.escalated:
             self._discard_changes()
-        unsent_message = self._cancel_batch(verdict)
+        why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
+        unsent_message = verdict.text
+        for call in self._open_calls():
+            if call.delivering or self._runner.changes.is_approved(call):  # it ran to its end
+                self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
+            else:
+                self._runner.finish(call, stopped_text(call, verdict), skipped=True)
+                unsent_message = ""
         change = self._runner.changes.take()
         if verdict.choice == "reply":
             self._functions.resume()
             return BatchEnd(self._responses(), unsent_message=unsent_message, change=change)
         abandoned = not verdict.interrupted
         return BatchEnd(self._responses(), stopped=True, abandoned=abandoned, change=change)
-
-    def _cancel_batch(self, verdict: Verdict) -> str:
-        """Close every call; return the message of `verdict` if no response contains it."""
-        why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
-        for call in self._open_calls():  # these have run to their end
-            if call.delivering or self._runner.changes.is_approved(call):
-                self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
-        cancelled = self._open_calls()
-        for call in cancelled:
-            self._runner.finish(call, stopped_text(call, verdict), skipped=True)
-        return "" if cancelled else verdict.text
 
     async def _cancel_tasks(
         self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
@@ -715,11 +671,8 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
     """Return the response to a call that the user canceled, or that was stopped."""
     if verdict.text:
         return CANCELLED_WITH_MESSAGE.format(verdict.text)
-    if _is_cancellation(verdict) and call.tool is not None:
+    # Not if the user only left a question.
+    is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
+    if is_canceled and verdict.interrupted and call.tool is not None:
         return call.tool.cancellation_response
     return stopped_call_text(verdict, ran=call.ran)
-
-
-def _is_cancellation(verdict: Verdict) -> bool:
-    """Return True if the user chose to cancel the calls, and did not only leave a question."""
-    return verdict.choice != "continue" and verdict.by != "unattended" and verdict.interrupted
