@@ -40,13 +40,11 @@ class ToolBegins:
     """A tool call is about to run, waits for permission, or is displayed differently from now on.
 
     Attributes:
-        parameters: Display of the arguments: `line` in the line of the call, `json` below it, or
-            `off`.
+        parameters: Display of the arguments in the line of the call, or below it.
         formatted: Arguments as a formatter wrote them, displayed below the line instead.
         edited: True if the user changed the arguments.
         texts: Text arguments, such as code, displayed below the line.
-        asked: True while a prompt displays the text arguments, so that the turn does not repeat
-            them.
+        asked: True while a prompt displays the text arguments, which the turn does not repeat.
     """
 
     call_id: str
@@ -65,10 +63,8 @@ class ToolEnds:
     """A tool call has its response.
 
     Attributes:
-        traceback: For the user only.
         skipped: True if the user skipped or stopped the call.
         result_lines: Number of lines of `content` to display; None: all.
-        images: Images for the model.
         omitted_images: Lines that replace other images for the model.
     """
 
@@ -103,8 +99,7 @@ class ChangeEnds:
 
     Attributes:
         by: `person` for the user, through `channel` (`answers`: the answers file); `grant` if the
-            tool needs no approval; `nobody` if no user was available.
-        reason: Why no user was available.
+            tool needs no approval; `nobody` if no user was available, for the `reason`.
         person: Name of the user in a shared notebook.
         counts: False outside of a turn, where changes never take effect.
     """
@@ -143,7 +138,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The turn waits for something, from now on. The display does not keep it.
+    """The turn waits for something, from now on.
 
     Attributes:
         key: `MODEL_WAITS`, or a tool call. It replaces the earlier event with this key.

@@ -23,8 +23,6 @@ class ModelInfo:
     """A model as its provider describes it. None, "", and () mean that the provider does not say.
 
     Attributes:
-        id: Name in requests.
-        name: Display name.
         context_window: Maximum size of the input, in tokens.
         max_output: Maximum size of the output, in tokens.
         inputs: Kinds of input besides text, such as `image`.
@@ -33,7 +31,6 @@ class ModelInfo:
         created: Release time in seconds since 1970, for sorting.
         parameters: Number of parameters, such as `8.0B`.
         quantization: Format of the weights, such as `Q4_K_M`.
-        size_bytes: Size of the weights.
         state: `deprecated` if the model will be shut down, `retired` if it was.
         ends: Day of the shutdown, such as `2026-12-01`.
     """
@@ -175,9 +172,7 @@ class ModelParameters:
 class Attachment:
     """A document or an image that the model gets before the conversation.
 
-    Attributes:
-        source: Name that the model sees, such as `notes.md`.
-        media_type: `text/plain` for every text, else such as `image/png`.
+    The model sees `source`, such as `notes.md`. `media_type` is `text/plain` for every text.
     """
 
     source: str
@@ -191,13 +186,10 @@ class ModelRequest:
 
     Attributes:
         model: The provider's own name of the model.
-        system: System texts in order, kept apart.
-        attachments: Attachments of the effective configuration, from whichever turn. The same
-            object as long as nothing changes.
+        attachments: The same object as long as nothing changes.
         thread: The context. The next request of the conversation has the same object, grown, so
             providers only render the new entries. If it ends in an incomplete response of the
             model, the provider continues that response.
-        tool_choice: `auto`, `none`, `required`, or `tool:NAME`.
         schema: JSON schema of a structured response; None for text.
         idle_timeout: Seconds without an event before the stream counts as dead; 0: no limit.
         max_response_bytes: Maximum size of the streamed text; 0: no limit.
@@ -221,10 +213,8 @@ class ModelRequest:
 class KeyReference:
     """The position of an API key in a request, and its environment variable. Never the key itself.
 
-    Attributes:
-        header: Name of the header.
-        before: Text before the key in the header, such as `Bearer `.
-        is_set: True if the variable has a value now.
+    `before` is the text before the key in the header, such as `Bearer `. `is_set` is True if the
+    variable has a value now.
     """
 
     header: str

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
@@ -22,13 +22,11 @@ from jp_nb.config.tree.tools import (
     Command,
     Covers,
     Enable,
-    ErrorStyle,
     FormatMode,
     QuestionConfig,
     ResultMode,
     RunMode,
     ToolConfig,
-    ToolStyle,
 )
 from jp_nb.tools.base import Tool, ToolSource, error_summary, is_cancelled
 from jp_nb.tools.command import CommandFormatter, name_in_source
@@ -46,8 +44,7 @@ class FoundTools:
     """Tools that the sources have.
 
     Attributes:
-        tools: Each tool and its source, by name.
-        missing: Reason for each tool that was not found, by name.
+        missing: Reason for each tool that was not found.
         clashes: Description of each name that two sources have.
         problems: One text for each source that failed, with its name.
     """
@@ -63,9 +60,6 @@ class ToolSources:
 
     A source starts with the first request for one of its tools. It is closed when its configuration
     changes or is removed, when it cannot list its tools, and with the session.
-
-    Args:
-        available: Returns the sources for a configuration.
     """
 
     def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
@@ -74,10 +68,7 @@ class ToolSources:
         self._lock = asyncio.Lock()
 
     async def find(self, config: AppConfig, wanted: Mapping[str, ToolConfig]) -> FoundTools:
-        """Ask the sources of the `wanted` tools for them concurrently.
-
-        A source that fails does not affect the tools of others.
-        """
+        """Ask the sources of the `wanted` tools concurrently. A failure affects only its source."""
         sources = {source.name: source for source in self._available(config)}
         shares: dict[str, dict[str, ToolConfig]] = {}
         missing: dict[str, str] = {}
@@ -126,11 +117,9 @@ class ToolSources:
             if is_cancelled():
                 raise
             log.debug("A tool source failed", exc_info=True)
-            why = (
-                f"no response within {SOURCE_TIMEOUT_S:g} s"
-                if limit.expired()
-                else error_summary(exc)
-            )
+            why = f"no response within {SOURCE_TIMEOUT_S:g} s"
+            if not limit.expired():
+                why = error_summary(exc)
         return f"the tool source {source.name!r} {failed}: {why}"
 
     async def _close(self, *sources: ToolSource) -> None:
@@ -174,13 +163,12 @@ class OfferedTool:
         covers: Calls that a permission for the turn covers: all calls of the `tool`, or those with
             the same `arguments`.
         format: `unattended` if `formatter` may run before the user permits the call.
-        formatter: Formats arguments for the user, with a configured command.
         parameters: Display of arguments without a formatter; None: in the line of the call.
-        inline_results: Number of displayed lines of a result, or `off` or `full`; None: `off`.
+        inline_results: Number of displayed lines of a result; None: `off`.
         inline_errors: The same for an error; None: as `inline_results`.
         result_max_chars: Maximum length of a result for the model; 0: no limit.
-        access: Configured access rules, for the tool; None without any.
-        grants: Access to the configuration; None without any.
+        access: Configured access rules, for the tool.
+        grants: Access to the configuration.
         summary: Description in each request, if it is not `description`.
         described: Parameters in the configuration.
     """
@@ -231,12 +219,9 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """The available tools by name, and reasons for missing ones.
+    """The available tools by name, and reasons for enabled ones that are `missing`.
 
-    Attributes:
-        missing: Reason for each enabled tool that is not available.
-        clashes: Description of each name that two sources have.
-        problems: One text for each source that failed.
+    `clashes` and `problems` are those of `FoundTools`.
     """
 
     tools: dict[str, OfferedTool]
@@ -288,7 +273,7 @@ async def offer_tools(
 
     Args:
         config: The effective configuration, including registered tools.
-        sources: Sources of tools. One that fails does not affect the tools of others.
+        sources: Sources of tools.
         unavailable_reason: None if a user may be available. Otherwise, tools that need a user are
             missing.
         answered: Returns True if the questions of the tool with that name have prepared answers.
@@ -309,16 +294,13 @@ async def offer_tools(
         if name not in found.tools:
             continue
         offered = _make_offered_tool(name, tool, star, *found.tools[name])
-        if unavailable_reason is not None and _needs_user(offered) and not answered(name):
+        configured = any(question.answer is not None for question in tool.questions.values())
+        lacks_user = offered.executor.needs_user and unavailable_reason is not None
+        if lacks_user and not configured and not answered(name):
             missing[name] = NEEDS_USER
         else:
             tools[name] = offered
     return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
-
-
-def _needs_user(tool: OfferedTool) -> bool:
-    configured = any(question.answer is not None for question in tool.questions.values())
-    return tool.executor.needs_user and not configured
 
 
 def _is_enabled_or_forced(name: str, config: AppConfig) -> bool:
@@ -331,9 +313,14 @@ def _is_enabled_or_forced(name: str, config: AppConfig) -> bool:
 def _make_offered_tool(
     name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
-    style = _style(tool.style, star.style)
+    style, default = tool.style, star.style
+    parameters = _first(style.parameters, default.parameters, None)
     run = tool.run or star.run or origin.run
-    described = _configured_parameters(tool)
+    described: dict[str, JsonValue] = {
+        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for name, node in tool.parameters.items()
+    }
+    access = tool.access
     return OfferedTool(
         name=name,
         executor=executor,
@@ -344,26 +331,26 @@ def _make_offered_tool(
         ),
         run=run,
         result=tool.result or star.result or "unattended",
-        result_max_chars=_first_set(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
+        result_max_chars=_first(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
-        hidden=bool(style.hidden),
+        hidden=_first(style.hidden, default.hidden, False),
         questions=tool.questions,
         options=tool.options,
         origin=origin.title,
         covers=tool.covers or star.covers or executor.covers,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(
-            CommandFormatter(style.parameters, name_in_source(name, tool))
-            if isinstance(style.parameters, Command)
+            CommandFormatter(parameters, name_in_source(name, tool))
+            if isinstance(parameters, Command)
             else None
         ),
-        parameters=None if isinstance(style.parameters, Command) else style.parameters,
-        inline_results=style.inline_results,
-        inline_errors=style.error.inline_results,
-        access=_access(tool),
-        grants=Grants(tool.access.config) if tool.access and tool.access.config else None,
+        parameters=None if isinstance(parameters, Command) else parameters,
+        inline_results=_first(style.inline_results, default.inline_results, None),
+        inline_errors=_first(style.error.inline_results, default.error.inline_results, None),
+        access=None if access is None else access.model_dump(mode="json", exclude_none=True),
+        grants=Grants(access.config) if access is not None and access.config else None,
         summary=tool.summary,
         description=tool.description,
         examples=tool.examples,
@@ -371,28 +358,8 @@ def _make_offered_tool(
     )
 
 
-def _first_set(own: int | None, star: int | None, default: int) -> int:
+def _first(own: T | None, star: T | None, default: T) -> T:
     return next((value for value in (own, star) if value is not None), default)
-
-
-def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
-    def first(mine: T | None, default: T | None) -> T | None:
-        return default if mine is None else mine
-
-    return ToolStyle.model_construct(
-        hidden=first(own.hidden, star.hidden),
-        inline_results=first(own.inline_results, star.inline_results),
-        parameters=first(own.parameters, star.parameters),
-        error=ErrorStyle.model_construct(
-            inline_results=first(own.error.inline_results, star.error.inline_results)
-        ),
-    )
-
-
-def _access(tool: ToolConfig) -> JsonValue:
-    if tool.access is None:
-        return None
-    return cast(JsonValue, tool.access.model_dump(mode="json", exclude_none=True))
 
 
 def _add_descriptions(
@@ -407,10 +374,3 @@ def _add_descriptions(
             texts = {key: text for key, text in configured.items() if key in DESCRIPTIONS}
             nodes[name] = {**node, **texts}
     return {**schema, "properties": nodes}
-
-
-def _configured_parameters(tool: ToolConfig) -> dict[str, JsonValue]:
-    return {
-        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-        for name, node in tool.parameters.items()
-    }

@@ -50,7 +50,6 @@ class Resolved(ChatModel):
     """The effective configuration, resolved for one model request.
 
     Attributes:
-        inquiry: Lets a model answer questions of tools.
         basis: The configuration itself, which tools may propose to change.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
@@ -93,12 +92,9 @@ class Resolved(ChatModel):
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """The request that was sent last.
+    """The request that was sent last, when the context had `items` and the record ended in `after`.
 
-    Attributes:
-        request: Its context may have grown since.
-        items: Length of the context when it was sent.
-        after: Last entry of the record when it was sent.
+    The context of `request` may have grown since.
     """
 
     provider: Provider
@@ -177,17 +173,16 @@ def sort_by_call(
     by_question: dict[str, list[InquiryEntry]] = defaultdict(list)
     for entry in entries:
         by_question[entry.id].append(entry)
+
+    def position_of_call(inquiry_id: str) -> int:
+        beginning = inquiry_id  # `<call>.<question>.<attempt>`: ids of calls may contain dots
+        while beginning and beginning not in positions:
+            beginning = beginning.rpartition(".")[0]
+        return positions.get(beginning, len(positions))
+
     # Sorting keeps the order of a call's own questions: it asks one after another.
-    ordered = sorted(by_question, key=lambda each: _position_of_call(each, positions))
+    ordered = sorted(by_question, key=position_of_call)
     return [entry for each in ordered for entry in by_question[each]]
-
-
-def _position_of_call(inquiry: str, positions: Mapping[str, int]) -> int:
-    """Return the position of the call of the inquiry `<call>.<question>.<attempt>`."""
-    beginning = inquiry  # ids of calls may contain dots
-    while beginning and beginning not in positions:
-        beginning = beginning.rpartition(".")[0]
-    return positions.get(beginning, len(positions))
 
 
 @dataclass(slots=True)
@@ -221,14 +216,12 @@ class UsageCounter:
         return usage
 
     def add(self, model: str, usage: Usage) -> None:
-        """Count the tokens of one request to `model`. `attach_usage` records them later."""
+        """Count the tokens of one request to `model`, which `attach_usage` records later."""
         self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
 
     def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return `entries` with all unrecorded usage attached to the last one."""
-        if not entries:
-            return []
-        return [*entries[:-1], self.attach_usage(entries[-1])]
+        return [*entries[:-1], *map(self.attach_usage, entries[-1:])]
 
     def attach_usage(self, entry: Entry) -> Entry:
         """Return `entry` with all unrecorded usage attached to it."""
@@ -239,11 +232,9 @@ class UsageCounter:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """The answer to the same question of the same call, before the turn was interrupted.
+    """The answer to the same `question` of the same call, before the turn was interrupted.
 
-    Attributes:
-        question: The recorded question. The answer is valid for no other.
-        channel: Source of the answer, for the tool.
+    `channel` is the source of the answer, for the tool.
     """
 
     question: InquiryQuestion
@@ -370,12 +361,7 @@ MAX_LISTED_OMISSIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LimitedImages:
-    """Images within the limits of a turn.
-
-    Attributes:
-        images: Without duplicates, in order.
-        omitted: One line for each other image, which replaces the image for the model.
-    """
+    """Images within the limits of a turn, and a line for each of the `omitted` ones."""
 
     images: tuple[Image, ...] = ()
     omitted: tuple[str, ...] = ()
@@ -424,23 +410,17 @@ class Call:
         number: Position among the calls of the batch with the same id. Models repeat ids.
         bad_arguments: Parse error of the model's arguments.
         event_id: Event id of the request, for the journal.
-        arguments: Effective arguments.
         edited: Set if the user changed the arguments.
-        answers: Answers to the tool's questions so far.
-        question_ends: Outcomes of these questions.
         reply: Message of the user to the model, in place of answers.
         automatic_answer_counts: Number of answers without the user, by question id.
         rejections: Number of proposed configuration changes that were not applied.
         rejection: Reason for the last of them, for the tool.
         formatted: Arguments as a formatter wrote them.
-        is_displayed: True if the call is on display.
-        needs_redisplay: True if its display is out of date.
         texts_in_prompt: True if a prompt displays the text arguments.
         may_have_run: True if the call may have run before a restart or a crash.
         delivering: True if the user is asked about the result.
         structured: Data of the result for the record. It is recorded only with the text
             `delivered`, because the user may edit the text.
-        delivered: Text of the result, before the user edits it.
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         was_interrupted: True if an interrupt ended the tool's function.
@@ -448,7 +428,6 @@ class Call:
         response: Final: once it is set, nothing changes.
         traceback: For the user only.
         seconds: Duration of all runs, without the time for prompts.
-        changes: Decisions about configuration changes that the call proposed.
     """
 
     request: ToolCallRequest
@@ -510,12 +489,7 @@ _KEPT_ON_RESET: Final = {
 
 
 class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error
-    """A tool call ends without the result of its tool.
-
-    Attributes:
-        content: The response.
-        stops_turn: True if the user stopped the turn.
-    """
+    """A tool call ends with the response `content` instead of the result of its tool."""
 
     def __init__(
         self,
