@@ -72,7 +72,8 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
     now, after = proposal.basis.values, proposal.after
     shown = dict[Keys, None]()
     for keys, value in proposal.change.leaves.items():
-        line = _display_keys(keys)
+        above = node_at(keys[:-1])
+        line = keys[:-1] if above is not None and _is_model(above) else keys
         if line in shown:
             continue
         shown[line] = None
@@ -98,24 +99,17 @@ def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
 
 def has_no_effect(proposal: Proposal) -> bool:
     """Return True if `proposal` would not change the configuration with which the batch began."""
-    unset = map(parse_path, proposal.change.unsets)
-    if any(_is_set(proposal.basis.partial, keys) for keys in unset):
-        return False  # it removes a stored value, even if a file sets the same
+    stored = proposal.basis.partial
+    for keys in map(parse_path, proposal.change.unsets):
+        value = (
+            _format_item(stored, keys) if _is_item(keys) else get_path(stored, format_path(keys))
+        )
+        if value is not None:
+            return False  # it removes a stored value, even if a file sets the same
     now, after = proposal.basis.values, proposal.after
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
     return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
-
-
-def _is_set(partial: Partial, keys: Keys) -> bool:
-    if _is_item(keys):
-        return _format_item(partial, keys) is not None
-    return get_path(partial, format_path(keys)) is not None
-
-
-def _display_keys(keys: Keys) -> Keys:
-    above = node_at(keys[:-1])
-    return keys[:-1] if above is not None and _is_model(above) else keys
 
 
 def _is_model(node: SchemaNode) -> bool:
@@ -194,11 +188,7 @@ def approval_prompt(tool: str, changes: tuple[ProposedChange, ...]) -> ActionPro
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proposed:
-    """A change that a tool proposed within its access rules.
-
-    Attributes:
-        lines: The change as text for the user.
-    """
+    """A change that a tool proposed within its access rules, with its `lines` for the user."""
 
     call: Call
     tool: OfferedTool
@@ -249,10 +239,7 @@ class ConfigChanges:
         return calls
 
     def take(self) -> ConfigDelta | None:
-        """Remove the approved changes and return them as one entry, or None if there are none.
-
-        They are merged in the order of the calls.
-        """
+        """Remove the approved changes and return them as one entry, in call order; or None."""
         if not self._approved:
             return None
         self._approved.sort(key=lambda approved: approved[0].call.index)
@@ -366,9 +353,11 @@ class ConfigChanges:
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
-            text = FALLBACK.format(
-                tool.name, MAX_REJECTIONS, refusal.summary, _format_paths(refusal)
-            )
+            fields = [shorten_for_error(path) for path in refusal.paths[:MAX_ERROR_PATHS]]
+            if left := len(refusal.paths) - len(fields):
+                fields.append(f"{left} more")
+            where = f" at {', '.join(fields)}" if fields else ""
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, where)
             raise CallEnded(text, is_error=True)
         self._turn.display(Notice(_format_rejection(tool.name, refusal)))
         call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
@@ -393,13 +382,6 @@ class ConfigChanges:
         self._turn.display(end)
 
 
-def _format_paths(refusal: Refusal) -> str:
-    fields = [shorten_for_error(path) for path in refusal.paths[:MAX_ERROR_PATHS]]
-    if left := len(refusal.paths) - len(fields):
-        fields.append(f"{left} more")
-    return f" at {', '.join(fields)}" if fields else ""
-
-
 def _format_rejection(name: str, refusal: Refusal) -> str:
     """Return the notice for a rejection after which the tool runs again."""
     match refusal.reason:
@@ -408,11 +390,6 @@ def _format_rejection(name: str, refusal: Refusal) -> str:
         case "confirmation_unavailable":  # the change itself was just displayed
             return NOT_APPLIED
         case _:
-            shown = refusal.lines or (refusal.detail,)
-            return "\n".join(
-                [
-                    NOTICE_HEADINGS[refusal.reason].format(name),
-                    *(f"  {x}" for x in shown),
-                    NOT_APPLIED,
-                ]
-            )
+            lines = [f"  {line}" for line in refusal.lines or (refusal.detail,)]
+            heading = NOTICE_HEADINGS[refusal.reason].format(name)
+            return "\n".join([heading, *lines, NOT_APPLIED])

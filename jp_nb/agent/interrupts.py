@@ -36,9 +36,7 @@ class Verdict:
     Attributes:
         choice: `continue` the turn; `reply` with `text`; `restart` the open tool calls; `stop` and
             keep the response so far; `abort` and discard it.
-        text: Message of the user to the model.
         escalated: True if this interrupt soon followed another one: the turn ends without a menu.
-        by: `person` for the user, `setting` for a configured action, or `unattended`.
         interrupted: False if the user stopped the turn in the form of a tool's question.
     """
 
@@ -64,18 +62,16 @@ STOPPED = "Interrupted before it finished. Its effects up to then may remain."
 NOT_RUN = "It did not run: an interrupt came first."
 LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
 LEFT_UNRUN = "It did not run: the user stopped the turn first."
-_AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
-    "person": {"continue": "The user chose to continue.", "stop": "The user ended the turn."},
-    "setting": {"continue": "The turn continues.", "stop": "The turn was ended."},
-    "unattended": {"continue": "The turn continues.", "stop": "The turn was ended."},
-}
 
 
 def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     """Return the response to a call that was stopped. Calls that the user cancels have another."""
     if not verdict.interrupted:
         return LEFT_RUNNING if ran else LEFT_UNRUN
-    after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
+    if verdict.choice == "continue":
+        after = "The user chose to continue." if verdict.by == "person" else "The turn continues."
+    else:
+        after = "The user ended the turn." if verdict.by == "person" else "The turn was ended."
     return f"{STOPPED if ran else NOT_RUN} {after}"
 
 
@@ -86,11 +82,7 @@ REPLY_TEXTS: dict[Phase, str] = {
 
 
 class Interrupts:
-    """Decides the interrupts of a turn that need no menu.
-
-    Args:
-        clock: Returns seconds.
-    """
+    """Decides the interrupts of a turn that need no menu."""
 
     def __init__(self, prompter: Prompter, *, clock: Callable[[], float] = monotonic) -> None:
         self._prompter = prompter
@@ -102,10 +94,7 @@ class Interrupts:
     ) -> Verdict | None:
         """Return the decision about an interrupt; None if `ask_menu` must ask the user.
 
-        Args:
-            phase: Current activity of the turn.
-            settings: Configured actions.
-            in_menu: True if the menu of an earlier interrupt is open.
+        `in_menu` is True if the menu of an earlier interrupt is open.
         """
         now, before = self._clock(), self._last
         self._last = now
@@ -145,15 +134,13 @@ def tool_menu(
         disabled: Choices that would have no effect.
     """
     names = _format_names(interrupted or tools)
-    again = (
-        f"Run {_format_names(tools)} again"
-        if len(tools) == 1
-        else f"Run these {len(tools)} calls again"
-    )
+    calls = f"these {len(tools)} calls" if tools else "the calls"
+    if len(tools) == 1:
+        calls = _format_names(tools)
     actions = (
         Action("c", "Continue", "continue"),
         Action("r", "Tell the model something …", "reply"),
-        Action("t", again if tools else "Run the calls again", "restart"),
+        Action("t", f"Run {calls} again", "restart"),
         Action("s", "End the turn", "stop"),
     )
     return ActionPrompt(

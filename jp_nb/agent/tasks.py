@@ -67,8 +67,6 @@ class Activity:
 
 
 class _Place:
-    """A place in the line of prompts."""
-
     def __init__(self, *, first: bool) -> None:
         self.first = first
         self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,9 +84,8 @@ class PromptLine:
     async def turn(self, *, first: bool = False, after_run: bool = False) -> AsyncIterator[SafeAsk]:
         """Wait for the screen, and keep it in the block, for one prompt or several.
 
-        Args:
-            first: Go in front of all others, and end `hold`.
-            after_run: The tool has run. Let the cell's thread begin its next function before.
+        `first` goes in front of all others, and ends `hold`. With `after_run`, the cell's thread
+        begins its next function before, because the tool has run.
         """
         raise_if_cancelled()
         # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
@@ -176,7 +173,7 @@ class CellFunctions:
         self._changed = asyncio.Event()
 
     def note_interrupt(self) -> None:
-        """Note an interrupt. Its effect will be decided."""
+        """Note an interrupt whose effect is not yet decided."""
         self.interrupts += 1
         self.is_deciding = True
 

@@ -59,8 +59,7 @@ T = TypeVar("T")
 class TurnEnd:
     """The end of a turn, and its tokens. `stopped` if the user stopped it at a question of a tool.
 
-    Attributes:
-        why: Reason for an early end without the user, such as a limit.
+    `why` is the reason for an early end without the user, such as a limit.
     """
 
     status: Completion
@@ -118,9 +117,8 @@ class TurnLoop:
     ) -> TurnEnd:
         """Continue the last turn of the conversation, which was interrupted.
 
-        Args:
-            again: Open calls to run, again or for the first time.
-            abandoned: Responses to the other open calls.
+        The open calls `again` run, again or for the first time. `abandoned` are the responses to
+        the other open calls.
 
         Raises:
             ProviderError: As in `run`, like all other errors.
@@ -351,28 +349,21 @@ class TurnLoop:
         """
         try:
             resolved = await self._resolve()
-        except ConfigError as exc:
-            raise self._explain_config_error(exc) from exc
-        try:
             if schema is not None:
                 resolved.provider.check_schema(schema)
-        except UsageError as exc:
-            raise self._explain_config_error(ConfigError(str(exc), path=MODEL_ID)) from exc
-        return resolved
-
-    @staticmethod
-    def _explain_config_error(error: ConfigError) -> ConfigError:
-        """Add the cause and a remedy to `error`."""
-        first, *others = error.problems
-        how = f"see the previous value with `%jp config --explain {first.path}`"
-        return ConfigError(
-            f"{first.message}; {_describe_change('the configuration', how)}",
-            path=first.path,
-            kind=first.kind,
-            layer=error.layer,
-            file=error.file,
-            others=others,
-        )
+            return resolved
+        except (ConfigError, UsageError) as exc:
+            error = exc if isinstance(exc, ConfigError) else ConfigError(str(exc), path=MODEL_ID)
+            first, *others = error.problems
+            how = f"see the previous value with `%jp config --explain {first.path}`"
+            raise ConfigError(
+                f"{first.message}; {_describe_change('the configuration', how)}",
+                path=first.path,
+                kind=first.kind,
+                layer=error.layer,
+                file=error.file,
+                others=others,
+            ) from exc
 
     def _setting_changed_by_tools(self, error: ProviderError) -> str:
         """Return the setting of the model that the last change of a tool set; "" if none.
