@@ -14,14 +14,13 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
 from jp_nb.config.schema import parse_path, require_node
-from jp_nb.config.tree.app import is_ignored
+from jp_nb.config.tree.app import Extend, is_ignored
 from jp_nb.config.validation import remove_ignored, validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
@@ -35,30 +34,12 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """A partial configuration and its source. An unchanged source keeps its layer.
-
-    Attributes:
-        name: The kind of source, such as `workspace file`.
-        partial: The settings.
-        file: Path of the file, if it is one.
-    """
+    """A partial configuration and its source. An unchanged source keeps its layer."""
 
     name: str
+    """The kind of source, such as `workspace file`."""
     partial: Partial
     file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Include:
-    """One entry of a file's `extends`.
-
-    Attributes:
-        path: Path or pattern of the included files, relative to the file.
-        strategy: Place of the included files in the order of layers: before or after the file.
-    """
-
-    path: str
-    strategy: Literal["before", "after"] = "before"
 
 
 def parse_layer(text: str, name: str, file: str) -> Layer:
@@ -70,11 +51,8 @@ def parse_layer(text: str, name: str, file: str) -> Layer:
     text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     format_ = "JSON" if file.endswith(".json") else "TOML"
     try:
-        partial = (
-            read_json(text, max_levels=MAX_CONFIG_LEVELS)
-            if format_ == "JSON"
-            else tomllib.loads(text)
-        )
+        is_json = format_ == "JSON"
+        partial = read_json(text, max_levels=MAX_CONFIG_LEVELS) if is_json else tomllib.loads(text)
     except (ValueError, RecursionError) as exc:
         reason = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
         raise ConfigError(
@@ -85,21 +63,15 @@ def parse_layer(text: str, name: str, file: str) -> Layer:
     return Layer(name, validate_layer(remove_ignored(partial), layer=name, file=file), file)
 
 
-def list_includes(layer: Layer) -> list[Include]:
+def list_includes(layer: Layer) -> list[Extend]:
     """Return the entries of `extends` in `layer`."""
-    entries = get_path(layer.partial, "extends")
-    return [
-        Include(entry) if isinstance(entry, str) else Include(**entry)
-        for entry in (entries if isinstance(entries, list) else ())
-    ]
+    return [Extend.model_validate(x) for x in get_path(layer.partial, "extends") or []]
 
 
 def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
-    """Return the layers of `groups` without those that `inherit = false` disables.
+    """Return the layers of `groups`, each a file with its included files, weakest first.
 
-    Args:
-        groups: Files with their included files, from the weakest to the strongest. A group with
-            `inherit = false` disables all weaker groups.
+    A group with `inherit = false` disables all weaker groups.
     """
     kept: list[Layer] = []
     for group in groups:
@@ -146,9 +118,9 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
     Values such as `123` and `:x` remain texts.
     """
     return {
-        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): f"\\{text}"
-        if text[:1] in (":", "+")
-        else text
+        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): (
+            f"\\{text}" if text[:1] in (":", "+") else text
+        )
         for path, text in settings.items()
     }
 
@@ -164,14 +136,8 @@ def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
         if is_ignored(parse_path(path)):
             return partial  # JP reads the same variables
         require_node(path)
-        change = assign(
-            path,
-            text,
-            partial,
-            as_json=":" in operators,
-            extend="+" in operators,
-            layer=ENVIRONMENT,
-        )
+        as_json, extend = ":" in operators, "+" in operators
+        change = assign(path, text, partial, as_json=as_json, extend=extend, layer=ENVIRONMENT)
     except ConfigError as exc:
         exc.layer = ENVIRONMENT
         raise

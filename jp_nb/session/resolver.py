@@ -9,6 +9,7 @@ import difflib
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -74,10 +75,8 @@ TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
 class Resolver:
     """Resolves the configuration of the active conversation, and keeps its providers open.
 
-    Args:
-        sources: Returns the tool sources of a configuration.
-        hide: Removes secrets from text that is recorded on a cassette.
-        load_answers: Returns the prepared answers of a configuration.
+    `hide` removes secrets from text that is recorded on a cassette. `sources` and `load_answers`
+    return the tool sources and the prepared answers of a configuration.
     """
 
     def __init__(
@@ -138,6 +137,11 @@ class Resolver:
         model, provider = self.model(config)
         tools = await self.tools(config, unavailable_reason=unavailable_reason)
         attachments = self.attachments(config)
+        results: RecordedResults | None = None
+        if self._cassette is not None and self._cassette.choice.tools == "recorded":
+            results = getattr(provider, "results", None)  # of a `CassetteProvider`
+        settings = getattr(config.providers.llm, model.provider, None)
+        chains = bool(getattr(settings, "chain_on_max_tokens", False))
         return Resolved(
             provider=provider,
             provider_name=model.provider,
@@ -154,18 +158,12 @@ class Resolver:
             attachments=attachments,
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
             basis=basis,
-            continues_answers=_continues_at_limit(model.provider, config),
-            results=self._results(provider),
+            # The default limit of the provider, not of the user.
+            continues_answers=chains and config.assistant.model.parameters.max_tokens is None,
+            results=results,
             uses_cassette=self._cassette is not None,
             unavailable_reason=unavailable_reason,
         )
-
-    def _results(self, provider: Provider) -> RecordedResults | None:
-        if self._cassette is None or self._cassette.choice.tools != "recorded":
-            return None
-        from jp_nb.providers.cassette import CassetteProvider
-
-        return provider.results if isinstance(provider, CassetteProvider) else None
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """Return the model and the provider of `config`.
@@ -195,17 +193,15 @@ class Resolver:
             self._providers.clear()
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
-            self._providers[key] = self._create_provider(name, settings)
+            make = partial(create_provider, name, settings)
+            if cassette is None:
+                self._providers[key] = make()
+            else:
+                from jp_nb.providers.cassette import CassetteProvider
+
+                hide = hide_key(settings.get("api_key_env"), self._hide)
+                self._providers[key] = CassetteProvider(name, make, cassette, hide)
         return self._providers[key]
-
-    def _create_provider(self, name: str, settings: dict[str, Any]) -> Provider:
-        if self._cassette is None:
-            return create_provider(name, settings)
-        from jp_nb.providers.cassette import CassetteProvider
-
-        hide = hide_key(settings.get("api_key_env"), self._hide)
-        make = partial(create_provider, name, settings)
-        return CassetteProvider(name, make, self._cassette, hide)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the current attachments of `config`.
@@ -221,23 +217,19 @@ class Resolver:
                 return parts
             values = [each for url in urls if is_value(url) for each in self.values.get(url)]
         except AttachmentError as exc:
-            raise self._attachment_error(exc) from exc
+            path = format_path((*parse_path(ATTACHMENTS), Element(exc.url)))
+            layers = self._active.files.layers()
+            layer = next((x for x in layers if exc.url in _attachments_of(x)), None)
+            fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
+            raise ConfigError(
+                f"{exc}. {fix}",
+                path=path,
+                layer=layer.name if layer else None,
+                file=layer.file if layer else None,
+            ) from exc
         if self._attached != (*parts, *values):
             self._attached = (*parts, *values)
         return self._attached
-
-    def _attachment_error(self, error: AttachmentError) -> ConfigError:
-        """Return `error` with the layer that sets the attachment and the command to remove it."""
-        path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
-        layers = self._active.files.layers()
-        layer = next((each for each in layers if error.url in _attachments_of(each)), None)
-        fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
-        return ConfigError(
-            f"{error}. {fix}",
-            path=path,
-            layer=layer.name if layer else None,
-            file=layer.file if layer else None,
-        )
 
     def _inquiry(
         self,
@@ -247,10 +239,7 @@ class Resolver:
         attachments: tuple[Attachment, ...],
         conversation_id: str,
     ) -> LlmInquiryBackend:
-        """Return the backend that answers questions of `tools` with a model.
-
-        `own` is the model of the conversation.
-        """
+        # `own` is the model of the conversation.
         llm = config.providers.llm
         base = build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
@@ -336,10 +325,8 @@ class Resolver:
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return coroutines that close the providers and tool sources. Forget the providers."""
-        closing = [
-            provider.aclose() for provider in (*self._providers.values(), *self._replaced_providers)
-        ]
-        closing.append(self._sources.aclose())
+        providers = [*self._providers.values(), *self._replaced_providers]
+        closing = [*(provider.aclose() for provider in providers), self._sources.aclose()]
         self._providers.clear()
         self._replaced_providers.clear()
         return closing
@@ -390,13 +377,6 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
     else:
         return choice
     raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
-
-
-def _continues_at_limit(provider: str, config: AppConfig) -> bool:
-    """Return True if a response that reaches the provider's default token limit is continued."""
-    settings = getattr(config.providers.llm, provider, None)
-    chains = getattr(settings, "chain_on_max_tokens", False)
-    return bool(chains) and config.assistant.model.parameters.max_tokens is None
 
 
 def _parameters(given: ParametersConfig) -> ModelParameters:
@@ -458,14 +438,9 @@ class ModelCatalog:
     def known_models(self, config: AppConfig) -> Iterator[str]:
         """Yield the models of cached lists as `provider/name`. Sends nothing."""
         for name, cached in self._cache.items():
-            if self._is_current(name, cached, config):
-                yield from (f"{name}/{model.id}" for model in cached.models.models)
-
-    def _is_current(self, name: str, cached: _CachedList, config: AppConfig) -> bool:
-        try:
-            return self._resolver.provider(name, config.providers.llm) is cached.provider
-        except ConfigError:
-            return False
+            with suppress(ConfigError):
+                if self._resolver.provider(name, config.providers.llm) is cached.provider:
+                    yield from (f"{name}/{model.id}" for model in cached.models.models)
 
     def describe_current(self, config: AppConfig) -> str:
         """Describe in a few words whether the provider lists the current model.
@@ -512,8 +487,7 @@ def build_inquiry_assistant(config: AppConfig) -> Assistant:
 
     A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
     """
-    own = config.assistant
-    base = own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
+    base = _with_background_retries(config.assistant)
     changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
@@ -535,12 +509,15 @@ def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assist
     It is the assistant of the conversation with the model of `summary`. Another model does not
     inherit the parameters of the conversation's model.
     """
-    own = config.assistant
-    base = own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
+    base = _with_background_retries(config.assistant)
     changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     if summary.model.id is None:
         return _merge_overrides(base, {"model": changes} if changes else {})
     return base.model_copy(update={"model": Model.model_validate(changes)})
+
+
+def _with_background_retries(own: Assistant) -> Assistant:
+    return own.model_copy(update={"request": own.request.model_copy(update=BACKGROUND_RETRIES)})
 
 
 def _dump_overrides(overrides: AssistantOverrides) -> Partial:

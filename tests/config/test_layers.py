@@ -6,7 +6,6 @@ import pytest
 
 from jp_nb.config.layers import (
     FILE_ONLY,
-    Include,
     Layer,
     format_variables,
     list_includes,
@@ -183,7 +182,10 @@ def test_error_of_a_file_repeats_no_key() -> None:
 
 def test_included_files_are_listed() -> None:
     layer = file('extends = ["a.toml", { path = "b/*.toml", strategy = "after" }]')
-    assert list_includes(layer) == [Include("a.toml"), Include("b/*.toml", "after")]
+    assert [(x.path, x.strategy) for x in list_includes(layer)] == [
+        ("a.toml", "before"),
+        ("b/*.toml", "after"),
+    ]
 
 
 def test_nearest_file_without_inheritance_cuts_off_the_weaker_ones() -> None:
