@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -46,23 +45,10 @@ from jp_nb.rendering.difference import line_difference
 from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
 from jp_nb.text import one_line, plain
 
-SAME: Final = 0
-DIFFERENT: Final = 1
-UNREADABLE: Final = 2
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)
 """Numbers of arguments of git's external diff: path, old file, hash, mode, new file, hash, mode,
 and two more for a renamed file.
 """
-
-EMPTY_RECORD: Final = ComparedRecord()  # record of a notebook without one
-
-
-@dataclass(frozen=True, slots=True)
-class _ComparedNotebook:
-    """A notebook: its record, and its cells as lines."""
-
-    record: ComparedRecord = EMPTY_RECORD
-    cells: tuple[str, ...] = ()
 
 
 def diff(options: argparse.Namespace) -> int:
@@ -76,12 +62,12 @@ def diff(options: argparse.Namespace) -> int:
         raise UsageError("jp-nb diff compares two notebooks: `jp-nb diff A B`")
     before, after = options.notebooks
     try:
-        lines = record_difference(_read_compared(before).record, _read_compared(after).record)
+        lines = record_difference(_read_compared(before)[0], _read_compared(after)[0])
     except StorageError as exc:
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
-        return UNREADABLE
+        return 2
     _print_diff([f"--- {before}", f"+++ {after}"], lines)
-    return DIFFERENT if lines else SAME
+    return 1 if lines else 0
 
 
 def _diff_for_git(arguments: list[str]) -> int:
@@ -95,13 +81,13 @@ def _diff_for_git(arguments: list[str]) -> int:
     path, old, new = arguments[0], arguments[1], arguments[4]
     heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
     try:
-        before, after = _read_compared(old), _read_compared(new)
+        (before, old_cells), (after, new_cells) = _read_compared(old), _read_compared(new)
     except StorageError as exc:  # git stops after another exit code
         _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
-    cells = [str(line) for line in line_difference(before.cells, after.cells)]
+    cells = [str(line) for line in line_difference(old_cells, new_cells)]
     lines = ["cells", *cells, ""] if cells else []
-    _print_diff(heading, lines + record_difference(before.record, after.record))
+    _print_diff(heading, lines + record_difference(before, after))
     return 0
 
 
@@ -113,13 +99,13 @@ def _print_diff(heading: list[str], lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _read_compared(name: str) -> _ComparedNotebook:
-    """Read a notebook. One without a record or without a file is empty."""
+def _read_compared(name: str) -> tuple[ComparedRecord, list[str]]:
+    """Read the record and the lines of cells of a notebook. One without a file is empty."""
     if name == os.devnull:  # git's name for a missing file
-        return _ComparedNotebook()
+        return ComparedRecord(), []
     notebook = read_notebook(Path(name))
     stored = merge.read_carrier(notebook.metadata)
-    record = EMPTY_RECORD
+    record = ComparedRecord()
     if stored is not None:
         record = ComparedRecord.of(_load_document(stored, name, tolerant=True))
     lines: list[str] = []
@@ -127,7 +113,7 @@ def _read_compared(name: str) -> _ComparedNotebook:
         lines.append(f"[{cell.cell_type}] {cell.get('id', '')}".rstrip())
         lines += [f"{INDENT}{line}" if line else "" for line in cell.source.split("\n")]
         lines.append("")
-    return _ComparedNotebook(record, tuple(lines))
+    return record, lines
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:

@@ -74,7 +74,6 @@ class ReportedDecision:
 
     Attributes:
         key: Key in an answers file.
-        times: Number of times that the run needed it.
     """
 
     key: Key
@@ -113,10 +112,7 @@ class RunEvents:
 
 
 def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
-    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped.
-
-    The cassette in the `settings` of the run is included even if it was not used.
-    """
+    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped."""
     events = RunEvents()
     if settings and (file := settings.get("providers.cassette.path")):
         is_new = settings.get("providers.cassette.mode") == "record"

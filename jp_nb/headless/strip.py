@@ -39,8 +39,6 @@ class _Removal(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A member of an object: start of its key, and start and end of its value."""
-
     key: str
     start: int
     at: int

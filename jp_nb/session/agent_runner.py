@@ -203,9 +203,6 @@ class AgentRunner:
         """Return the context of a turn in the running cell, with `recorded` answers.
 
         A bench (`is_bench`) keeps no journal, and applies no configuration change.
-
-        Raises:
-            ConfigError: The answers file cannot be read, or is not valid.
         """
         prepared = self.load_answers(config)  # before the output begins
         display = self.begin_turn(config)

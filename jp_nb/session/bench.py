@@ -110,12 +110,6 @@ class BenchTools:
             raise UsageError(f"this function is not the tool {name!r}: {other}")
         return found
 
-    def why_not_offered(self, name: str) -> str | None:
-        """Return the reason that the model cannot call the tool now; None if it can."""
-        if name in self.offered.tools:
-            return None
-        return self.offered.missing.get(name) or f"it is off; turn it on with `%%jp -t {name}`"
-
 
 def _registered_tool(function: Callable[..., Any]) -> PythonTool:
     for tool in REGISTRY.all().values():
@@ -198,7 +192,9 @@ class ToolBench:
         if outcome is not None:
             front_end, config = self._turns.runner.front_end, self.active.settings.config
             report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
-            if (why_not := tools.why_not_offered(tool.name)) is not None:
+            if tool.name not in tools.offered.tools:
+                why_not = tools.offered.missing.get(tool.name)
+                why_not = why_not or f"it is off; turn it on with `%%jp -t {tool.name}`"
                 report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
             self.show(report)
             for image in outcome.images:

@@ -36,6 +36,10 @@ MAX_DEFERRED_INTERRUPTS = 3
 log = logging.getLogger(__name__)
 
 
+# A future cannot hold a StopIteration.
+_ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration)
+
+
 def _never() -> bool:
     return False
 
@@ -45,11 +49,6 @@ class DeferredInterrupts:
 
     While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. Both callbacks run
     in the signal handler.
-
-    Attributes:
-        on_interrupt: Called for each interrupt, except internal ones and those that `next_handler`
-            receives.
-        next_handler: Called once in place of the next deferred interrupt.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -182,24 +181,18 @@ class _QueuedCall(Generic[T]):
             finally:
                 self._interrupts.deferring = True
             self.future.set_result(result)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError) as exc:
-            self._fail(_to_call_interrupted(exc))
+        except _ENDS as exc:
+            interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
+            interrupted.__cause__ = exc
+            self._fail(interrupted)
             if isinstance(exc, KeyboardInterrupt):
                 raise
-        except StopIteration as exc:  # a future cannot hold it
-            self._fail(_to_call_interrupted(exc))
         except BaseException as exc:
             self._fail(exc)
 
     def _fail(self, exc: BaseException) -> None:
         if not self.future.done():
             self.future.set_exception(exc)
-
-
-def _to_call_interrupted(exc: BaseException) -> CallInterrupted:
-    interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
-    interrupted.__cause__ = exc
-    return interrupted
 
 
 class Timer:
@@ -324,8 +317,7 @@ class CellLoop:
     def replace_next_interrupt(self, job: Job | None) -> None:
         """Let the next interrupt post `job` instead of interrupting the turn; None: undo that.
 
-        The caller must show a notice that announces it. A running `def` tool is interrupted as
-        usual.
+        The caller must show a notice about it. A running `def` tool is interrupted as usual.
         """
         self._interrupts.next_handler = None if job is None else lambda: self.post(job)
 

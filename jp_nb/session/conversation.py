@@ -293,13 +293,10 @@ class ActiveConversation:
             self.questions.keep_ended(stream, start)
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Write the progress of the call with the event id `call` to the journal.
-
-        If its tool starts, the journal is on the disk when this returns.
-        """
+        """Write the progress of the call with the event id `call` to the journal."""
         if "journal" in vars(self):
             self.journal.keep_progress(call, progress)
-            if progress.stage == "started":
+            if progress.stage == "started":  # it is on the disk before the tool runs
                 self.journal.sync()
 
     @property

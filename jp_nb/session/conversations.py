@@ -195,7 +195,6 @@ class NextConversation:
     """A conversation that becomes the active one, at once or with the next turn.
 
     Attributes:
-        is_new: True if this process made every entry of it.
         untrusted_count: Number of its first changes that are untrusted, if it is not trusted; None
             for all.
         inherits: Paths of the user's settings that are copied from the active conversation.
@@ -288,7 +287,6 @@ class _RequestOrigin:
     """The run of a cell that sent a request in this kernel.
 
     Attributes:
-        options: Number of configuration changes from the cell's options, such as `-m`.
         before: For the first request of a conversation: the configuration changes before it.
     """
 

@@ -81,9 +81,6 @@ class Recovery:
         resumable: Journal of the active conversation, at least as long as the notebook's record. It
             is locked.
         candidates: Paths of journals with entries that the notebook does not have, newest first.
-        in_folder: Those candidates that are of this folder without a notebook.
-        is_shared: True if another kernel also has the active conversation open.
-        calls: Progress of tool calls of the active conversation, by event id.
 
     Raises:
         StorageError: Other users can access the folder of journals.
@@ -117,10 +114,7 @@ class Recovery:
             self.notices.append(notice)
 
     def _add_candidate(self, file: JournalFile, contents: JournalContents, notice: str) -> None:
-        """Offer the journal to `%jp resume`, if it has entries of an interactive session.
-
-        The next headless run replaces journals of headless runs (D18).
-        """
+        # The next headless run replaces journals of headless runs (D18).
         if contents.entries and contents.head.made != "headless":
             self.candidates.append(file.path)
             if not self._notebook and is_of_place(contents.head, "", self._kernel_folder):
@@ -192,7 +186,6 @@ class Recovery:
         return contents
 
     def _keep_longer(self, file: JournalFile, contents: JournalContents) -> None:
-        """Resume the longer of two journals; remove the other one if it is covered."""
         for call, progress in contents.calls.items():
             self.calls[call] = latest_progress(self.calls.get(call, progress), progress)
         found = (file, contents)
@@ -614,10 +607,6 @@ class ConversationJournal:
             self.calls = {}
 
     def _follow_notebook(self) -> bool:
-        """Rewrite the journal if the notebook was renamed, or its file lost entries.
-
-        Return True if the journal now has all entries.
-        """
         path = str(self._find_notebook() or self._notebook)
         if is_renamed := path != self._notebook:
             self._notebook = path

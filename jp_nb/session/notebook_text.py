@@ -19,7 +19,7 @@ import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
@@ -193,15 +193,6 @@ _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedValue:
-    """A name in a failed line, and its value there."""
-
-    name: str
-    location: str
-    value: object
-
-
 def error_request(
     last: LastError, question: str = "", *, room: int, namespace: Mapping[str, Any]
 ) -> str:
@@ -230,7 +221,9 @@ class _RequestWriter:
         self._libraries.append(Path(__file__).parents[2] / "jp_nb")
         self._chain = list(_chain(last.error))
         self._names = list(self._read_names())
-        self._hide = NotebookSecrets({**namespace, **{x.name: x.value for x in self._names}})
+        self._hide = NotebookSecrets(
+            {**namespace, **{name: value for name, _, value in self._names}}
+        )
 
     def request(self, question: str, room: int) -> str:
         lines: list[str] = []
@@ -247,7 +240,6 @@ class _RequestWriter:
         return self._hide(plain(text, limit=len(text)), code=code)
 
     def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
-        """Return numbered `lines` without secrets, also those that span lines."""
         plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
         cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
@@ -298,7 +290,6 @@ class _RequestWriter:
         yield message
 
     def _frames(self, error: BaseException) -> list[tuple[FrameType, traceback.FrameSummary]]:
-        """Return the calls of `error` from the first one in user code."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         summaries = traceback.extract_tb(error.__traceback__)
         # `sys.tracebacklimit` limits only the summaries.
@@ -308,7 +299,6 @@ class _RequestWriter:
         return both[next(own, default) :]
 
     def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> Iterator[str]:
-        """Yield the location of a call and, in user code, the failed lines."""
         yield one_line(self._location(summary))
         if not self._is_own(summary.filename):
             return
@@ -352,7 +342,6 @@ class _RequestWriter:
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 
     def _short_path(self, filename: str) -> str:
-        """Return the label of a cell, or a path relative to a known folder."""
         if (label := self._last.label_of(filename)) is not None:
             return label
         path, library = Path(filename), self._library_of(filename)
@@ -364,7 +353,8 @@ class _RequestWriter:
                 return f"{prefix}{path.relative_to(base).as_posix()}"
         return filename
 
-    def _read_names(self) -> Iterator[_NamedValue]:
+    def _read_names(self) -> Iterator[tuple[str, str, object]]:
+        """Yield name, location, and value of names in failed lines, the nearest first."""
         seen: set[tuple[str, int]] = set()
         for error, _ in reversed(self._chain):
             own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
@@ -373,13 +363,13 @@ class _RequestWriter:
                     if (name, id(value)) in seen or len(seen) == MAX_NAMES:
                         continue
                     seen.add((name, id(value)))
-                    yield _NamedValue(name, self._location(summary), value)
+                    yield name, self._location(summary), value
 
     def _values(self, room: int) -> Iterator[DataSection]:
         lines: list[str] = []
-        for number, each in enumerate(self._names):
-            value = self._format_value(each, min(MAX_VALUE, room))
-            text = f"{each.name} ({one_line(each.location)}): {value}"
+        for number, (name, location, value) in enumerate(self._names):
+            shown = self._format_value(name, value, min(MAX_VALUE, room))
+            text = f"{name} ({one_line(location)}): {shown}"
             room -= len(text) + 1
             if room < 0:
                 lines += _format_omitted(len(self._names) - number, "name")
@@ -389,9 +379,8 @@ class _RequestWriter:
             heading = "values of the names in the failed lines, nearest first"
             yield DataSection(heading, "\n".join(lines))
 
-    def _format_value(self, named: _NamedValue, room: int) -> str:
-        value = named.value
-        if (hidden := self._hide.name(named.name, value)) is not None:
+    def _format_value(self, name: str, value: object, room: int) -> str:
+        if (hidden := self._hide.name(name, value)) is not None:
             return hidden
         if isinstance(value, str | bytes) and len(value) < MAX_VALUE:
             word = value if isinstance(value, str) else value.decode(errors="replace")
@@ -500,7 +489,6 @@ def _token_names(code: str) -> Iterator[str]:
 
 
 def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
-    """Yield numbered `lines` with marks on failed ones: the nearest ones that fit `room`."""
     width = len(str(max(lines, default=0)))
     shown = {
         number: f"{'→' if number in failing else ' '} {number:>{width}} {line[:MAX_LINE]}"

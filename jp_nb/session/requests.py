@@ -163,7 +163,6 @@ class PastRequests:
         return projection.until(stream)
 
     def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        """Resolve `basis`; if its attachments are not available, without them and with a remark."""
         resolve, conversation_id = self._turns.resolve, self._stream.id
         try:
             return resolve(basis, conversation_id, tool_choice="auto")

@@ -130,7 +130,6 @@ class TurnResumption:
 
     @contextmanager
     def _reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
-        """Apply the options of a failed turn again, unless the block fails."""
         stream, changes = self._active.document.conversation, found.taken_back
         stream.append(*(change.stamped("") for change in changes))
         try:

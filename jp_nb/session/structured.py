@@ -210,7 +210,6 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 
 def _format_misfit(error: ValidationError) -> str:
-    """Describe the expected value briefly. The messages of jsonschema quote whole values."""
     keyword, demand = str(error.validator), error.validator_value
     if keyword == "type":
         return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
