@@ -14,7 +14,7 @@ import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Final
@@ -89,14 +89,18 @@ def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
         # IPython does not display the value of code that ends with a semicolon.
         quiet = ";" in source and bool(shell.displayhook.semicolon_at_end_of_expression(source))
         stack.enter_context(_display_values(shell, capture, quiet=quiet))
-        runner = stack.enter_context(_CoroutineRunner())
+        # The kernel's loop is busy with the cell, so top-level `await` runs in a separate one. With
+        # a factory, the runner does not replace the event loop of the thread.
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        stack.callback(_without_running_loop()(runner.close))
         for node, mode in _statements(tree.body, shell.ast_node_interactivity):
             unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
             with shell.compile.extra_flags(flags):
                 compiled: CodeType = shell.compile(unit, name, mode)
             result = eval(compiled, shell.user_global_ns, shell.user_ns)
             if compiled.co_flags & inspect.CO_COROUTINE:
-                runner.run(result)
+                with _without_running_loop():
+                    runner.run(result)
 
 
 def _statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple[ast.stmt, str]]:
@@ -138,30 +142,6 @@ def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Itera
     finally:
         if sys.displayhook is display:
             sys.displayhook = outer
-
-
-class _CoroutineRunner:
-    """Runs top-level `await` in a separate event loop: the kernel's loop is busy with the cell.
-
-    The loop is closed, and its tasks are canceled, when the code ends.
-    """
-
-    def __init__(self) -> None:
-        self._runner: asyncio.Runner | None = None
-
-    def __enter__(self) -> _CoroutineRunner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._runner is not None:
-            with _without_running_loop():
-                self._runner.close()
-
-    def run(self, coroutine: Coroutine[Any, Any, object]) -> None:
-        # With a factory, the runner does not replace the event loop of the thread.
-        self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        with _without_running_loop():
-            self._runner.run(coroutine)
 
 
 @contextmanager

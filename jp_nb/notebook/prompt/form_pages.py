@@ -9,7 +9,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from html import escape
 from typing import Final, assert_never
 
@@ -262,19 +262,6 @@ def _inner_button(does: str, label: str, about: str) -> str:
     )
 
 
-class ReplyMenu:
-    """The screen with the ways to leave a form. Its reply box keeps its text."""
-
-    def __init__(self) -> None:
-        self.area = widgets.Textarea(rows=3)
-        self.area.add_class("jp-nb-control")
-        field = widgets.VBox([text(prompt_text.REPLY_LABEL, "field-name"), self.area])
-        field.add_class("jp-nb-field")
-        self.widget = _make_screen(
-            text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
-        )
-
-
 def _make_screen(*children: widgets.Widget) -> widgets.VBox:
     made = widgets.VBox(children)
     made.add_class("jp-nb-page")
@@ -294,22 +281,6 @@ LABELS: Final = {
 """Label of each button, by its action. The label of `send` depends on the answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The current step of a form: its content, actions, and models of its controls.
-
-    `buttons` are shown in order, and `others` are actions without a button. Enter runs the action
-    `primary`. If it `is_kept`, `widget` is shown again after another step.
-    """
-
-    widget: widgets.Widget
-    buttons: Mapping[str, FormAction]
-    others: Mapping[str, FormAction]
-    primary: str = ""
-    model_ids: Sequence[str] = ()
-    is_kept: bool = True
-
-
 class PagedForm(PromptForm):
     """A form with several questions.
 
@@ -323,8 +294,7 @@ class PagedForm(PromptForm):
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
-        self._menu: ReplyMenu | None = None
-        self._current: _Step | None = None
+        self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._top = html("", "progress")
         self._body = widgets.VBox()
@@ -343,7 +313,7 @@ class PagedForm(PromptForm):
             case "page":
                 return self._writing or any(each.control.in_use() for each in self._page.fields)
             case "menu":
-                return self._writing or bool(self._reply_menu().area.value.strip())
+                return self._writing or bool(self._reply_box.value.strip())
             case _:
                 return False
 
@@ -360,7 +330,7 @@ class PagedForm(PromptForm):
         super().discard()
         for page in self._pages.values():
             page.close()
-        menu = [] if self._menu is None else [self._menu.widget]
+        menu = [self._menu] if "_menu" in vars(self) else []
         for hidden in (*menu, *self._buttons.values()):
             close_widgets(hidden)
 
@@ -373,11 +343,20 @@ class PagedForm(PromptForm):
             self._pages[self._draft.page] = page
         return page
 
-    def _reply_menu(self) -> ReplyMenu:
-        if self._menu is None:
-            self._menu = ReplyMenu()
-            self._menu.area.observe(lambda _: self._changed(), names="value")
-        return self._menu
+    @cached_property
+    def _reply_box(self) -> widgets.Textarea:
+        box = widgets.Textarea(rows=3)
+        box.add_class("jp-nb-control")
+        box.observe(lambda _: self._changed(), names="value")
+        return box
+
+    @cached_property
+    def _menu(self) -> widgets.VBox:
+        field = widgets.VBox([text(prompt_text.REPLY_LABEL, "field-name"), self._reply_box])
+        field.add_class("jp-nb-field")
+        return _make_screen(
+            text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
+        )
 
     def _changed(self, is_new: bool = True) -> None:
         if is_new:  # the message was about the previous content
@@ -385,25 +364,91 @@ class PagedForm(PromptForm):
         self._clock.restart()
 
     def _draw(self) -> None:
-        previous, step = self._current, self._make_step()
-        self._current, self._actions = step, {**step.others, **step.buttons}
+        draft = self._draft
+        resume: FormAction = lambda _: draft.resume()  # noqa: E731
+        unchosen: Mapping[str, FormAction] = {"cancel": resume, "unchosen": self._report_no_choice}
+        match draft.screen:
+            case "page":
+                self._draw_page()
+            case "summary":
+                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summary(draft)))
+                screen = _make_screen(
+                    text(prompt_text.summary_heading(draft), "question"),
+                    html(f"<ol>{''.join(rows)}</ol>", "summary"),
+                )
+                others = {
+                    "go": lambda message: draft.go(_parse_page_number(message)),
+                    "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
+                    **unchosen,
+                }
+                buttons = {"resume": resume, "send": lambda _: draft.send()}
+                self._show_step(screen, buttons, others, is_kept=False)
+            case "menu":
+                self._show_step(
+                    self._menu,
+                    {"reply": self._reply, "stop": lambda _: draft.stop(), "resume": resume},
+                    {"cancel": resume, "unchosen": self._reply},
+                    primary="reply",
+                    controls=[self._reply_box.model_id],
+                )
+            case "discard":
+                screen = _make_screen(text(prompt_text.DISCARDED, "question"))
+                buttons = {"resume": resume, "discard": lambda _: draft.discard()}
+                self._show_step(screen, buttons, unchosen, is_kept=False)
+            case other:
+                assert_never(other)
+
+    def _draw_page(self) -> None:
+        draft, page = self._draft, self._page
+        buttons: dict[str, FormAction] = {}
+        if len(self._prompt.pages) > 1:
+            buttons["back"] = self._back
+        if not draft.is_last:
+            buttons["next"] = lambda message: self._leave_page(message, draft.next)
+        if draft.can_submit:
+            buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
+        buttons["cancel"] = self._cancel
+        self._show_step(
+            page.widget,
+            buttons,
+            {"unchosen": self._submit_untouched},
+            primary="submit" if draft.is_last else "next",
+            controls=[each.control.model_id for each in page.fields],
+        )
+        if draft.demanded:
+            page.show_problems(page.read({}))
+            if not draft.pages[draft.page].problem:
+                self._show_note(prompt_text.DEMANDED)
+
+    def _show_step(
+        self,
+        widget: widgets.Widget,
+        buttons: Mapping[str, FormAction],
+        others: Mapping[str, FormAction],
+        *,
+        primary: str = "",
+        controls: Sequence[str] = (),
+        is_kept: bool = True,
+    ) -> None:
+        """Show `widget` with `buttons`. `others` are actions without a button; Enter is `primary`.
+
+        `controls` are the ids of its models. If it `is_kept`, it may be shown again later.
+        """
+        previous, self._temporary = self._temporary, None if is_kept else widget
+        self._actions = {**others, **buttons}
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
-        step.widget.add_class(f"jp-nb-screen-{step.widget.model_id}")
-        self._body.children = (step.widget,)
-        buttons = [self._button(name, primary=name == step.primary) for name in step.buttons]
-        self._row.children = (*buttons, *self._asked_by)
+        widget.add_class(f"jp-nb-screen-{widget.model_id}")
+        self._body.children = (widget,)
+        row = [self._button(name, primary=name == primary) for name in buttons]
+        self._row.children = (*row, *self._asked_by)
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
-            self._bridge.controls = list(step.model_ids)
-            self._bridge.screen = f"jp-nb-screen-{step.widget.model_id}"
+            self._bridge.controls = list(controls)
+            self._bridge.screen = f"jp-nb-screen-{widget.model_id}"
             self._bridge.step = self._draft.step
-        if previous is not None and not previous.is_kept:
-            close_widgets(previous.widget)
-        if self._draft.demanded:
-            self._page.show_problems(self._page.read({}))
-            if not self._draft.pages[self._draft.page].problem:
-                self._show_note(prompt_text.DEMANDED)
+        if previous is not None:
+            close_widgets(previous)
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
         made = self._buttons.get(name)
@@ -423,64 +468,6 @@ class PagedForm(PromptForm):
         said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
         return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
-    def _make_step(self) -> _Step:
-        draft, resume = self._draft, self._resume
-        unchosen: Mapping[str, FormAction] = {"cancel": resume, "unchosen": self._report_no_choice}
-        match draft.screen:
-            case "page":
-                return self._page_step()
-            case "summary":
-                rows = itertools.starmap(_summary_row, enumerate(prompt_text.summary(draft)))
-                return _Step(
-                    _make_screen(
-                        text(prompt_text.summary_heading(draft), "question"),
-                        html(f"<ol>{''.join(rows)}</ol>", "summary"),
-                    ),
-                    {"resume": resume, "send": lambda _: draft.send()},
-                    {
-                        "go": lambda message: draft.go(_parse_page_number(message)),
-                        "empty": lambda message: draft.confirm_empty(_parse_page_number(message)),
-                        **unchosen,
-                    },
-                    is_kept=False,
-                )
-            case "menu":
-                menu = self._reply_menu()
-                return _Step(
-                    menu.widget,
-                    {"reply": self._reply, "stop": lambda _: draft.stop(), "resume": resume},
-                    {"cancel": resume, "unchosen": self._reply},
-                    "reply",
-                    [menu.area.model_id],
-                )
-            case "discard":
-                return _Step(
-                    _make_screen(text(prompt_text.DISCARDED, "question")),
-                    {"resume": resume, "discard": lambda _: draft.discard()},
-                    unchosen,
-                    is_kept=False,
-                )
-            case other:
-                assert_never(other)
-
-    def _page_step(self) -> _Step:
-        draft, page = self._draft, self._page
-        buttons: dict[str, FormAction] = {}
-        if len(self._prompt.pages) > 1:
-            buttons["back"] = self._back
-        if not draft.is_last:
-            buttons["next"] = self._next
-        if draft.can_submit:
-            buttons["submit"] = self._submit
-        buttons["cancel"] = self._cancel
-        return _Step(
-            page.widget,
-            buttons,
-            {"unchosen": self._submit_untouched},
-            "submit" if draft.is_last else "next",
-            [each.control.model_id for each in page.fields],
-        )
-
     def _run_action(self, act: Callable[[], None]) -> None:
         before = self._draft.step
         super()._run_action(act)
@@ -494,30 +481,22 @@ class PagedForm(PromptForm):
                 log.exception("A page of a form could not be shown")
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
-    def _next(self, message: Message) -> None:
-        if self._keep_answer(message):
-            self._draft.next()
-
-    def _submit(self, message: Message) -> None:
-        if self._keep_answer(message):
-            self._draft.submit()
-
     def _back(self, message: Message) -> None:
         page = self._page
         self._draft.hold(page.read(message).draft)
         page.clear_problems()
         self._draft.back()
 
-    def _keep_answer(self, message: Message) -> bool:
+    def _leave_page(self, message: Message, go: Callable[[], None]) -> None:
         page = self._page
         reading = page.read(message)
         self._draft.hold(reading.draft)
-        if not reading.draft.problem:
+        if reading.draft.problem:
+            page.show_problems(reading)
+            self._bridge.focus(max(0, min(reading.problems)))
+        else:
             page.clear_problems()
-            return True
-        page.show_problems(reading)
-        self._bridge.focus(max(0, min(reading.problems)))
-        return False
+            go()
 
     def _cancel(self, message: Message) -> None:
         page = self._page
@@ -537,15 +516,12 @@ class PagedForm(PromptForm):
 
     def _reply(self, message: Message) -> None:
         value = message.get("value")
-        words = value if isinstance(value, str) else str(self._reply_menu().area.value)
+        words = value if isinstance(value, str) else str(self._reply_box.value)
         if words.strip():
             self._draft.reply(words)
         else:
             self._show_note(prompt_text.REPLY_IS_BLANK)
             self._bridge.focus(0)
-
-    def _resume(self, _: Message) -> None:
-        self._draft.resume()
 
     def _report_no_choice(self, _: Message) -> None:
         self._show_note(prompt_text.NOTHING_CHOSEN)

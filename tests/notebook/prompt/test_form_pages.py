@@ -438,10 +438,10 @@ def test_change_begins_the_time_anew_and_a_text_stops_it() -> None:
     user.boxes[0].value = ""
     user.send("cancel")
     user.send("rendered")
-    user.form._reply_menu().area.value = "Wai"
+    user.form._reply_box.value = "Wai"
     user.loop.pass_(100)
     assert user.ends == []
-    user.form._reply_menu().area.value = ""
+    user.form._reply_box.value = ""
     user.loop.pass_(TIMEOUT)
     assert len(user.ends) == 1
 
