@@ -6,7 +6,7 @@ Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 from pydantic import JsonValue
@@ -34,15 +34,8 @@ _REQUEST_CHARS: Final = 40
 _COUNTS: Final = ("in", "from cache", "out", "reasoning")
 _BY_TURN: Final = ("turn", "request", "model", *_COUNTS)
 _BY_MODEL: Final = (
-    "model",
-    "responses",
-    "in",
-    "from cache",
-    "share",
-    "into cache",
-    "out",
-    "reasoning",
-)
+    "model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning",
+)  # fmt: skip
 NOTHING: Final = "No provider has reported any tokens in this conversation yet."
 COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
@@ -59,7 +52,7 @@ def usage_report(document: Document, last: int) -> Report:
     turns = list(stream.turns())
     tables = []
     if models:
-        rows = [row for turn in turns[-last:] for row in _turn_rows(turn)]
+        rows = list(chain.from_iterable(map(_turn_rows, turns[-last:])))
         parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))]
         tables.append(joined(parts, between="\n\n"))
     return joined([*tables, *map(note, _notes(stream, len(turns), last, notebook_total))])
@@ -79,20 +72,16 @@ def _total(responses: Iterable[Usage]) -> Usage:
 # --- rows --------------------------------------------------------------------------------------
 
 
-def _turn_rows(turn: TurnEntries) -> list[tuple[str, ...]]:
+def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
     request = one_line(asked, limit=_REQUEST_CHARS)
     used = (one for entry in turn.entries for one in read_usage(entry.metadata))
     models = _group_by_model(used) or {UNKNOWN: []}
-    return [
-        (str(turn.number), "" if row else request, model or UNKNOWN, *_format_counts(_total(each)))
-        for row, (model, each) in enumerate(list(models.items())[:MAX_USAGE_ROWS])
-    ]
-
-
-def _format_counts(tokens: Usage) -> tuple[str, ...]:
-    counts = tokens.input_tokens, tokens.cache_read_tokens, tokens.output_tokens
-    return tuple(map(_format_number, (*counts, tokens.reasoning_tokens)))
+    for row, (model, each) in enumerate(list(models.items())[:MAX_USAGE_ROWS]):
+        took = _total(each)
+        counts = took.input_tokens, took.cache_read_tokens, took.output_tokens
+        numbers = map(_format_number, (*counts, took.reasoning_tokens))
+        yield str(turn.number), "" if row else request, model or UNKNOWN, *numbers
 
 
 def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
@@ -106,23 +95,19 @@ def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
 
 
 def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
-    took = _total(responses)
+    took, share = _total(responses), UNKNOWN
+    if took.cache_read_tokens is not None and took.input_tokens:
+        share = f"{took.cache_read_tokens / took.input_tokens:.0%}"
     return (
         model,
         f"{len(responses):,}",
         _format_number(took.input_tokens),
         _format_number(took.cache_read_tokens),
-        _format_cache_share(took),
+        share,
         _format_number(took.cache_write_tokens),
         _format_number(took.output_tokens),
         _format_number(took.reasoning_tokens),
     )
-
-
-def _format_cache_share(took: Usage) -> str:
-    if took.cache_read_tokens is None or not took.input_tokens:
-        return UNKNOWN
-    return f"{took.cache_read_tokens / took.input_tokens:.0%}"
 
 
 def _format_number(count: int | None) -> str:
@@ -203,24 +188,31 @@ def model_table(
     aliases: Mapping[str, Sequence[str]] | None = None,
     words: Sequence[str] = (),
 ) -> Report:
-    """Return a table of the models whose names contain all `words`, with models in use first.
+    """Return a table of the models whose names contain all `words` in any case, used ones first.
 
     Args:
-        listed: The provider's list of models.
-        provider: Its name.
         current: Name of the current model, if it belongs to this provider.
         aliases: Aliases by model name.
-        words: Words to find in names, in any case.
     """
     named = aliases or {}
-    found = [model for model in listed.models if _matches(model, words)]
+    found = [
+        model
+        for model in listed.models
+        if all(word.lower() in f"{model.id} {model.name}".lower() for word in words)
+    ]
     if not found:
-        return _no_models_report(listed, provider, words)
+        if words and listed.models:
+            count, sought = len(listed.models), " ".join(words)
+            return note(f"None of the {count} models of {provider} matches {sought!r}.")
+        return note(f"{provider} lists no models.")
     found.sort(key=lambda model: _rank(model, current, named))
     shown = found[:MAX_MODELS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
-    uses = [_format_uses(model.id, current, named) for model in shown]
+    uses = [
+        ", ".join([*([CURRENT] if model.id == current else []), *named.get(model.id, ())])
+        for model in shown
+    ]
     if any(uses):
         columns["used as"] = uses
     ids = [f"{provider}/{model.id}" for model in shown]
@@ -229,28 +221,12 @@ def model_table(
     return with_note(report, _note(found, listed, provider))
 
 
-def _matches(model: ModelInfo, words: Sequence[str]) -> bool:
-    text = f"{model.id} {model.name}".lower()
-    return all(word.lower() in text for word in words)
-
-
 def _rank(
     model: ModelInfo, current: str, aliases: Mapping[str, Sequence[str]]
 ) -> tuple[bool, bool, bool, float, str]:
     # Models in use first, then available ones, then the newest, then by name.
     used = model.id == current, model.id in aliases
     return not used[0], not used[1], model.state == "retired", -(model.created or 0.0), model.id
-
-
-def _format_uses(name: str, current: str, aliases: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join([*([CURRENT] if name == current else []), *aliases.get(name, ())])
-
-
-def _no_models_report(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
-    if words and listed.models:
-        count, sought = len(listed.models), " ".join(words)
-        return note(f"None of the {count} models of {provider} matches {sought!r}.")
-    return note(f"{provider} lists no models.")
 
 
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
@@ -302,20 +278,15 @@ MAX_COMPACTIONS = 50
 
 def treatment_report(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
-    rows = list(_treatment_rows(stream))
-    if len(rows) > MAX_COMPACTIONS:
-        rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
-    return table(("turns", "sent"), rows)
-
-
-def _treatment_rows(stream: ConversationStream) -> Iterator[tuple[str, str]]:
-    words = [format_treatment(each) for each in turn_treatments(stream)] or [
-        WHOLE
-    ] * stream.turn_count
+    words = list(map(format_treatment, turn_treatments(stream))) or [WHOLE] * stream.turn_count
+    rows = []
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         turns = [turn for turn, _ in grouped]
         one = turns[0] == turns[-1]
-        yield str(turns[0]) if one else f"{turns[0]} to {turns[-1]}", said
+        rows.append((str(turns[0]) if one else f"{turns[0]} to {turns[-1]}", said))
+    if len(rows) > MAX_COMPACTIONS:
+        rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
+    return table(("turns", "sent"), rows)
 
 
 def compaction_report(
@@ -323,11 +294,8 @@ def compaction_report(
 ) -> Report:
     """Return the result of a compaction: treatment of turns, new summaries, and saved tokens.
 
-    Args:
-        plan: The plan.
-        stream: The conversation after the compaction.
-        entries: The recorded compactions.
-        now: Estimated number of message tokens that are sent now.
+    `stream` is the conversation after the compaction, `entries` are the recorded compactions, and
+    `now` is the estimated number of message tokens that are sent now.
     """
     parts = [treatment_report(stream)]
     for entry in entries:

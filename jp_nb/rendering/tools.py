@@ -42,7 +42,6 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_span
 from jp_nb.rendering.report import Report, block, joined, line, table
 from jp_nb.text import escape_invisible, one_line
-from jp_nb.tools.command import ProcessRun
 from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.python import PythonTool, suggest_improvements
 
@@ -107,6 +106,8 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         raise UsageError(f"Tool not found: {name}{hint}")
     offered, possible = offer(config), offer(with_all_tools_enabled(config))
     found = possible.tools.get(name)
+    tool = found.executor if found else None
+    advice = suggest_improvements(tool) if isinstance(tool, PythonTool) else ()
     facts = [
         ("tool", name),
         ("state", _describe_switch(name, config, offered)),
@@ -116,7 +117,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         *([("missing", possible.missing[name])] if name in possible.missing else []),
         *([("command", _command(configured.command))] if configured.command else []),
         *(_settings(found) if found else ()),
-        *(("advice", each) for each in _advice(found)),
+        *(("advice", each) for each in advice),
         ("grants", grants(configured.access)),
     ]
     parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
@@ -130,14 +131,10 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         parts.append(table(("option", "value"), options, limit=MAX_VALUE_CHARS))
     if found:
         parts += _parameters(found)
-        parts.append(_description(found.definition.description))
+        text = found.definition.description
+        about = joined(["Description for the model:", block(text)])
+        parts.append(about if text else line("It has no description for the model."))
     return joined(parts, between="\n\n")
-
-
-def _advice(found: OfferedTool | None) -> tuple[str, ...]:
-    if found is None or not isinstance(found.executor, PythonTool):
-        return ()
-    return tuple(suggest_improvements(found.executor))
 
 
 # --- one tool --------------------------------------------------------------------------------
@@ -169,20 +166,14 @@ def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
     yield "format", tool.format
     yield "result", tool.result
     yield "cancellation_response", tool.cancellation_response
-    yield "shown", _describe_display(tool)
-
-
-def _describe_display(tool: OfferedTool) -> str:
-    if tool.hidden:
-        return "hidden"
     arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
-    results = tool.inline_results or "off"
-    errors = "" if tool.inline_errors is None else f", errors: {_format_lines(tool.inline_errors)}"
-    return f"arguments: {arguments}, results: {_format_lines(results)}{errors}"
-
-
-def _format_lines(shown: str | int) -> str:
-    return f"{shown} lines" if isinstance(shown, int) else shown
+    shown = [("results", tool.inline_results or "off"), ("errors", tool.inline_errors)]
+    limits = (
+        f", {word}: {f'{lines} lines' if isinstance(lines, int) else lines}"
+        for word, lines in shown
+        if lines is not None
+    )
+    yield "shown", "hidden" if tool.hidden else f"arguments: {arguments}{''.join(limits)}"
 
 
 def _question_row(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
@@ -217,12 +208,6 @@ def _parameter_values(parameter: Parameter) -> Iterator[str]:
         word = text.partition(" ")[0]
         known = word in ("default", "always") and is_secret_path(parameter.path)
         yield f"{word} {NOT_SHOWN}" if known else text
-
-
-def _description(text: str) -> Report:
-    if not text:
-        return line("It has no description for the model.")
-    return joined(["Description for the model:", block(text)])
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -284,7 +269,14 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
 
 
 def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
-    yield line(f"{_heading(outcome, timed=timed)}:")
+    count = len(outcome.content)
+    facts = [f"{count:,} character{'' if count == 1 else 's'}"]
+    if outcome.is_cut:
+        facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
+    if timed:
+        facts.append(f"{outcome.seconds:.1f} s")
+    kind = " as an error" if outcome.is_error else ""
+    yield line(f"The model reads{kind} ({', '.join(facts)}):")
     yield block(outcome.content) if outcome.content.strip() else line("(nothing)")
     if outcome.structured is not None:
         yield line("The record would also keep:")
@@ -295,36 +287,22 @@ def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
         yield line(DEBUG)
 
 
-def _heading(outcome: CallOutcome, *, timed: bool) -> str:
-    count = len(outcome.content)
-    facts = [f"{count:,} character{'' if count == 1 else 's'}"]
-    if outcome.is_cut:
-        facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
-    if timed:
-        facts.append(f"{outcome.seconds:.1f} s")
-    kind = " as an error" if outcome.is_error else ""
-    return f"The model reads{kind} ({', '.join(facts)})"
-
-
 def _processes(outcome: CallOutcome) -> Iterator[Report]:
     several = sum(not run.formats for run in outcome.processes) > 1
     number = 0
     for run in outcome.processes:
         number += not run.formats
         about = "Its formatter" if run.formats else f"Run {number}" if several else "The command"
-        yield from _process(about, run)
-
-
-def _process(about: str, run: ProcessRun) -> Iterator[Report]:
-    yield line(f"{about} got on stdin:")
-    yield block(run.stdin, "json")
-    for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
-        if text.strip():
-            yield line(f"printed on {name}:")
-            yield block(text)
-    nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
-    ended = f"exit status {run.exit_code}" if run.exit_code >= 0 else f"signal {-run.exit_code}"
-    yield line(f"{nothing}ended with {ended}")
+        yield line(f"{about} got on stdin:")
+        yield block(run.stdin, "json")
+        for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
+            if text.strip():
+                yield line(f"printed on {name}:")
+                yield block(text)
+        nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
+        code = run.exit_code
+        ended = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        yield line(f"{nothing}ended with {ended}")
 
 
 MAX_RESULT_CHARS = 80
@@ -364,8 +342,8 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         (
             str(place),
             each.name,
-            _short(each.then),
-            _short(each.now),
+            "-" if each.then is None else each.then,
+            "-" if each.now is None else each.now,
             each.note or ("same" if each.same else "differs"),
         )
         for place, each in enumerate(results, 1)
@@ -384,10 +362,6 @@ def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
             yield Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}")
             if shown.difference:
                 yield block("\n".join(shown.difference), "diff")
-
-
-def _short(text: str | None) -> str:
-    return "-" if text is None else one_line(text, limit=MAX_RESULT_CHARS)
 
 
 MAX_COLUMNS: Final = 88
@@ -468,9 +442,8 @@ def _find_name(sought: Iterable[object], first: str, namespace: Mapping[str, Any
     wanted = set(map(id, sought))
     if id(namespace.get(first)) in wanted:
         return first
-    return next(
-        (n for n, v in namespace.items() if id(v) in wanted and not n.startswith("_")), None
-    )
+    names = (n for n, v in namespace.items() if id(v) in wanted and not n.startswith("_"))
+    return next(names, None)
 
 
 def _module_name(namespace: Mapping[str, Any]) -> str:
