@@ -24,7 +24,6 @@ from jp_nb.agent.prompts import (
     FormEnd,
     FormPrompt,
     NotAnswered,
-    PageDraft,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
@@ -82,8 +81,7 @@ STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
 def unseen(*, stdin: bool) -> str:
     """Return the notice for a form that no page has shown in time.
 
-    Args:
-        stdin: Whether an interrupt changes it to a prompt on stdin.
+    With `stdin`, an interrupt changes it to a prompt on stdin.
     """
     return f"{UNSEEN} {STDIN_INSTEAD}" if stdin else UNSEEN
 
@@ -153,12 +151,13 @@ def exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     """Return the complete details of the decision, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
+        caption = exhibit.caption
         if isinstance(exhibit.value, str):
             count, lines = spell_lines(exhibit.value)
-            counted = "" if count == ONE_LINE else f": {count}"
-            shown.append(CaptionedLines(f"{exhibit.caption}{counted}", lines))
+            caption = caption if count == ONE_LINE else f"{caption}: {count}"
         else:
-            shown.append(CaptionedLines(exhibit.caption, format_object(exhibit.value)))
+            lines = format_object(exhibit.value)
+        shown.append(CaptionedLines(caption, lines))
     return shown
 
 
@@ -194,20 +193,16 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
         bounded = exactly(change, limit=MAX_VALUE_CHARS)
         if (found := difference(change)) is None:
             shown.append(Decided(str(bounded)))
-        else:
-            kept = _limit_lines(found, room)
-            room -= min(room, len(kept))
-            shown.append(Decided(f"{bounded.path}: {found.sizes}", kept))
+            continue
+        lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
+        if left := len(found.lines) - len(lines):
+            ending = "" if left == 1 else "s"
+            lines.append(f"… {left} more line{ending} that differ{'s' if left == 1 else ''}")
+        room -= min(room, len(lines))
+        shown.append(Decided(f"{bounded.path}: {found.sizes}", tuple(lines)))
     left = len(changes) - len(shown)
     more = f"… {left} more change{'' if left == 1 else 's'}"
     return [*shown, Decided(more)] if left else shown
-
-
-def _limit_lines(found: Difference, room: int) -> tuple[str, ...]:
-    lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
-    left = len(found.lines) - len(lines)
-    more = f"… {left} more line{'' if left == 1 else 's'} that differ{'s' if left == 1 else ''}"
-    return (*lines, more) if left else tuple(lines)
 
 
 def describe_expected(kind: AnswerType) -> str:
@@ -285,15 +280,15 @@ OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you a
 
 def without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
-    if isinstance(prompt, ActionPrompt):
+    if isinstance(prompt, FormPrompt):
+        lines = _head_lines(prompt)
+        for number, page in enumerate(prompt.pages, start=1):
+            lines += [f"{number}. {question(page)}", *_option_lines(page)]
+        return "\n".join([*lines, OPEN_ONLY])
+    offered = [*_option_lines(prompt)] if isinstance(prompt, QuestionPrompt) else []
+    if not offered:
         return f"{titled(prompt)} {OPEN_ONLY}"
-    if isinstance(prompt, QuestionPrompt):
-        title, offered = titled(prompt), [*_option_lines(prompt)]
-        return "\n".join([title, *offered, OPEN_ONLY]) if offered else f"{title} {OPEN_ONLY}"
-    lines = []
-    for number, page in enumerate(prompt.pages, start=1):
-        lines += [f"{number}. {question(page)}", *_option_lines(page)]
-    return "\n".join([*_head_lines(prompt), *lines, OPEN_ONLY])
+    return "\n".join([titled(prompt), *offered, OPEN_ONLY])
 
 
 def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
@@ -327,22 +322,20 @@ def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:
     # True if the record lists options, an own text or fields below the question.
     if isinstance(prompt, ActionPrompt):
         return False
-    match prompt.question.answer_type:
-        case SelectAnswer() as kind:
-            bare = all(option.label is option.description is None for option in kind.options)
-            return kind.multi or kind.other or not bare
-        case kind:
-            return isinstance(kind, FormAnswer)
+    kind = prompt.question.answer_type
+    if isinstance(kind, SelectAnswer):
+        bare = all(option.label is option.description is None for option in kind.options)
+        return kind.multi or kind.other or not bare
+    return isinstance(kind, FormAnswer)
 
 
 def _record(
     asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
 ) -> PromptSummary:
     said = _format_outcome(prompt, end, card)
-    head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
-    if card is None:
-        return PromptSummary(f"{asked} → {said}", head)
+    card = card or QuestionCard()
     below = (f"    {line}" for line in card_text(card))
+    head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
     return PromptSummary(
         "\n".join([f"{asked} → {said}", *below]),
         "\n\n".join(filter(None, [head, card_markdown(card)])),
@@ -445,26 +438,17 @@ def send_label(draft: FormDraft) -> str:
 
 def summary(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
-    return [_summary_line(*each) for each in zip(draft.prompt.pages, draft.pages, strict=True)]
-
-
-def _summary_line(page: QuestionPrompt, held: PageDraft) -> SummaryLine:
-    asked = question(page)
-    if held.answer is not None:
-        return SummaryLine(asked, format_answer(page, held.answer), is_open=False)
-    return SummaryLine(
-        asked,
-        held.problem or NOT_ANSWERED,
-        is_open=True,
-        empty=_empty_label(page) if held.empty else None,
-    )
-
-
-def _empty_label(page: QuestionPrompt) -> str:
-    kind = page.question.answer_type
-    if isinstance(kind, SelectAnswer) and kind.multi:
-        return NONE_OF_THESE.capitalize()
-    return EMPTY_TEXT
+    lines = []
+    for page, held in zip(draft.prompt.pages, draft.pages, strict=True):
+        asked, kind = question(page), page.question.answer_type
+        if held.answer is not None:
+            lines.append(SummaryLine(asked, format_answer(page, held.answer), is_open=False))
+            continue
+        several = isinstance(kind, SelectAnswer) and kind.multi
+        empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
+        answer = held.problem or NOT_ANSWERED
+        lines.append(SummaryLine(asked, answer, is_open=True, empty=empty if held.empty else None))
+    return lines
 
 
 _TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}

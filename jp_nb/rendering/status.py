@@ -114,13 +114,18 @@ class Waiting:
             others, behind = waits, 0
         if behind:
             sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
-        if others:
-            sentences.insert(
-                0, f"Waiting for {_join_names([self._describe_wait(wait) for wait in others])}"
-            )
-            seconds = int(now - min(wait.since for wait in others))
-            return f"{'; '.join(sentences)} · {seconds} s"
-        return "; ".join(sentences)
+        if not others:
+            return "; ".join(sentences)
+        names = [
+            f"{wait.what.text} (reasoning)"
+            if wait.what.key == MODEL_WAITS and self._is_reasoning
+            else wait.what.text
+            for wait in others
+        ]
+        more = len(names) - MAX_NAMED
+        named = ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        seconds = int(now - min(wait.since for wait in others))
+        return f"{'; '.join([f'Waiting for {named}', *sentences])} · {seconds} s"
 
     def status(self, now: float) -> str:
         """Return `line` and the number of tokens of the turn so far, if known."""
@@ -140,10 +145,6 @@ class Waiting:
         # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
         of_model = wait.what.key == MODEL_WAITS and self._last_text_at is not None
         return of_model and not self._is_reasoning and now - (self._last_text_at or now) < QUIET
-
-    def _describe_wait(self, wait: _Wait) -> str:
-        reasons = wait.what.key == MODEL_WAITS and self._is_reasoning
-        return f"{wait.what.text} (reasoning)" if reasons else wait.what.text
 
 
 def tokens_line(sent: int | None, received: int | None) -> str:
@@ -166,11 +167,6 @@ def retry_words(wait: Waits, now: float) -> str:
     return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
 
 
-def _join_names(names: list[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 MAX_NAMED_TOOLS: Final = 5
 """Limit of tools named in one sentence."""
 
@@ -178,9 +174,7 @@ MAX_NAMED_TOOLS: Final = 5
 def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
     """Return the notice that `found` can be continued.
 
-    Args:
-        found: The turn.
-        finished: Names of the tools whose results the journal kept.
+    `finished` are the names of the tools whose results the journal kept.
     """
     sentences = [f"turn {found.turn} was interrupted."]
     if finished:
@@ -243,9 +237,7 @@ def inherited_notices(change: Change) -> list[str]:
 def format_dropped_settings(change: Change, *, asks: bool) -> str:
     """Return a notice about settings that a new conversation does not inherit, with commands.
 
-    Args:
-        change: The settings; not empty.
-        asks: True if the new conversation starts with a request, and not with `%jp new`.
+    With `asks`, the new conversation starts with a request, and not with `%jp new`.
     """
     how = "Keep them: `%jp new --keep-config`"
     if asks:

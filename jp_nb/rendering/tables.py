@@ -190,9 +190,8 @@ def model_table(
 ) -> Report:
     """Return a table of the models whose names contain all `words` in any case, used ones first.
 
-    Args:
-        current: Name of the current model, if it belongs to this provider.
-        aliases: Aliases by model name.
+    `current` is the name of the current model, if it belongs to this provider. `aliases` are the
+    aliases of each model.
     """
     named = aliases or {}
     found = [

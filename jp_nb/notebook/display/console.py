@@ -77,13 +77,13 @@ class Printer:
             piece.is_final = True  # later data is printed below the line that follows
             self._print_line(piece.render().text)
         if self._in_line:
-            _write("\n")
+            print()
         self._in_line, self._is_start, self._pending_text = False, True, ""
 
     def _print_line(self, text: str) -> None:
         self.end_line()
         if text:
-            _write(f"{text}\n")
+            print(text)
 
     def _print_text(self, text: str) -> None:
         if self._structured is not None:
@@ -95,7 +95,7 @@ class Printer:
         if self._is_start:
             text = text.lstrip("\n")
         if text:
-            _write(text)
+            print(text, end="")
             self._is_start, self._in_line = False, not text.endswith("\n")
 
     def _interrupted(self, event: InterruptReceived) -> None:
@@ -111,10 +111,6 @@ def _render_end(piece: CallPiece) -> str:
         # The arguments below the line were printed at the beginning.
         begins = replace(begins, parameters="off", formatted=None)
     return render_call(begins, piece.ends).text
-
-
-def _write(text: str) -> None:
-    print(text, end="")
 
 
 class PrintedTurn:
@@ -148,9 +144,9 @@ class PrintedTurn:
             self._cell.post(self._print)
         elif not self._scheduled:
             self._scheduled = True
-            self._cell.post(self._print_later)
+            self._cell.post(self._print_in_time)
 
-    def _print_later(self) -> None:
+    def _print_in_time(self) -> None:
         wait = self._next_print_at - monotonic()
         if wait > 0:
             self._cell.call_later(wait, self._print)
