@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -222,6 +222,15 @@ Bound = Annotated[
 """A number. An integer keeps all digits."""
 
 
+BOUNDS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "exclusiveMinimum": "above",
+    "exclusiveMaximum": "below",
+}
+"""Fields of `NumberAnswer` by keyword of JSON Schema."""
+
+
 class NumberAnswer(AnswerType):
     """Answered by a finite number from `minimum` to `maximum`.
 
@@ -243,23 +252,19 @@ class NumberAnswer(AnswerType):
         most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
         if least is None or most is None:
             return self
-        open_end = least == self.above or most == self.below
-        if least > most or (least == most and open_end) or self._is_empty_range(least, most):
+        is_empty = least > most or (least == most and least in (self.above, self.below))
+        if self.json_type == "integer":
+            first = math.floor(least) + 1 if least == self.above else math.ceil(least)
+            last = math.ceil(most) - 1 if most == self.below else math.floor(most)
+            is_empty = first > last
+        if is_empty:
             raise ValueError(f"no number is{self._range}")
         return self
 
-    def _is_empty_range(self, least: float, most: float) -> bool:
-        return False
-
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a number with these bounds."""
-        bounds = {
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
-        }
-        return super().answer_schema() | {k: x for k, x in bounds.items() if x is not None}
+        bounds = ((keyword, getattr(self, field)) for keyword, field in BOUNDS.items())
+        return super().answer_schema() | {key: x for key, x in bounds if x is not None}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` if `answer` is not a number, and `value` if it is out of bounds."""
@@ -299,11 +304,6 @@ class IntegerAnswer(NumberAnswer):
     type: Literal["integer"] = "integer"  # type: ignore[assignment]  # replaces `number`
     json_type: ClassVar[str] = "integer"
     _noun: ClassVar[str] = "a whole number"
-
-    def _is_empty_range(self, least: float, most: float) -> bool:
-        first = math.floor(least) + 1 if least == self.above else math.ceil(least)
-        last = math.ceil(most) - 1 if most == self.below else math.floor(most)
-        return first > last
 
     def from_text(self, text: str) -> JsonValue:
         """Parse the user's input, or raise a `ValueError`. The bounds are not checked."""

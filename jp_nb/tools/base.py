@@ -294,6 +294,7 @@ class Tool(ABC):
         may_propose: True if a successful run may propose a configuration change.
         needs_user: True if the tool is not offered when no user is available. It is offered
             nevertheless if the answer to one of its questions is configured.
+        asks_as_assistant: True if the source of its questions is the assistant, not the tool.
         waits_for_cell: True if a run is one function in the cell's thread, which may wait for other
             tools.
         covers: `arguments` if the arguments are executed: a permission then covers only these. The
@@ -304,12 +305,14 @@ class Tool(ABC):
     schema: Mapping[str, JsonValue] | None = None
     may_propose = False
     needs_user = False
+    asks_as_assistant = False
     waits_for_cell = False
     covers: Covers = "tool"
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the recorded source of the questions of the tool registered as `name`."""
-        return InquirySource.tool(name)
+        is_assistant = self.asks_as_assistant
+        return InquirySource(source="assistant") if is_assistant else InquirySource.tool(name)
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]

@@ -25,6 +25,7 @@ from pydantic_core import core_schema
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_schema_path, resolve_reference
 from jp_nb.tools.answer_types import (
+    BOUNDS,
     MAX_FIELDS,
     AnswerType,
     BooleanAnswer,
@@ -46,12 +47,6 @@ _ANNOTATIONS: Final = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description",
      "examples", "readOnly", "title", "writeOnly"}
 )  # fmt: skip
-_BOUNDS: Final = {
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "exclusiveMinimum": "above",
-    "exclusiveMaximum": "below",
-}
 _LEVELS: Final = (
     "a form has one level; a field is a text, a number, a boolean, or one or several "
     "options of a list"
@@ -290,12 +285,12 @@ def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType
 
 
 def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    source.check_keywords(path, node, {"type", *_BOUNDS})
+    source.check_keywords(path, node, {"type", *BOUNDS})
     members, is_integer = node.get("anyOf"), node.get("type") == "integer"
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
         numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}
-    bounds = {field: node[keyword] for keyword, field in _BOUNDS.items() if keyword in node}
+    bounds = {field: node[keyword] for keyword, field in BOUNDS.items() if keyword in node}
     return (IntegerAnswer if is_integer else NumberAnswer).model_validate(bounds)
 
 

@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.secrets import mentions_secret
-from jp_nb.record.events import InquirySource
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionOutcome
 from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
@@ -585,10 +584,7 @@ class Ask(Tool):
     }
     schema = SCHEMA
     needs_user = True
-
-    def inquiry_source(self, name: str) -> InquirySource:
-        """Return the source of the questions, which is the assistant."""
-        return InquirySource(source="assistant")
+    asks_as_assistant = True
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import compact_json
-from jp_nb.record.events import InquirySource
 from jp_nb.record.outcomes import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -79,9 +78,7 @@ class AskUser(Tool):
         "parameters": PARAMETERS,
     }
 
-    def inquiry_source(self, name: str) -> InquirySource:
-        """Return the assistant as the source."""
-        return InquirySource(source="assistant")
+    asks_as_assistant = True
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
