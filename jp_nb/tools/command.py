@@ -81,14 +81,11 @@ class CommandTool(Tool):
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
         """Return the rendered command line, or a failure if a template is invalid."""
-        from jp_nb.tools.templates import TemplateError
-
         if self.command is None:
             return Failure(NO_COMMAND)
-        try:
-            argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
-        except TemplateError as exc:
-            return Failure(str(exc))
+        argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
+        if isinstance(argv, Failure):
+            return argv
         text = argv[-1] if self.command.shell else shlex.join(argv)
         words = (self.command.program, *self.command.args)
         varies = any(map(_VARIES_BY_RUN.search, words))
@@ -226,15 +223,13 @@ def make_document(
 
 
 async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
-    from jp_nb.tools.templates import TemplateError  # loads jinja2: not before a command runs
-
+    argv = _render_argv(command, document)
+    if isinstance(argv, Failure):
+        return argv
     stdin = encode_utf8(compact_json(document) + "\n")
     formats = as_object(document["context"]).get("action") != "run"
     try:
-        argv = _render_argv(command, document)
         done = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
-    except TemplateError as exc:
-        return Failure(str(exc))
     except SpawnError as exc:
         # The templates, not the rendered words: they may contain an answer to a secret question.
         line = " ".join([command.program, *command.args])
@@ -261,10 +256,13 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
     return Failure("\n\n".join(parts))
 
 
-def _render_argv(command: Command, document: Document) -> list[str]:
-    from jp_nb.tools.templates import render
+def _render_argv(command: Command, document: Document) -> list[str] | Failure:
+    from jp_nb.tools.templates import TemplateError, render  # jinja2 loads slowly
 
-    program, *args = (render(word, document) for word in (command.program, *command.args))
+    try:
+        program, *args = (render(word, document) for word in (command.program, *command.args))
+    except TemplateError as exc:
+        return Failure(str(exc))
     if not command.shell:
         return [program, *args]
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
