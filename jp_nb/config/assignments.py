@@ -13,7 +13,8 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from pydantic import JsonValue, ValidationError
@@ -49,17 +50,13 @@ def is_assignment(text: str) -> bool:
 
 
 def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Change:
-    """Return the change of an assignment.
+    """Return the change of an assignment, one of the forms above.
 
-    The new value is validated alone, not together with other settings.
-
-    Args:
-        text: One of the forms above.
-        current: The settings so far, which `+=`, items of lists, and short forms depend on.
-        layer: Name of the source in errors.
+    The new value is validated alone, not together with other settings. `+=`, items of lists, and
+    short forms depend on the `current` settings. `layer` names the source in errors.
 
     Raises:
-        ConfigError: If the form, the path, or the value is invalid, with `path` and `kind`.
+        ConfigError: The form, the path, or the value is invalid, with `path` and `kind`.
     """
     if text.lstrip().startswith("{"):
         value = _json(text, "")
@@ -108,8 +105,9 @@ def assign(
                 "`+=` cannot add null; `:=null` unsets the setting", path=path, kind="type"
             )
         return Change(unsets=(path,))
-    place = _find_list(keys)
-    if place is not None:
+    nodes = {place: node_at(keys[:place]) for place in range(1, len(keys))}
+    places = (place for place, above in nodes.items() if above and above.kind == "list")
+    if (place := next(places, None)) is not None:  # of the key of the first item of a list
         change = _set_in_list(keys, place, node, value, current, extend=extend)
     elif extend:
         change = Change(build_partial(path, _extend(path, node, value, current)))
@@ -157,7 +155,7 @@ def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
 def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
-    if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
+    if isinstance(value, dict) and node.kind in ("map", "json", "table"):
         return value
     now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
@@ -170,15 +168,6 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value
     raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
-
-
-def _find_list(keys: Sequence[str]) -> int | None:
-    # Position of the key of the first item of a list.
-    for place in range(1, len(keys)):
-        node = node_at(keys[:place])
-        if node is not None and node.kind == "list":
-            return place
-    return None
 
 
 def _set_in_list(
@@ -268,27 +257,19 @@ def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
         return [parse_value(node.item, piece, path) for piece in pieces if piece]
     if node.kind == "map":
         raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
-    if node.takes_any_text or _accepts_text(node, text):
+    if node.takes_any_text:
         return text
-    try:
-        value = read_json(text, max_levels=MAX_CONFIG_LEVELS)
-    except ValueError:
-        return text
-    return value if isinstance(value, (bool, int, float)) else text
-
-
-def _accepts_text(node: SchemaNode, text: str) -> bool:
-    try:
+    with suppress(ValidationError):
         node.adapter.validate_python(text)
-    except ValidationError:
-        return False
-    return True
+        return text
+    with suppress(ValueError):
+        value = read_json(text, max_levels=MAX_CONFIG_LEVELS)
+        if isinstance(value, (bool, int, float)):
+            return value
+    return text
 
 
 # --- tools that are switched on and off ------------------------------------------------------
-
-_TOOLSET_RULES = frozenset({"any", "if_named_or_group"})
-"""Toggle rules under which a tool is switched with its toolset."""
 
 
 def require_tools(config: AppConfig, names: Iterable[str]) -> None:
@@ -314,48 +295,21 @@ def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
         ConfigError: If the tool, or each tool of the toolset, is locked.
     """
     conversation = config.conversation
-    if not name:
-        tools = conversation.tools.keys() - {STAR}
-        return _set_states(_find_switchable(config, tools, {"any"}, on=on), on=on)
-    if name not in conversation.tools:
-        return _toggle_toolset(config, name, on=on)
-    state, rule = conversation.get_tool_state(name)
-    if state == on:
-        return Change()
-    if rule == "never":
-        raise _create_locked_error(
-            f"`{name}`: this tool is", f"conversation.tools.{name}.enable", on=on
-        )
-    return _set_states([name], on=on)
-
-
-def _toggle_toolset(config: AppConfig, name: str, *, on: bool) -> Change:
-    conversation = config.conversation
-    tools = conversation.list_toolset_tools(name)
-    switchable = _find_switchable(config, tools, _TOOLSET_RULES, on=on)
-    if not switchable and tools and all(conversation.get_tool_state(x)[0] != on for x in tools):
-        raise _create_locked_error(
-            f"the toolset `{name}`: all its tools are", f"conversation.toolsets.{name}", on=on
-        )
-    return _set_states(switchable, on=on)
-
-
-def _find_switchable(
-    config: AppConfig, names: Collection[str], rules: Collection[str], *, on: bool
-) -> list[str]:
-    states = {
-        name: config.conversation.get_tool_state(name)
-        for name in config.conversation.tools
-        if name in names
-    }
-    return [name for name, (state, rule) in states.items() if state != on and rule in rules]
-
-
-def _create_locked_error(subject: str, path: str, *, on: bool) -> ConfigError:
-    verb, state = ("enable", "off") if on else ("disable", "on")
-    return ConfigError(f"cannot {verb} {subject} configured as locked-{state}", path=path)
-
-
-def _set_states(names: Sequence[str], *, on: bool) -> Change:
-    tools: Partial = {name: {"enable": {"state": on}} for name in names}
-    return Change({"conversation": {"tools": tools}}) if tools else Change()
+    tools = [tool for tool in conversation.tools if tool != STAR]
+    rules = {"any"}
+    locked = ""
+    if name in conversation.tools:
+        tools, rules = [name], {"any", "if_named", "if_named_or_group"}
+        locked = f"`{name}`: this tool is"
+        path = f"conversation.tools.{name}.enable"
+    elif name:
+        tools, rules = conversation.list_toolset_tools(name), {"any", "if_named_or_group"}
+        locked = f"the toolset `{name}`: all its tools are"
+        path = f"conversation.toolsets.{name}"
+    states = {tool: conversation.get_tool_state(tool) for tool in tools}
+    switched = [tool for tool, (state, rule) in states.items() if state != on and rule in rules]
+    if locked and tools and not switched and all(state != on for state, _ in states.values()):
+        verb, now = ("enable", "off") if on else ("disable", "on")
+        raise ConfigError(f"cannot {verb} {locked} configured as locked-{now}", path=path)
+    partial: Partial = {tool: {"enable": {"state": on}} for tool in switched}
+    return Change({"conversation": {"tools": partial}}) if partial else Change()

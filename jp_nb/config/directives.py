@@ -15,28 +15,23 @@ Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool", "attach"]
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One configuration change from an option.
-
-    Attributes:
-        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`), `no_tool` (`-T`), or `attach`
-            (`-a`).
-        text: For `cfg` and `no_cfg` an assignment, a JSON object, or the name of a configuration
-            file. For `unset` a path, for tools a name or "" for all, for `attach` the attachment.
-    """
+    """One configuration change from an option."""
 
     kind: Kind
+    """`cfg` is `-c`, `no_cfg` `-C`, `tool` `-t`, `no_tool` `-T`, and `attach` `-a`."""
     text: str
+    """For `cfg` and `no_cfg` an assignment, a JSON object, or the name of a configuration file. For
+    `unset` a path, for tools a name or "" for all, for `attach` the attachment."""
 
 
 def parse_tool_choice(*uses: str | bool | None) -> str | None:
     """Return the value of `assistant.tool_choice` for `uses`; None for the configured one.
 
-    Args:
-        uses: The name of the tool that the model has to call first, True for any tool, False for
-            none. None is ignored.
+    A use is the name of the tool that the model has to call first, True for any tool, False for
+    none, or None, which is ignored.
 
     Raises:
-        UsageError: If there is more than one, or a name is empty.
+        UsageError: There is more than one, or a name is empty.
     """
     match [use for use in uses if use is not None]:
         case []:

@@ -222,15 +222,14 @@ class SchemaNode:
             case "list":
                 return self.item if is_index(key) or isinstance(key, Element) else None
             case "table":
-                return self._fields.get(key) or self._create_field(key)
+                if (known := self._fields.get(key)) is not None:
+                    return known
+                field = self.table.model_fields.get(key) if self.table is not None else None
+                if field is not None:
+                    node = SchemaNode(field.annotation, field.metadata)
+                    return self._fields.setdefault(key, node)
+                return JSON if self.has_free_keys else None
         return None
-
-    def _create_field(self, key: str) -> SchemaNode | None:
-        assert self.table is not None
-        field = self.table.model_fields.get(key)
-        if field is None:
-            return JSON if self.has_free_keys else None
-        return self._fields.setdefault(key, SchemaNode(field.annotation, field.metadata))
 
     @property
     def has_short_form(self) -> bool:
@@ -344,13 +343,9 @@ def require_node(path: str) -> SchemaNode:
 def describe_keys(
     node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True
 ) -> str:
-    """Return the keys of `node` as a part of the message about its unknown `key`.
+    """Return the keys of `node`, at the path `above`, for the message about its unknown `key`.
 
-    Args:
-        node: The table, map, or list.
-        key: The unknown key.
-        above: The path of `node`.
-        hint: True to search for a similar key, which is slow.
+    `hint` adds a similar key. The search is slow.
     """
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"

@@ -61,14 +61,11 @@ def list_problems(exc: ValidationError) -> list[ConfigProblem]:
 
 
 class _Reading:
-    """State of the validation of one partial configuration.
-
-    Attributes:
-        problems: The first problem of each path.
-    """
+    """State of the validation of one partial configuration."""
 
     def __init__(self) -> None:
         self.problems: dict[str, LocatedProblem] = {}
+        """The first problem of each path."""
         self._hints = MAX_HINTS
 
     def read(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
@@ -103,9 +100,8 @@ class _Reading:
         if node.has_free_keys:
             below |= dict.fromkeys(others, JSON)
         values = {name: self.read(below[name], table[name], (*keys, name)) for name in below}
-        if not node.has_free_keys:
-            for name in others:
-                self._unknown(node, name, keys)
+        for name in others if not node.has_free_keys else ():
+            self._unknown(node, name, keys)
         return {name: value for name, value in values.items() if value is not None}
 
     def _read_map(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
@@ -143,9 +139,7 @@ class _Reading:
         keys = (*above, key)
         if format_path(keys) in self.problems:
             return
-        known = ""
-        if node is not None:
-            known = describe_keys(node, key, above, hint=self._hints > 0)
+        known = describe_keys(node, key, above, hint=self._hints > 0) if node is not None else ""
         self._hints -= 1
         message = f"unknown key, {known}" if known else "unknown key"
         self._add(keys, "unknown_key", message, expected=known)
@@ -235,32 +229,25 @@ def _annotations(wrapper: dict[str, Any]) -> dict[str, Any]:
     return {key: one for key, one in wrapper.items() if key != "value"}
 
 
-_KEY_ITSELF = "[key]"
-
-
 def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
     # The location of an error also contains the tags of union members, and `[key]` for the key
     # of a map.
     unknown = error["type"] == "extra_forbidden"
     keys: list[str] = []
-    nodes: list[SchemaNode | None] = [top]
+    above: SchemaNode | None = None
+    node: SchemaNode | None = top
     is_tag_read = False
     for part in map(str, error["loc"]):
-        node = nodes[-1]
         is_tagged = node is not None and node.tagged and not is_tag_read
         if is_tagged and part in (TABLE.tag, PLAIN.tag):
             is_tag_read = True
-        elif part == _KEY_ITSELF and not unknown and len(nodes) > 1 and _is_map(nodes[-2]):
+            continue
+        if part == "[key]" and not unknown and above is not None and above.kind == "map":
             break
-        else:
-            keys.append(part)
-            nodes.append(node.child(part) if node is not None else None)
-            is_tag_read = False
+        keys.append(part)
+        above, node = node, node.child(part) if node is not None else None
+        is_tag_read = False
     return tuple(keys)
-
-
-def _is_map(node: SchemaNode | None) -> bool:
-    return node is not None and node.kind == "map"
 
 
 _EXPECTED = {
@@ -307,7 +294,7 @@ def validate(
     """Return the whole configuration: `partial` and the defaults.
 
     Raises:
-        ConfigError: If a key is unknown, a value is invalid, or settings contradict each other. The
+        ConfigError: A key is unknown, a value is invalid, or settings contradict each other. The
             error contains all problems.
     """
     return validate_plain(strip_strategies(partial), layer=layer, file=file)
@@ -384,20 +371,16 @@ def _create_error(
 
 def remove_ignored(partial: Mapping[str, JsonValue]) -> Partial:
     """Return `partial` without the settings that only JP has."""
-    return _remove_matching(partial, IGNORED_PATTERNS)
 
+    def kept(part: Mapping[str, JsonValue], patterns: Sequence[Sequence[str]]) -> Partial:
+        result: Partial = {}
+        for key, value in part.items():
+            below = [rest for first, *rest in patterns if first in ("*", key)]
+            if [] not in below:
+                result[key] = kept(value, below) if isinstance(value, dict) and below else value
+        return result
 
-def _remove_matching(
-    partial: Mapping[str, JsonValue], patterns: Sequence[tuple[str, ...]]
-) -> Partial:
-    kept: Partial = {}
-    for key, value in partial.items():
-        below = [rest for part, *rest in patterns if part in ("*", key)]
-        if [] in below:
-            continue
-        inner = [tuple(rest) for rest in below]
-        kept[key] = _remove_matching(value, inner) if isinstance(value, dict) and inner else value
-    return kept
+    return kept(partial, IGNORED_PATTERNS)
 
 
 def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
