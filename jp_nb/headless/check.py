@@ -199,12 +199,9 @@ RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-re
 
 def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield the problems of a cassette: damage and secrets."""
+    content = b""
     try:
         content = read_bytes(path)
-    except StorageError as exc:
-        yield ("", str(exc))
-        return
-    try:
         parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
@@ -221,18 +218,14 @@ def _find_keys_in_lines(content: bytes, keys: KeySearch) -> Iterator[Finding]:
 
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield the problems of an answers file: errors and secrets."""
+    content = b""
     try:
         content = read_answers(path)
-    except ConfigError as exc:
-        yield ("", "; ".join(problem.message for problem in exc.problems))
-        return
-    try:
         parse_answers(decode_answers(path, content), path.name)
     except ConfigError as exc:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
-        has_line = place.startswith("line ")
         message = "; ".join(problem.message for problem in exc.problems)
-        yield place if has_line else "", message
+        yield place if place.startswith("line ") else "", message
     yield from _find_keys_in_lines(content, keys)
 
 

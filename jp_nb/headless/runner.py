@@ -251,7 +251,12 @@ class Execution:
             raise DeadKernelError("interrupted") from exc
         finally:
             self._loop = None
-            await self._clean_up()
+            if (manager := self.client.km) is not None and self.client.owns_km:
+                if not self.began and manager.has_kernel:
+                    # A shutdown interrupts first, and a starting kernel would print a traceback.
+                    await ensure_async(manager.signal_kernel(KILL))
+                await self.client._async_cleanup_kernel()
+            atexit.unregister(self.client._cleanup_kernel)
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
         for attempts_left in reversed(range(MAX_STARTS)):
@@ -264,14 +269,6 @@ class Execution:
                     raise NotStartedError(str(exc)) from exc
             else:
                 return
-
-    async def _clean_up(self) -> None:
-        if (manager := self.client.km) is not None and self.client.owns_km:
-            if not self.began and manager.has_kernel:
-                # A shutdown interrupts first, and a starting kernel would print a traceback.
-                await ensure_async(manager.signal_kernel(KILL))
-            await self.client._async_cleanup_kernel()
-        atexit.unregister(self.client._cleanup_kernel)
 
     def _on_sigint(self, _number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1

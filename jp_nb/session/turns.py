@@ -339,15 +339,17 @@ class TurnRunner:
         number, options = active.document.conversation.turn_count, len(draft.deltas)
         try:
             stream = self.repair_conversation()
-            thread = self._request_context(stream)
-            turn = self._loop(resolved, thread, strict=strict, changes=options, compact=compact)
-            author = resolved.basis.config.user.name
-            return self._finish(
-                turn,
-                turn.run(request.model_copy(update={"author": author}), images),
+            sent = request.model_copy(update={"author": resolved.basis.config.user.name})
+            return self._run_loop(
+                resolved,
+                self._request_context(stream),
+                lambda turn: turn.run(sent, images),
                 number=stream.turn_count,
                 schema=request.response_schema,
                 shown=request.content if shows_request else "",
+                strict=strict,
+                changes=options,
+                compact=compact,
             )
         finally:
             self._reruns.remember(cell, turn=number, options=options)
@@ -372,13 +374,14 @@ class TurnRunner:
         stream = self.repair_conversation(resumes=True)
         self._context = None  # the context now includes the last turn
         thread = build_context(stream, self._provider_names(), in_turn=True)
-        changes = len(found.taken_back)
-        turn = self._loop(resolved, thread, changes=changes, recorded=recorded)
-        return self._finish(
-            turn,
-            turn.resume(again, abandoned),
+        return self._run_loop(
+            resolved,
+            thread,
+            lambda turn: turn.resume(again, abandoned),
             number=found.turn,
             schema=found.request.response_schema,
+            changes=len(found.taken_back),
+            recorded=recorded,
         )
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
@@ -389,19 +392,24 @@ class TurnRunner:
             self._active.replaced()
         return stream
 
-    def _loop(
+    def _run_loop(
         self,
         resolved: Resolved,
         thread: RequestContext,
+        start: Callable[[TurnLoop], Coroutine[Any, Any, TurnEnd]],
         *,
+        number: int,
+        schema: Mapping[str, JsonValue] | None,
+        shown: str = "",
         strict: bool = False,
         changes: int = 0,
         compact: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
-    ) -> TurnLoop:
+    ) -> Turn:
+        """Run the turn with this `number`, and show it below the request `shown`."""
         self._active.write_journal()  # before the first call starts
         record = TurnRecord(self._active.document.conversation, thread, last_host=self._last_host)
-        return TurnLoop(
+        turn = TurnLoop(
             self.runner.turn_context(record, resolved.basis.config, recorded),
             resolve=self.resolver.for_turn(resolved),
             strict=strict or os.environ.get(environment.STRICT) == "1",
@@ -409,18 +417,7 @@ class TurnRunner:
             compact_first=compact,
             config_changes=changes,
         )
-
-    def _finish(
-        self,
-        turn: TurnLoop,
-        job: Coroutine[Any, Any, TurnEnd],
-        *,
-        number: int,
-        schema: Mapping[str, JsonValue] | None,
-        shown: str = "",
-    ) -> Turn:
-        output, record = self.runner.output, turn.turn.record
-        stream, thread = record.stream, record.thread
+        output, stream = self.runner.output, record.stream
         assert output is not None
         status, reason = "failed", ""
         with self.runner.cell.defer_interrupts():
@@ -428,7 +425,7 @@ class TurnRunner:
                 with self.runner.display(output):
                     if shown:
                         output(ShowRequest(shown))
-                    end = self.runner.run(job, turn)
+                    end = self.runner.run(start(turn), turn)
                     status, reason = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.last_request = record.sent or self.last_request
