@@ -243,10 +243,8 @@ def _text_block(text: str) -> Message:
 class AnthropicRendering(Rendering):
     """Anthropic messages of a context.
 
-    Roles alternate, thinking precedes calls, and results precede text.
-
-    Args:
-        unsigned_items: Number of leading items whose signatures the API has rejected.
+    Roles alternate, thinking precedes calls, and results precede text. The API has rejected the
+    signatures of the first `unsigned_items`.
     """
 
     continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}

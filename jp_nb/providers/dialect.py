@@ -78,11 +78,8 @@ class CallIds:
     """Unique ids for the tool calls of a context, whatever ids the model gave.
 
     An id depends only on the calls before it, so messages that were sent stay the same. The n-th
-    result of an id belongs to its n-th call.
-
-    Args:
-        limit: Maximum number of characters; 0 is no limit.
-        clean: Allow only letters, digits, `_`, and `-`.
+    result of an id belongs to its n-th call. Ids have at most `limit` characters; 0 is no limit. If
+    `clean`, they contain only letters, digits, `_`, and `-`.
     """
 
     def __init__(self, *, limit: int = 0, clean: bool = False) -> None:
@@ -123,17 +120,12 @@ class CallIds:
 class Rendering(ABC):
     """Messages of a request context in a provider's format. It grows with the context.
 
-    Args:
-        provider: Name of the provider, whose own reasoning is sent back as reasoning.
-        ids: Makes the ids of tool calls.
-        takes_images: The API accepts images. If not, a line of text replaces each.
-
-    Attributes:
-        continue_request: User message that asks the model to continue its answer.
-        items: Number of rendered items of the context.
+    Reasoning of the same `provider` is sent back as reasoning. If the API does not take images, a
+    line of text replaces each. `items` is the number of rendered items of the context.
     """
 
     continue_request: ClassVar[Message]
+    """User message that asks the model to continue its answer."""
 
     def __init__(self, provider: str, ids: CallIds, *, takes_images: bool = True) -> None:
         self.messages: list[Message] = []
@@ -154,13 +146,9 @@ class Rendering(ABC):
     ) -> bytes:
         """Return the rendered messages of `context` as a JSON list.
 
-        A request to continue follows if the model's last answer was cut.
-
-        Args:
-            context: The context of the last `update`.
-            before: Encoded messages that precede those of the context.
-            user_parts: Encoded content parts, joined by commas. They start the first message if
-                that is a user message with parts, else they become a user message before it.
+        `context` is that of the last `update`. A request to continue follows if the model's last
+        answer was cut. `user_parts` are encoded content parts, joined by commas. They start the
+        first message if that is a user message with parts, else they become one before it.
         """
         pieces = self.encode_messages()
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
@@ -365,11 +353,7 @@ class HttpProvider(ABC, Generic[R]):
     """Provider over HTTP; see `Provider` for the public methods.
 
     A dialect adds the form of requests and responses, `models`, and `check_schema`.
-
-    Args:
-        endpoint: The server.
-        make_rendering: Returns an empty rendering of a conversation.
-        format_attachments: Formats the attachments of a request.
+    `make_rendering` returns an empty rendering of a conversation.
     """
 
     def __init__(

@@ -30,7 +30,6 @@ class Endpoint:
         key_env: Environment variable with the key; None if the server needs no key.
         key_required: The server at `base_url` needs a key.
         key_configured: The user set `key_env`, so no request is sent without a key.
-        headers: Further headers of each request, without secrets.
     """
 
     provider: str

@@ -76,12 +76,8 @@ def classify_response(
 ) -> ProviderError:
     """Return the exception for an HTTP response with an error status.
 
-    Args:
-        status: Status of the response.
-        headers: Headers, with lower-case names.
-        body: Body, which may be incomplete.
-        provider: Name of the provider, for the message.
-        now: Unix time, for headers with a date. None: the current time.
+    The names of `headers` are in lower case, `body` may be incomplete, and `now` is the Unix time
+    for headers with a date; None for the current time.
     """
     message = _truncate(parse_error_message(body) or f"HTTP {status}")
     retry_header = headers.get("x-should-retry", "").strip().lower()

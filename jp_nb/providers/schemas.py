@@ -70,13 +70,8 @@ def expand(
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
     Returns None if two schemas disagree about a keyword, or if a reference is unknown, recursive,
-    or nested too deeply.
-
-    Args:
-        schema: Schema to expand.
-        root: Schema in which references are resolved.
-        within: References that are being expanded.
-        known: Cache of expanded references, which this function extends.
+    or nested too deeply. `within` are the references that are being expanded, and `known` is the
+    cache of expanded ones.
     """
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
@@ -217,11 +212,7 @@ _MAX_NODES: Final = 20_000
 
 
 def wrap_in_object(schema: Schema) -> tuple[JsonObject, bool]:
-    """Return `schema`, or an object with it as a property if its answers are not objects.
-
-    Returns:
-        The schema, and True if it was wrapped.
-    """
+    """Return `schema`, or an object with it as a property and True if answers are not objects."""
     whole = expand_or_keep(schema, schema)
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
     if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):
@@ -392,8 +383,6 @@ class AnswerSchema:
     """A schema as it is sent, with the conversion of answers back to the user's schema.
 
     Attributes:
-        original: The user's schema.
-        schema: The schema to send.
         strict: Value of `strict` in the OpenAI protocols: the API can enforce `schema`.
         wrapped: The answer has the form `{"value": …}`, because it is not an object.
         nullable: Optional properties are null instead of absent.

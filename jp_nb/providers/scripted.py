@@ -244,16 +244,11 @@ class ScriptedProvider:
     The entries of a reply store its number, so that a conversation continues in another kernel. A
     reply that is an error has no entries, and is counted only by this object.
 
-    Args:
-        script: Script for all models. None: find `MODEL.toml` in `folders`.
-        folders: Folders that are searched before the package.
-
-    Attributes:
-        requests: All requests so far, for tests.
+    Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package.
     """
 
     def __init__(self, script: Script | None = None, *, folders: Sequence[Path] = ()) -> None:
-        self.requests: list[ModelRequest] = []
+        self.requests: list[ModelRequest] = []  # for tests
         self._script = script
         self._folders = folders
         self._next: dict[tuple[str, str], int] = {}

@@ -150,9 +150,6 @@ class AnswerText:
 
     With a schema, a text that does not begin like JSON is a message, for example before a tool
     call. Data is held back until it is complete if it has to be restored to the user's schema.
-
-    Attributes:
-        held_chars: Number of characters that are held back.
     """
 
     def __init__(self, schema: AnswerSchema | None) -> None:
@@ -188,13 +185,10 @@ class AnswerText:
 
 
 class Decoder(ABC):
-    """Converts the messages of one response to events.
-
-    Attributes:
-        is_complete: `finish` can complete the response without further messages.
-    """
+    """Converts the messages of one response to events."""
 
     is_complete = False
+    """True if `finish` can complete the response without further messages."""
 
     def __init__(self, schema: AnswerSchema | None = None) -> None:
         self._answer = AnswerText(schema)
@@ -536,12 +530,9 @@ async def stream_events(
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield the events of a response with the body `chunks`, which is always closed.
 
-    Args:
-        chunks: The body. The wait for its first item includes connecting.
-        decoder: Decoder for the body.
-        idle_timeout: Maximum number of seconds without content or keep-alives; 0 is no limit.
-        sanitize_error: Makes an error safe to show.
-        recover: Returns a last event instead of an error, or None.
+    The wait for the first chunk includes connecting. `idle_timeout` is the maximum number of
+    seconds without content or keep-alives; 0 is no limit. `sanitize_error` makes an error safe to
+    show, and `recover` may return a last event instead of it.
 
     Raises:
         ProviderError: The request fails, or the stream breaks or is idle for too long.
@@ -628,8 +619,6 @@ class IdleWatch:
         self, chunks: AsyncGenerator[bytes, None], *, complete: bool = False
     ) -> bytes | None:
         """Return the next item of `chunks`; None at its end.
-
-        The wait for the end of a complete answer is short (`END_SECONDS`).
 
         Raises:
             ProviderError: Of kind `timeout`: the stream was idle for too long.
