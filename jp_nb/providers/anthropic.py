@@ -22,6 +22,7 @@ from jp_nb.agent.provider import (
     ModelRequest,
     ProviderEvent,
     Retry,
+    TextKind,
     ToolCallStart,
     ToolChoice,
     Usage,
@@ -371,22 +372,22 @@ class AnthropicDecoder(Decoder):
                 self._add_text(index, content.get("text"), out)
             case "thinking":
                 self._add_signature(block, content.get("signature") or "")
-                self._add_thinking(index, content.get("thinking"), out)
+                self._add_piece(index, "reasoning", content.get("thinking") or "", out)
             case "redacted_thinking":
                 block.redacted = content["data"]
             case "tool_use":
                 out.add(ToolCallStart(index, content["id"], content["name"]))
                 if given := content.get("input"):
-                    self._add_arguments(index, json.dumps(given), out)
+                    self._add_piece(index, None, json.dumps(given), out)
 
     def _apply_delta(self, index: int, delta: WireObject, out: EventBuffer) -> None:
         match delta["type"]:
             case "text_delta":
                 self._add_text(index, delta["text"], out)
             case "input_json_delta" if self._blocks[index].type == "tool_use":
-                self._add_arguments(index, delta["partial_json"], out)
+                self._add_piece(index, None, delta["partial_json"], out)
             case "thinking_delta":
-                self._add_thinking(index, delta["thinking"], out)
+                self._add_piece(index, "reasoning", delta["thinking"], out)
             case "signature_delta":
                 self._add_signature(self._blocks[index], delta["signature"])
 
@@ -418,16 +419,11 @@ class AnthropicDecoder(Decoder):
         if text:
             self._answer.feed(index, text, out)
 
-    def _add_thinking(self, index: int, text: str | None, out: EventBuffer) -> None:
+    def _add_piece(self, index: int, kind: TextKind | None, text: str, out: EventBuffer) -> None:
         pieces = self._blocks[index].pieces
         if text:
             pieces.append(text)
-            out.add_text(index, "reasoning", text)
-
-    def _add_arguments(self, index: int, text: str, out: EventBuffer) -> None:
-        if text:
-            self._blocks[index].pieces.append(text)
-            out.add_text(index, None, text)
+            out.add_text(index, kind, text)
 
     def _add_signature(self, block: _OpenBlock, signature: str) -> None:
         block.signature.append(signature)

@@ -15,7 +15,7 @@ import logging
 import os
 import re
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, cast
 from urllib.parse import quote, urlsplit
@@ -194,7 +194,7 @@ class HttpClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._key = _KeyHeader(endpoint)
+        self._variable = KeyVariable(endpoint.key_env)
         self._client: httpx.AsyncClient | None = None
         self._origin = ""
 
@@ -215,11 +215,11 @@ class HttpClient:
     async def _send(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
-        self._key.check()
+        self._check_key()
         try:
             client = await self._open_client(url)
             request = client.build_request(method, url, content=content, headers=headers)
-            response = await client.send(request, auth=self._key, stream=True)
+            response = await client.send(request, auth=self._add_key, stream=True)
             try:
                 yield response
             finally:
@@ -235,7 +235,7 @@ class HttpClient:
             ProviderError: The key is missing or contains invalid characters.
         """
         _ = self.endpoint.url
-        self._key.check()
+        self._check_key()
 
     async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
         """Return the JSON at `url`, an address of this endpoint's server.
@@ -293,7 +293,7 @@ class HttpClient:
             public,
             {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
             shown,
-            self._key.reference(),
+            self._make_key_reference(),
             tuple(map(hide, omitted)),
             is_exact=(url, body) == (public, shown),
             hide=hide,
@@ -308,7 +308,7 @@ class HttpClient:
 
     def redaction(self) -> Redaction:
         """Return the redaction of the current key."""
-        return self._key.variable.redaction()
+        return self._variable.redaction()
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Remove the key from `error` and its causes, and add advice to its message.
@@ -365,51 +365,39 @@ class HttpClient:
                 f"({response.request.url})."
             )
 
-
-class _KeyHeader(httpx.Auth):
-    """Adds the header with the key to a request."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self.variable = KeyVariable(endpoint.key_env)
-
-    def check(self) -> None:
-        name = self._endpoint.key_env
-        if name is None:
-            return
-        endpoint, key = self._endpoint, self.variable.read()
-        if not key:
-            if self._is_required:
-                raise ProviderError(
-                    f"{endpoint.provider} needs a key, and the environment variable "
-                    f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
-                    f"use another variable: {endpoint.setting_path}.api_key_env."
-                )
-        elif not (key.isascii() and key.isprintable()):
+    def _check_key(self) -> None:
+        endpoint, name, key = self.endpoint, self.endpoint.key_env, self._variable.read()
+        if name is not None and not key and self._needs_key:
+            raise ProviderError(
+                f"{endpoint.provider} needs a key, and the environment variable "
+                f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
+                f"use another variable: {endpoint.setting_path}.api_key_env."
+            )
+        if not (key.isascii() and key.isprintable()):
             raise ProviderError(
                 f"the environment variable {name} contains characters that are not "
                 "valid in a key. Set it again"
             )
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self._endpoint.has_key:
-            request.headers[self._endpoint.key_header] = f"{self._prefix}{self.variable.read()}"
-        yield request
+    def _add_key(self, request: httpx.Request) -> httpx.Request:
+        if self.endpoint.has_key:
+            request.headers[self.endpoint.key_header] = f"{self._prefix}{self._variable.read()}"
+        return request
 
-    def reference(self) -> KeyReference | None:
-        endpoint, is_set = self._endpoint, self._endpoint.has_key
-        if endpoint.key_env is None or not (is_set or self._is_required):
+    def _make_key_reference(self) -> KeyReference | None:
+        endpoint, is_set = self.endpoint, self.endpoint.has_key
+        if endpoint.key_env is None or not (is_set or self._needs_key):
             return None
         return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
 
     @property
-    def _is_required(self) -> bool:
-        endpoint = self._endpoint
+    def _needs_key(self) -> bool:
+        endpoint = self.endpoint
         return endpoint.key_configured or (endpoint.key_required and not endpoint.environment_url)
 
     @property
     def _prefix(self) -> str:
-        return "Bearer " if self._endpoint.key_header == "authorization" else ""
+        return "Bearer " if self.endpoint.key_header == "authorization" else ""
 
 
 def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
