@@ -186,7 +186,11 @@ class StorageError(JpNbError):
 
 
 class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
-    """Raised if a decision needs the user, and none is available, for the reason `reason`."""
+    """Raised if a decision needs the user, and no user is available.
+
+    Attributes:
+        reason: Why no user is available.
+    """
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
@@ -196,7 +200,8 @@ class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
 class PromptCancelled(JpNbError):  # noqa: N818 - the public name
     """Raised if the user did not answer a question.
 
-    `end` is `declined`, `cancelled`, `timed_out`, or `interrupted`.
+    Attributes:
+        end: `declined`, `cancelled`, `timed_out`, or `interrupted`.
     """
 
     def __init__(self, message: str, *, end: str = "cancelled") -> None:

@@ -393,9 +393,13 @@ class _Config:
             self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
             self._ours = apply(before, Change(delta, unsets))
-            touched = _touched_keys(JP, delta)
+            changed, whole = delta, list[list[str]]()
             for path in unsets:
-                _add_touched(touched, parse_path(path))
+                keys = [str(key) for key in parse_path(path)]
+                if not any(keys[: len(above)] == above for above in whole):
+                    changed = _set_at(changed, keys, None)
+                    whole.append(keys)
+            touched = _touched_keys(JP, changed)
             if unsets:
                 self._report.entry(
                     index, "unsets", "JP cannot unset: replaced by values where possible"
@@ -408,8 +412,7 @@ class _Config:
             self._jp = merge(self._jp, delta)
             plain = as_object(entry.get("spelling")).get("flat") is not True
             return stripped if plain else _without_spelling(stripped)
-        concerned = _select_keys(self._ours, touched)
-        wanted = _Admission(self._ours, lambda *_: None).table(JP, concerned, ())
+        wanted = _Admission(self._ours, lambda *_: None).table(JP, self._ours, ())
         found = _difference(JP, self._jp, wanted, touched, (), note)
         if not found and (delta or unsets or entry.get("op") == "reset"):
             return None
@@ -643,30 +646,6 @@ def _touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
         inner = isinstance(below, dict) and below is not TOOL and isinstance(value, dict)
         found[key] = _touched_keys(below, value) if inner else None  # type: ignore[arg-type]
     return found
-
-
-def _select_keys(config: Mapping[str, JsonValue], touched: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the part of `config` at the keys in `touched`."""
-    found: JsonObject = {}
-    for key, inside in touched.items():
-        value = config.get(key)
-        if isinstance(inside, dict) and isinstance(value, dict):
-            found[key] = _select_keys(value, inside)
-        elif value is not None:
-            found[key] = value
-    return found
-
-
-def _add_touched(touched: JsonObject, keys: Sequence[str]) -> None:
-    shape: Shape | None = JP
-    for index, key in enumerate(keys):
-        shape = shape.get(key) or shape.get("*") if isinstance(shape, dict) else None
-        last = index == len(keys) - 1 or not isinstance(shape, dict) or shape is TOOL
-        below = None if last else touched.setdefault(str(key), {})
-        if not isinstance(below, dict):  # the whole value is touched
-            touched[str(key)] = None
-            return
-        touched = below
 
 
 def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
