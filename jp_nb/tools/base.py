@@ -94,7 +94,7 @@ class CodeRun:
 
 
 class NotebookAccess(Protocol):
-    """Access to the notebook in which a turn runs."""
+    """Access to the notebook in which a turn runs. The front end implements it."""
 
     @property
     def namespace(self) -> Mapping[str, Any]:

@@ -495,7 +495,10 @@ def part_of(value: Any, part: Part, count: int) -> Any:
 
 
 def pieces_of(value: Any, size: int) -> list[Any]:
-    """Split a frame or series into pieces of `size` rows. Return any other value as one piece."""
+    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
+
+    Raise a `ValuePathError` if the rows cannot be read.
+    """
     if not _has_rows(value) and not (
         hasattr(type(value), "columns") and hasattr(type(value), "shape")
     ):

@@ -251,6 +251,7 @@ def list_variables(
     """Return a line for each of up to `VARIABLES_AT_ONCE` variables, starting with number `first`.
 
     Only names that contain `match` are counted and listed. Imported names are listed separately.
+    Raise a `ToolError` if there is no variable with this number.
     """
     own = [
         (name, value)
@@ -322,7 +323,7 @@ def read_variable(
     hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
-    """Return the description of the value at `expression`, or of some of its items."""
+    """Return the value at `expression`, or some of its items, or raise a `ToolError`."""
     try:
         with private(hide):
             value = follow_data(read_value_path(expression), namespace)
