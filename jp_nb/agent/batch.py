@@ -119,27 +119,6 @@ DISCARDED = (
 )
 
 
-def make_begin_event(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
-    """Return the display event for a call before it runs. `asked`: the user has to permit it."""
-    texts = text_arguments(tool.definition.parameters, call.arguments)
-    shown: Literal["line", "json", "off"] = "line"
-    if tool.formatter is not None or tool.parameters == "off":
-        shown = "off"
-    elif tool.parameters == "json":
-        shown = "json"
-    return ToolBegins(
-        call.key,
-        call.request.name,
-        call.arguments,
-        tool.hidden,
-        parameters=shown,
-        formatted=call.formatted,
-        edited=call.edited is not None,
-        texts=texts,
-        asked=asked and bool(texts),
-    )
-
-
 class CallRunner:
     """Takes each call of a batch from its arguments to its response."""
 
@@ -255,10 +234,27 @@ class CallRunner:
         self._turn.progress(call.event_id, CallProgress(stage, raw))
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        begins = make_begin_event(call, tool, asked=asked)
-        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == begins.asked:
+        texts = text_arguments(tool.definition.parameters, call.arguments)
+        asked = asked and bool(texts)
+        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
             return
-        call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, begins.asked
+        call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, asked
+        shown: Literal["line", "json", "off"] = "line"
+        if tool.formatter is not None or tool.parameters == "off":
+            shown = "off"
+        elif tool.parameters == "json":
+            shown = "json"
+        begins = ToolBegins(
+            call.key,
+            call.request.name,
+            call.arguments,
+            tool.hidden,
+            shown,
+            formatted=call.formatted,
+            edited=call.edited is not None,
+            texts=texts,
+            asked=asked,
+        )
         self._turn.display(begins)
 
     async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:

@@ -6,7 +6,6 @@ https://docs.anthropic.com/en/docs/build-with-claude/vision.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -128,20 +127,8 @@ class ContextTokens:
 
 
 Summarize = Callable[["CompactionStep", RequestContext], Awaitable[str]]
-"""Returns a summary of the turns of a step.
-
-Raises:
-    ProviderError: The model returned no summary.
-    ConfigError: The model is not configured.
-"""
+"""Returns a summary of the turns of a step. Raises `ProviderError` or `ConfigError`."""
 OMITTED_RESULT: Final = "(omitted: the turn is too long)"
-
-_STRIPPED_PARTS: Final[dict[ToolCalls, tuple[bool, bool]]] = {
-    "strip": (True, True),
-    "strip-responses": (False, True),
-    "strip-requests": (True, False),
-}
-"""By setting, two flags: the request of a call is removed, its response is removed."""
 
 
 @cache
@@ -170,7 +157,7 @@ class CompactionStep:
 def _tool_call_policy(setting: ToolCalls) -> ToolCallPolicy:
     if setting == "omit":
         return ToolCallPolicy(policy="omit")
-    request, response = _STRIPPED_PARTS[setting]
+    request, response = setting != "strip-responses", setting != "strip-requests"
     return ToolCallPolicy(policy="strip", request=request, response=response)
 
 
@@ -226,10 +213,7 @@ class CompactionPlanner:
         first: TurnBound | None = None,
         last: TurnBound | None = None,
     ) -> list[CompactionStep]:
-        """Return one step for each of `rules` that applies to turns.
-
-        `first` and `last` override the bounds of the rules.
-        """
+        """Return a step for each of `rules` that applies. `first` and `last` override bounds."""
         steps: list[CompactionStep] = []
         summaries = summary_ranges(self._active)
         for rule in rules:
@@ -249,10 +233,7 @@ class CompactionPlanner:
     def plan(
         self, steps: Iterable[CompactionStep], *, wants_summary: bool = False
     ) -> CompactionPlan:
-        """Return a plan with the steps that make the context smaller.
-
-        With `wants_summary`, the plan also includes summaries that do not make it smaller.
-        """
+        """Return a plan with the steps that save tokens. `wants_summary` includes any summary."""
         copy = self._stream.until(len(self._stream))
         before = size = self._size(copy)
         kept: list[CompactionStep] = []
@@ -368,7 +349,6 @@ class Summarizer:
     context: str = ""
     tools: tuple[ToolDefinition, ...] = ()
     conversation_id: str = ""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def summarize(
         self, thread: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
@@ -385,9 +365,7 @@ class Summarizer:
         request = self.model.make_request(
             RequestContext(items), tools=self.tools, conversation_id=self.conversation_id
         )
-        entries = await request_response(
-            self.model, request, waits=waits, spent=spent, sleep=self.sleep
-        )
+        entries = await request_response(self.model, request, waits=waits, spent=spent)
         messages = (entry.message for entry in entries if isinstance(entry, ChatResponse))
         text = "".join(filter(None, messages)).strip()
         if not text:
@@ -491,10 +469,9 @@ class Compactor:
             self.settings.last_failure = context
 
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
-        """Compact the conversation after the provider rejected it as too long.
+        """Return True if the conversation was compacted after an `error` about its length.
 
-        Without automatic compaction, or if the rules have no effect, the user decides. Return True
-        if the conversation was compacted.
+        Without automatic compaction, or if the rules have no effect, the user decides.
         """
         if error.kind != "too_long":
             return False

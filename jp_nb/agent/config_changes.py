@@ -373,12 +373,11 @@ class ConfigChanges:
         reason: str | None = None,
         person: str | None = None,
     ) -> None:
-        call, counts = proposed.call, self._turn.applies_changes
+        key, name, counts = proposed.call.key, proposed.tool.name, self._turn.applies_changes
         end = ChangeEnds(
-            *(call.key, proposed.tool.name, proposed.lines, applied, by, channel, reason, person),
-            counts=counts,
+            key, name, proposed.lines, applied, by, channel, reason, person, counts=counts
         )
-        call.changes.append(end)
+        proposed.call.changes.append(end)
         self._turn.display(end)
 
 

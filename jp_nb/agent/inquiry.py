@@ -31,6 +31,7 @@ from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.config.tree.models import background_request
 from jp_nb.errors import JpNbError, ProviderError
+from jp_nb.json_values import as_object
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -87,10 +88,9 @@ class InquiryBackend(Protocol):
     """Asks a model questions of tools."""
 
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """Return a valid answer. Canceling the task cancels the request.
+        """Return a valid answer. The question goes into a copy of `thread`, the current context.
 
-        The question goes into a copy of `thread`, the current context, which is made before the
-        first await.
+        The copy is made before the first await.
 
         Raises:
             InquiryError: There is no valid answer.
@@ -175,41 +175,35 @@ def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue
     """
     for entry in entries:
         if isinstance(entry, ChatResponse) and entry.kind == "structured":
-            return _validate_answer(entry.data, inquiry)
+            if (problem := _find_problem(entry.data, inquiry)) is not None:
+                raise InquiryError(f"Failed to extract answer from structured response: {problem}")
+            return as_object(entry.data)["answer"]
     raise InquiryError("No structured data in the LLM response")
 
 
-def _validate_answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
+def _find_problem(data: JsonValue, inquiry: ModelInquiry) -> str | None:
     if not isinstance(data, dict):
-        raise _extraction_error("expected a JSON object")
+        return "expected a JSON object"
     if "answer" not in data:
-        raise _extraction_error("`answer` is missing")
+        return "`answer` is missing"
     if data.get("inquiry_id", inquiry.schema_id) != inquiry.schema_id:
-        raise _extraction_error(f"`inquiry_id` is not {inquiry.schema_id!r}")
-    answer = data["answer"]
-    match inquiry.question.misfit(answer):
+        return f"`inquiry_id` is not {inquiry.schema_id!r}"
+    match inquiry.question.misfit(data["answer"]):
         case "option":
-            raise _extraction_error("`answer` is not one of the options")
+            return "`answer` is not one of the options"
         case "type":
-            raise _extraction_error(f"`answer` is not {inquiry.question.answer_type.expects}")
+            return f"`answer` is not {inquiry.question.answer_type.expects}"
         case "value":
-            why = inquiry.question.answer_type.format_problem(answer)
-            raise _extraction_error(f"`answer` does not fit: {why}")
-    return answer
-
-
-def _extraction_error(reason: str) -> InquiryError:
-    return InquiryError(f"Failed to extract answer from structured response: {reason}")
+            why = inquiry.question.answer_type.format_problem(data["answer"])
+            return f"`answer` does not fit: {why}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model with its configuration.
+    """A model with its configuration. `request` has limits and retries.
 
-    Attributes:
-        request: Limits and retries.
-        is_replayed: True if responses take no time. Inquiries of a batch then run one by one, in
-            order.
+    If it is replayed, responses take no time, and inquiries of a batch run one by one, in order.
     """
 
     provider: Provider

@@ -101,7 +101,6 @@ class Attempt:
         max_tool_calls: Maximum number of tool calls that run; 0: no limit.
         trimmer: Set in a continuation: removes repeated text. Reasoning is removed, too.
         text_ended: True if the last text is complete, and the display does not know it yet.
-        call_count: Number of tool calls so far.
         held_index: Item of the text that the trimmer holds back.
     """
 
@@ -176,11 +175,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamInterrupts:
-    """Handles interrupts while a model responds.
-
-    Args:
-        work: Streams the response. It is canceled unless the turn continues.
-        settings: Configured actions.
+    """Handles interrupts while `work` streams a response. It cancels `work` to end the turn.
 
     Attributes:
         verdict: Reason for canceling `work`; None if it was not canceled here.
@@ -264,8 +259,7 @@ class StreamInterrupts:
 class AnswerStream:
     """Asks the model, displays the response as it arrives, and records it when it is complete.
 
-    One answer may take several requests: retries, continuations at the token limit, and repeated
-    requests after an interrupt.
+    One answer may take several requests: after errors, token limits, and interrupts.
 
     Attributes:
         interrupted_after_end: True if an interrupt came when the last response was just complete.

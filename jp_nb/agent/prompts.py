@@ -29,10 +29,7 @@ EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer of the user: a valid value for the question, or the value of an action.
-
-    `by` is the name of the user in a shared notebook, as the page reports it.
-    """
+    """A valid answer to a question, or the value of an action, `by` a user of a shared notebook."""
 
     value: JsonValue
     channel: Channel
@@ -43,10 +40,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """A prompt without an answer of the user.
-
-    `channel` is None if the prompt was dropped before it was displayed.
-    """
+    """A prompt without an answer. `channel` is None if it was dropped before its display."""
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
@@ -87,10 +81,7 @@ class Prompt(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once. `key` is its key on stdin.
-
-    `on_form` is False for actions that make sense only on stdin, such as printing again.
-    """
+    """A button that decides at once. `key` is its key on stdin, `on_form` False if only there."""
 
     key: str
     label: str
@@ -124,9 +115,9 @@ class QuestionPrompt(Prompt[Answered]):
 
 @dataclass(frozen=True, slots=True)
 class PromptDetail:
-    """Exact content that the user decides about, with the `language` of code, such as `python`.
+    """Exact content that the user decides about: an object key by key, a text line by line.
 
-    An object is displayed key by key, a text line by line.
+    `language` is the one of code, such as `python`.
     """
 
     caption: str
@@ -136,9 +127,7 @@ class PromptDetail:
 
 @dataclass(frozen=True, slots=True)
 class ActionPrompt(Prompt[Answered]):
-    """A decision among buttons: permission, delivery, configuration change, or menu.
-
-    No button is preselected, so that nothing happens by accident.
+    """A decision among buttons, none of which is preselected.
 
     Attributes:
         text: The question, in one line.

@@ -232,7 +232,6 @@ class SentRequest:
         url: Address without secrets; a description if there is no network.
         headers: Headers that describe the request, with lower-case names.
         body: The exact bytes, with `[key]` in place of the API key.
-        key: None if no key is sent.
         omitted: Settings that are not sent, each with the reason.
         is_exact: False if a secret was removed from the body.
         hide: Removes the key from a text.
@@ -262,9 +261,7 @@ class Provider(Protocol):
         """
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return the request that `stream` would send. Sends nothing.
-
-        Called on any thread while nothing is streamed.
+        """Return the request that `stream` would send, on any thread while nothing is streamed.
 
         Raises:
             ProviderError: `request` cannot be sent as it is.
@@ -280,8 +277,6 @@ class Provider(Protocol):
 
     def check_ready(self, model: str, text: str) -> None:
         """Raise if a turn with the request `text` to `model` cannot begin. Sends nothing.
-
-        Called before anything is recorded.
 
         Raises:
             ProviderError: The key is missing or cannot be sent.

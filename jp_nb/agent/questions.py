@@ -63,10 +63,7 @@ AUTO: Final[frozenset[AnswerMark]] = frozenset({"auto"})
 
 @dataclass(frozen=True, slots=True)
 class UseAnswer:
-    """Use a known answer.
-
-    `channel` is its source; None for the automatic answer of an optional question.
-    """
+    """Use a known answer. `channel` is None for the automatic one of an optional question."""
 
     answer: JsonValue
     channel: str | None
@@ -74,10 +71,7 @@ class UseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """End the call with the error `text`.
-
-    `open` is set if a user or a valid prepared answer could have helped.
-    """
+    """End the call with the error `text`. `open` is the reason if a user could have helped."""
 
     text: str
     end: QuestionEnd
@@ -99,13 +93,8 @@ def route(
 ) -> Route:
     """Select who answers `question` of `tool`, by the precedence in `docs/turns.md`.
 
-    Args:
-        tool: Name of the tool, for messages.
-        question: The question.
-        config: Settings for the question.
-        remembered: A valid answer from this turn, or None.
-        unavailable_reason: None if a user may be available.
-        prepared: A prepared answer in place of the user.
+    `remembered` is a valid answer from this turn, or None. Without `unavailable_reason`, a user may
+    be available.
     """
     config = config or QuestionConfig()
     if config.answer is not None:
@@ -218,11 +207,7 @@ NO_USAGE: Final = ModelUsage("")
 
 @dataclass(slots=True, eq=False)
 class _InquiryGroup:
-    """Questions of one run of a tool.
-
-    Attributes:
-        label: Header without a configured one; None: the tool.
-    """
+    """Questions of one run of a tool. `label` is the default header; None: the tool."""
 
     call: Call
     tool: OfferedTool

@@ -60,12 +60,10 @@ def digest(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """A system text, attachment, tool, or message of a request.
+    """A `system` text, `attachment`, `tool`, or `message` of a request.
 
-    Attributes:
-        kind: `system`, `attachment`, `tool`, or `message`.
-        id: Digest of the part; for a message, digest of all messages up to it.
-        after: Id of the previous message; `NO_MESSAGE` for the first one.
+    `id` is the digest of the part; for a message, of all messages up to it. `after` is the id of
+    the previous message.
     """
 
     kind: str
@@ -121,12 +119,7 @@ class NormalizedRequest:
 
 
 class RequestNormalizer:
-    """Normalizes requests to one provider, and reuses the parts of earlier requests.
-
-    Args:
-        provider: Name of the provider.
-        hide: Removes secrets from a text.
-    """
+    """Normalizes requests to one provider without secrets, and reuses parts of earlier requests."""
 
     def __init__(self, provider: str, hide: Hide = str) -> None:
         self._provider = provider
@@ -317,12 +310,7 @@ End = Finished | Retry | FailedResponse | IncompleteResponse
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request, and its response or failure.
-
-    Attributes:
-        events: Events of the response before `end`.
-        end: The last event of the response, or the failure.
-    """
+    """A request, and its response: the events before its `end`, which may be a failure."""
 
     request: NormalizedRequest
     events: tuple[ProviderEvent, ...]
@@ -335,12 +323,7 @@ class Exchange:
 
 
 class ExchangeRecorder:
-    """Records one exchange while it happens.
-
-    Args:
-        request: The request.
-        hide: Removes secrets from a text.
-    """
+    """Records one exchange while it happens, without secrets."""
 
     def __init__(self, request: NormalizedRequest, hide: Hide = str) -> None:
         self._asked = request
