@@ -63,13 +63,7 @@ from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.events import (
-    ConfigDelta,
-    Entry,
-    ToolCallResponse,
-    image_entry,
-    images_metadata,
-)
+from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse, image_entry, images_metadata
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.record.marks import edit_metadata
 from jp_nb.record.turns import CallProgress, CallStage

@@ -33,13 +33,7 @@ from jp_nb.config.tree.models import background_request
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.tools.base import is_cancelled
 from jp_nb.tools.question import Question
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-
-from pydantic import JsonValue
 
 from jp_nb.agent.display import (
     MODEL_WAITS,
@@ -156,8 +154,8 @@ class Attempt:
         # The first surplus call gets an error as its response, which explains the limit.
         return not (self.max_tool_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
 
-    def call_errors(self) -> dict[int, str]:
-        """Return the errors of calls that cannot run, by the number of the call."""
+    def calls(self, tools: ToolSet) -> list[Call]:
+        """Return the tool calls of the response, with the errors of those that cannot run."""
         errors = dict(self.builder.bad_arguments)
         if self.truncated_call():
             errors[self.call_count - 1] = CUT_CALL
@@ -168,7 +166,11 @@ class Attempt:
                 f"{MAX_TOOL_CALLS} allows {self.max_tool_calls}.{others} Make fewer calls in one "
                 "answer."
             )
-        return errors
+        requests = (entry for entry in self.entries if isinstance(entry, ToolCallRequest))
+        return [
+            Call(request, tools.tools.get(request.name), errors.get(number))
+            for number, request in enumerate(requests)
+        ]
 
 
 log = logging.getLogger(__name__)
@@ -270,6 +272,7 @@ class AnswerStream:
         self._interrupts = interrupts
         self._interrupt_handler: StreamInterrupts | None = None
         self._attempt = Attempt("")
+        self._chain = ContinuedAnswer(is_enabled=False)
         self._recorded_before = ""
         self.interrupted_after_end = False
 
@@ -278,9 +281,7 @@ class AnswerStream:
         if self._interrupt_handler is not None:
             self._interrupt_handler.interrupt()
 
-    async def request_calls(
-        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
-    ) -> list[Call] | None:
+    async def request_calls(self, resolved: Resolved, request: ModelRequest) -> list[Call] | None:
         """Ask the model; return the tool calls of the answer, or None if the turn is to end.
 
         Raises:
@@ -288,7 +289,7 @@ class AnswerStream:
         """
         while True:
             self._recorded_before = ""
-            work = asyncio.ensure_future(self._answer(resolved, choice, schema))
+            work = asyncio.ensure_future(self._answer(resolved, request))
             settings = resolved.basis.config.interrupt
             handler = StreamInterrupts(work, self._turn, self._interrupts, settings)
             self._interrupt_handler = handler
@@ -312,29 +313,22 @@ class AnswerStream:
                 return None
             self._turn.record.add_user_message(handler.verdict.text, self._turn.display)
 
-    async def _answer(
-        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
-    ) -> list[Call]:
-        record = self._turn.record
-        request = resolved.model_request(
-            record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
-        )
+    async def _answer(self, resolved: Resolved, request: ModelRequest) -> list[Call]:
         # A structured answer, or a forced tool call, must be in one response.
-        chain = ContinuedAnswer(
-            resolved.continues_answers and schema is None and choice in ("auto", "none")
-        )
+        is_free = request.schema is None and request.tool_choice in ("auto", "none")
+        self._chain = ContinuedAnswer(resolved.continues_answers and is_free)
         while True:
             attempt = await with_retries(
-                lambda: self._send(resolved, request, chain),
+                lambda: self._send(resolved, request),
                 model=resolved.full_name,
                 limits=resolved.request,
                 waits=self._wait_for_model,
                 sleep=self._turn.sleep,
                 made_progress=lambda: self._attempt.has_content,
             )
-            if not self._finish(attempt, chain):
+            if not self._finish(attempt):
                 self._wait_for("")
-                return self._make_calls(attempt, resolved.tools)
+                return attempt.calls(resolved.tools)
 
     def _wait_for(self, text: str, until: float | None = None) -> None:
         self._turn.display(Waits(MODEL_WAITS, text, until))
@@ -342,13 +336,11 @@ class AnswerStream:
     def _wait_for_model(self, model: str, *, again: str = "", until: float | None = None) -> None:
         self._wait_for(f"{model}: {again}" if again else model, until)
 
-    async def _send(
-        self, resolved: Resolved, request: ModelRequest, chain: ContinuedAnswer
-    ) -> Attempt | Retry:
+    async def _send(self, resolved: Resolved, request: ModelRequest) -> Attempt | Retry:
         """Send `request` once; return `Retry` if the provider asks for another request."""
         await self._wait_for_decision()  # an interrupt in the pause before
         attempt = Attempt(
-            resolved.full_name, resolved.request.max_tool_calls, trimmer=chain.trimmer()
+            resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
         )
         self._attempt = attempt
         self._note_host(resolved)
@@ -363,7 +355,7 @@ class AnswerStream:
         try:
             await self._consume_with_usage(resolved.provider, request, attempt)
         except ProviderError:
-            chain.note_recorded(self._record_partial(attempt))
+            self._chain.note_recorded(self._record_partial(attempt))
             raise
         except BaseException:  # an interrupt, or a bug of the provider
             handler = self._interrupt_handler
@@ -441,42 +433,33 @@ class AnswerStream:
             attempt.builder.feed(part)
             self._turn.display(ShowText(part.kind, part.text))
 
-    def _finish(self, attempt: Attempt, chain: ContinuedAnswer) -> bool:
+    def _finish(self, attempt: Attempt) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
         finished = attempt.builder.finished
         assert finished is not None
         if finished.reason == "refused":
-            self._show_refusal(finished, attempt, chain)
+            detail = f": {finished.detail}" if finished.detail else ""
+            attempt.entries.clear()
+            self._turn.display(DiscardText())
+            for part in self._chain.kept:  # already recorded, so shown again
+                self._turn.display(ShowText(part.kind, part.text))
+                self._turn.display(EndOfText())
+            self._notify(f"⚠ The model refused to answer{detail}")
             return False
         self._show_held_text(attempt)
         rest, unfinished = attempt.builder.finish()
         entries = self._turn.tokens.attach_usage_to_last(attempt.entries_to_record(rest))
         self._turn.record.add(*entries)
-        chain.note_recorded(entries)
+        self._chain.note_recorded(entries)
         is_final = attempt.call_count or unfinished or self._turn.tokens.is_over
-        if not is_final and chain.begin_continuation(finished, entries):
+        if not is_final and self._chain.begin_continuation(finished, entries):
             self._recorded_before = "the continuation"
             return True
         self._turn.display(EndOfText())
-        self._notify_end(finished, attempt, unfinished, chain)
+        self._notify_end(finished, attempt, unfinished)
         return False
 
-    def _show_refusal(self, finished: Finished, attempt: Attempt, chain: ContinuedAnswer) -> None:
-        detail = f": {finished.detail}" if finished.detail else ""
-        attempt.entries.clear()
-        self._turn.display(DiscardText())
-        for part in chain.kept:  # already recorded, so shown again
-            self._turn.display(ShowText(part.kind, part.text))
-            self._turn.display(EndOfText())
-        self._notify(f"⚠ The model refused to answer{detail}")
-
-    def _notify_end(
-        self,
-        finished: Finished,
-        attempt: Attempt,
-        unfinished: Sequence[str],
-        chain: ContinuedAnswer,
-    ) -> None:
+    def _notify_end(self, finished: Finished, attempt: Attempt, unfinished: Sequence[str]) -> None:
         for name in (*unfinished, *attempt.truncated_call()):
             self._notify(f"⚠ The call of {name} is incomplete and did not run")
         if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:
@@ -485,7 +468,8 @@ class AnswerStream:
                 f"in this answer run ({MAX_TOOL_CALLS})"
             )
         if finished.reason == "max_tokens":
-            times = f" {chain.parts + 1} times" if chain.parts else ""
+            parts = self._chain.parts
+            times = f" {parts + 1} times" if parts else ""
             self._notify(f"⚠ The answer reached the token limit{times} and is incomplete")
         elif finished.reason == "other":
             self._notify(f"⚠ The model stopped: {finished.detail or 'no reason given'}")
@@ -502,12 +486,3 @@ class AnswerStream:
         if attempt.has_content and attempt.trimmer is None:
             self._turn.display(EndOfText())
         return texts
-
-    @staticmethod
-    def _make_calls(attempt: Attempt, tools: ToolSet) -> list[Call]:
-        bad = attempt.call_errors()
-        requests = (entry for entry in attempt.entries if isinstance(entry, ToolCallRequest))
-        return [
-            Call(request, tools.tools.get(request.name), bad.get(number))
-            for number, request in enumerate(requests)
-        ]

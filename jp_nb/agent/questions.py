@@ -360,7 +360,7 @@ class ToolQuestions:
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
         outcome = QuestionOutcome("answered", channel, AUTO if channel is None else frozenset())
-        self._record_answer(inquiry, answer, outcome)
+        self._close(inquiry, outcome, answer)
         self._count_automatic_answer(inquiry)
 
     def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
@@ -371,13 +371,6 @@ class ToolQuestions:
         if counts[question_id] >= MAX_AUTOMATIC_ANSWERS:
             text = IGNORES_ANSWERS.format(group.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
             raise self._end_call(group, text, "failed")
-
-    def _record_answer(
-        self, inquiry: _OpenInquiry, answer: JsonValue, outcome: QuestionOutcome
-    ) -> None:
-        self._close(inquiry, outcome, answer)
-        inquiry.answer = answer
-        self._turn.state.secrets.add_answer(inquiry.question, answer)
 
     def _give_outcomes(self, group: _InquiryGroup) -> None:
         """Give the outcomes of all questions to the call, for the next run of its tool."""
@@ -546,10 +539,7 @@ class ToolQuestions:
             raise CallEnded(END_WORDS[end.end].response, skipped=True)
 
     def _record_outcome(self, inquiry: _OpenInquiry, end: Answered | NotAnswered) -> None:
-        if isinstance(end, Answered):
-            self._record_answer(inquiry, end.value, get_outcome(end))
-        else:
-            self._close(inquiry, get_outcome(end))
+        self._close(inquiry, get_outcome(end), end.value if isinstance(end, Answered) else None)
 
     def _stop_turn(self, group: _InquiryGroup, end: Answered | NotAnswered) -> CallEnded:
         """Close the questions, and return the end of the call. Unsent input is discarded."""
@@ -565,6 +555,9 @@ class ToolQuestions:
         entry = closing_entry(inquiry.id, inquiry.question, outcome, answer)
         self._turn.record.add_question(with_usage(entry, inquiry.usage))
         inquiry.outcome = read_outcome(entry)
+        if outcome.is_answered:
+            inquiry.answer = answer
+            self._turn.state.secrets.add_answer(inquiry.question, answer)
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(

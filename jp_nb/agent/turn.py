@@ -301,7 +301,11 @@ class TurnLoop:
         """Request one response and run its tool calls, or run `calls` without a request."""
         if not calls:
             self._on_interrupt = answers.interrupt
-            answered = await answers.request_calls(resolved, choice, schema)
+            record = self.turn.record
+            request = resolved.model_request(
+                record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
+            )
+            answered = await answers.request_calls(resolved, request)
             if answered is None:
                 return "interrupted"
             calls = answered
