@@ -288,11 +288,7 @@ class CallRunner:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
-        """Run `tool` once, with the current state of `call`.
-
-        Raises:
-            CallEnded: An interrupt ended its function, and the turn continues.
-        """
+        """Run `tool` once. The call ends if an interrupt ended its function."""
         raise_if_cancelled()
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first

@@ -54,11 +54,15 @@ class CallOutcome:
     """Outcome of `jp.call`. It is not part of the conversation.
 
     Attributes:
+        name: Name of the tool.
         arguments: The arguments of the call, including edits by the user.
         content: The text that the model would read.
+        is_error: True if `content` is an error message.
         skipped: True if the user skipped or stopped the call.
         images: The images that the model would see.
         structured: Data for programs that a turn would record but not send; None if there is none.
+        questions: The questions of the tool, each with its answer.
+        changes: The configuration changes that the tool proposed.
         seconds: Duration of the call, including the time for questions.
         traceback: Traceback of an exception in the tool, without the frames of `jp_nb`; None if
             there was no exception.

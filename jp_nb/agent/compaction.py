@@ -275,12 +275,7 @@ async def make_compactions(
     providers: Sequence[str],
     summarize: Summarize,
 ) -> list[Compaction]:
-    """Return the entries for the record. A model writes summaries from the original turns.
-
-    Raises:
-        ProviderError: A model returned no summary.
-        ConfigError: The model is not configured.
-    """
+    """Return the entries for the record. `summarize` gets the original turns, and may raise."""
 
     async def summarize_turns(step: CompactionStep, turns: TurnRange) -> str:
         """Return the summary of `turns`, in parts if they are too long for the model.

@@ -58,7 +58,6 @@ class ModelInquiry:
         id: Id in the record, `<call>.<question>.<attempt>`.
         question: Neither secret nor exclusive.
         number: Position among the open calls with this id, from 1. Models repeat ids.
-        waits: Receives the model that the call waits for.
         spent: Receives the model and the tokens of each request, including failed ones.
         when_idle: Waits until all other work of the batch is done, or waits likewise.
     """
@@ -138,15 +137,6 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
                 respond(in_batch=False)
         items.append(item)
     respond(in_batch=True)
-    items.append(ContextItem(_question_request(inquiry), items[-1].provider if items else ""))
-    return RequestContext(items)
-
-
-def _call_id(item: ContextItem) -> str:
-    return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
-
-
-def _question_request(inquiry: ModelInquiry) -> ChatRequest:
     question = inquiry.question
     parts = [
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
@@ -154,11 +144,17 @@ def _question_request(inquiry: ModelInquiry) -> ChatRequest:
         f"Question: {question.text}",
         "Answer it yourself, from the information in this conversation. No user is asked.",
     ]
-    return ChatRequest(
+    request = ChatRequest(
         content="\n\n".join(part for part in parts if part.strip()),
         schema=answer_schema(inquiry),
         metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
+    items.append(ContextItem(request, items[-1].provider if items else ""))
+    return RequestContext(items)
+
+
+def _call_id(item: ContextItem) -> str:
+    return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:

@@ -75,12 +75,6 @@ def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     return f"{STOPPED if ran else NOT_RUN} {after}"
 
 
-REPLY_TEXTS: dict[Phase, str] = {
-    "streaming": "Your message:",
-    "tool_call": "Your message to the model (replaces the results):",
-}
-
-
 class Interrupts:
     """Decides the interrupts of a turn that need no menu."""
 
@@ -192,10 +186,13 @@ def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Lite
 
 async def _ask_reply(ask: SafeAsk, phase: Phase) -> Verdict | None:
     """Ask for a message to the model; return None to go back to the menu."""
-    end = await ask(QuestionPrompt(Question.text("reply", REPLY_TEXTS[phase])))
+    text = "Your message:"
+    if phase == "tool_call":
+        text = "Your message to the model (replaces the results):"
+    end = await ask(QuestionPrompt(Question.text("reply", text)))
     match end:
-        case Answered(value=str() as text) if text.strip():
-            return Verdict("reply", text, by="person")
+        case Answered(value=str() as reply) if reply.strip():
+            return Verdict("reply", reply, by="person")
         case Answered():  # the responses of cancelled tools need no message
             return Verdict("reply", by="person") if phase == "tool_call" else None
         case NotAnswered(end="cancelled" | "declined"):

@@ -110,7 +110,6 @@ class _PendingCall:
     Attributes:
         original_arguments: The model's arguments.
         formatted: Arguments as a formatter wrote them.
-        context: Context for the command line of a command.
         edited: Channel through which the user changed the arguments.
     """
 
@@ -165,11 +164,7 @@ class _PendingCall:
 
 
 async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
-    """Skip the call with the user's reason; return to ask again.
-
-    Raises:
-        CallEnded: Unless the user went back.
-    """
+    """End the call with the user's reason; return if the user went back."""
     name = spell_invisible(tool.name)
     question = Question.text("reason", f"Why should {name} not run? (sent to the model)")
     end = await ask(QuestionPrompt(question))

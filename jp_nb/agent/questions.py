@@ -225,10 +225,8 @@ class _InquiryGroup:
 class _OpenInquiry:
     """One question from its request to its response in the record.
 
-    Attributes:
-        outcome: None while the question is open.
-        usage: Usage of the model that answered.
-        is_recorded: True if the answer is the recorded one of a turn that runs again.
+    `outcome` is None while it is open. `is_recorded` is True if the answer is the recorded one of a
+    turn that runs again.
     """
 
     id: str
@@ -422,11 +420,7 @@ class ToolQuestions:
                 raise failure
 
     async def _ask_model(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> None:
-        """Get the answer of a model, and use it.
-
-        Raises:
-            CallEnded: There is no valid answer.
-        """
+        """Get the answer of a model, and use it. Without a valid one, the call ends."""
         batch, call = inquiry.group.batch, inquiry.group.call
         problem = NO_INQUIRY_BACKEND
         if self._turn.tokens.is_over:

@@ -46,7 +46,6 @@ class ResponseBuilder:
 
     Attributes:
         usage: Tokens reported so far.
-        finished: Set at the end of a complete response.
         retry: Set if the provider asks for another request.
         bad_arguments: Parse errors of tool call arguments, by the number of the call in the
             response (from 0). Ids may repeat.
@@ -88,11 +87,7 @@ class ResponseBuilder:
         return None
 
     def end(self) -> Finished | Retry:
-        """Return the last event of the response.
-
-        Raises:
-            ProviderError: The stream ended without it.
-        """
+        """Return the last event of the response, or raise `ProviderError` if there was none."""
         end = self.finished or self.retry
         if end is None:
             raise ProviderError(

@@ -72,10 +72,8 @@ class TurnLoop:
     """Runs one turn of a conversation.
 
     Attributes:
-        turn: State and ports of the turn.
         resolve: Resolves the effective configuration.
-        strict: End the turn when a decision needs a user and none is available (`docs/decisions.md`
-            D21).
+        strict: End the turn when a decision needs a user, and none is available (D21).
         compaction_settings: None if the conversation is never compacted.
         compact_first: Compact the conversation before the turn, even below the limits.
         config_changes: Number of trailing configuration changes for this turn. They are reverted if

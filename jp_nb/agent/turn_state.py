@@ -315,8 +315,7 @@ class TurnContext:
 
     Attributes:
         shared: The part of the tool context that is the same for all calls.
-        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
-            tool.
+        on_tool_error: Receives the exception of a tool, with a traceback that begins in the tool.
         progress: Stores the progress of the call with an event id in the journal. Before a tool
             starts, it flushes the journal to disk. It is also called on the cell's thread.
         applies_changes: False outside of a turn, where no configuration change takes effect.
@@ -343,7 +342,6 @@ class BatchContext:
     """Context of all calls of a batch.
 
     Attributes:
-        inquiry: Asks a model questions of tools; None if that is not possible.
         catalog: Documentation of the available tools, by name.
         basis: Configuration at the start of the batch.
         results: Recorded results in the order of the calls. If set, no tool runs.
