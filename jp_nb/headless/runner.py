@@ -160,10 +160,9 @@ RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """End of one code cell.
+    """End of one code cell: the active `conversation` then ("" without one), and its `entries`.
 
-    Attributes:
-        status: `failed` includes a cell in which the kernel died, or that took too long.
+    A cell in which the kernel died, or that took too long, has `failed`.
     """
 
     cell: int

@@ -150,7 +150,7 @@ class AgentThread:
 
 
 class Interruptible(Protocol):
-    """Work on the agent's loop that handles interrupts of the kernel."""
+    """Work on the agent's loop that handles interrupts of the kernel, and counts them."""
 
     interrupt_count: int
 

@@ -40,7 +40,7 @@ class ConversationList:
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         self._previous: Projection | None = None
-        self.turn_statuses: dict[tuple[str, int], str] = {}
+        self.turn_statuses: dict[tuple[str, int], str] = {}  # by conversation and turn
 
     def log(self, last: int | None = None) -> list[Turn]:
         """Return the `last` turns of the active conversation, or all."""

@@ -205,10 +205,9 @@ def _traced(
 
 def _recorded_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
     turn = stream.last_turn()
-    for entry in turn.entries if turn is not None else ():
-        if isinstance(entry, ChatRequest):
-            if (mark := recorded_tool_choice(entry)) is not None:
-                return mark
-            break
+    entries = turn.entries if turn is not None else ()
+    request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
+    if request is not None and (mark := recorded_tool_choice(request)) is not None:
+        return mark
     # Earlier versions did not store `none`.
     return "none" if config.assistant.tool_choice == "none" else "auto"
