@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, CassetteMode
@@ -71,10 +69,14 @@ def request(call: Invocation) -> None:
     if options.out is not None:
         call.shell.user_ns[options.out] = as_dict(found)
         print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
-    elif options.json:
-        print(_printable(found, body_text(found), full=options.full))
-    elif options.curl:
-        print(_printable(found, curl_command(found), full=options.full))
+    elif options.json or options.curl:
+        printed = body_text(found) if options.json else curl_command(found)
+        if len(printed) > MAX_PRINTED and not options.full:
+            raise UsageError(
+                f"The request is too long to print here ({len(printed):,} characters). "
+                f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
+            )
+        print(printed)
     else:
         call.show(request_report(found, full=options.full))
 
@@ -96,15 +98,6 @@ def _validate_request_options(call: Invocation) -> None:
         raise UsageError(NOT_A_NAME.format(options.out))
 
 
-def _printable(found: TracedRequest, text: str, *, full: bool) -> str:
-    if full or len(text) <= MAX_PRINTED:
-        return text
-    raise UsageError(
-        f"The request is too long to print here ({len(text):,} characters). "
-        f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
-    )
-
-
 def as_dict(found: TracedRequest) -> dict[str, Any]:
     """Return the request as a dict for Python code.
 
@@ -113,7 +106,6 @@ def as_dict(found: TracedRequest) -> dict[str, Any]:
          "url": "https://…", "headers": {…}, "key": "x-api-key: (the variable …)", "body": {…},
          "estimated_tokens": {"tools": 0, "system": 12, "messages": 40, …}}
     """
-    body: dict[str, JsonValue] = found.body
     return {
         "name": found.name,
         "model": found.model,
@@ -122,7 +114,7 @@ def as_dict(found: TracedRequest) -> dict[str, Any]:
         "url": found.sent.url,
         "headers": dict(found.sent.headers),
         "key": key_in_words(found.sent),
-        "body": body,
+        "body": found.body,
         "estimated_tokens": dict(found.estimated_tokens),
     }
 
