@@ -47,7 +47,6 @@ from jp_nb.agent.tasks import (
     CellFunctions,
     PromptLine,
     raise_if_cancelled,
-    was_interrupted,
 )
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import (
@@ -69,6 +68,7 @@ from jp_nb.record.marks import edit_metadata
 from jp_nb.record.turns import CallProgress, CallStage
 from jp_nb.tools.base import (
     CURRENT_RUN,
+    CallInterrupted,
     Run,
     ToolContext,
     error_summary,
@@ -323,7 +323,7 @@ class CallRunner:
             asyncio.get_running_loop().call_soon(cell.settled)
         if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
             raise asyncio.CancelledError
-        if error is not None and was_interrupted(error):
+        if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
             call.was_interrupted = True
             raise_if_cancelled()
             verdict = await self._functions.decision_about(cell)
@@ -421,7 +421,6 @@ class BatchEnd:
     """The end of a batch.
 
     Attributes:
-        responses: In call order.
         stopped: True if the turn is to end.
         abandoned: True if the user stopped the turn at a question of a tool.
         unsent_message: Message of the user to the model, if no response has it.

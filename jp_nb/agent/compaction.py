@@ -408,8 +408,7 @@ class CompactionSettings:
     """Settings for compaction, with the state that outlives a turn.
 
     Attributes:
-        providers: Returns the provider at the start of the conversation and after each
-            configuration change (`Projection.providers`).
+        providers: Returns the providers for `CompactionPlanner`.
         last_failure: Size of the last context that automatic compaction could not reduce.
     """
 

@@ -62,10 +62,8 @@ class ToolBegins:
 class ToolEnds:
     """A tool call has its response.
 
-    Attributes:
-        skipped: True if the user skipped or stopped the call.
-        result_lines: Number of lines of `content` to display; None: all.
-        omitted_images: Lines that replace other images for the model.
+    `skipped` is True if the user skipped or stopped it. `result_lines` is the number of lines of
+    `content` to display; None: all. `omitted_images` are lines that replace images for the model.
     """
 
     call_id: str

@@ -57,7 +57,6 @@ class ContinuedAnswer:
     """One answer in several responses. All but the last reached the token limit.
 
     Attributes:
-        is_enabled: True if the configuration allows continuation.
         parts: Number of continuations.
         kept: Recorded texts, including those of incomplete attempts. A continued text is one part.
     """

@@ -99,7 +99,6 @@ class QuestionPrompt(Prompt[Answered]):
     """A question. `remember` offers "for this turn" (boolean questions only).
 
     Attributes:
-        label: Text of the header.
         tool: Name of the tool that asks; None if it is hidden.
         consents: True if the default permits something: an empty line must not do that.
         is_code: True if the text is edited line by line, in a monospaced font.
@@ -504,11 +503,9 @@ def safe_ask(prompter: Prompter) -> SafeAsk:
 
 
 class PromptQueue(Generic[T]):
-    """Queue with at most one item on screen, for one thread. `show` may also remove the item.
+    """Queue with at most one item `shown` on screen, for one thread; none is added while `held`.
 
-    Attributes:
-        shown: The item on screen.
-        held: True while no new item may be displayed.
+    The function `show` may also remove the item.
     """
 
     def __init__(self, show: Callable[[T], None]) -> None:

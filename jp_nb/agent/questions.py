@@ -9,7 +9,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -57,8 +57,6 @@ from jp_nb.record.outcomes import (
 from jp_nb.tools.base import is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
-
-AUTO: Final[frozenset[AnswerMark]] = frozenset({"auto"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ ASSISTANT = "Assistant"
 OPTIONAL_WITHOUT_USER = "the question is optional, and no user was available"
 NO_INQUIRY_BACKEND = "No model is available to answer the question"
 NO_TOKENS_LEFT = "The turn has reached its token limit"
-NO_USAGE: Final = ModelUsage("")
+NO_USAGE = ModelUsage("")
 
 
 @dataclass(slots=True, eq=False)
@@ -357,7 +355,8 @@ class ToolQuestions:
 
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
-        outcome = QuestionOutcome("answered", channel, AUTO if channel is None else frozenset())
+        marks: frozenset[AnswerMark] = frozenset({"auto"} if channel is None else ())
+        outcome = QuestionOutcome("answered", channel, marks)
         self._close(inquiry, outcome, answer)
         self._count_automatic_answer(inquiry)
 

@@ -81,9 +81,7 @@ def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestP
 class NormalizedRequest:
     """A request without incidental content, for comparison.
 
-    Attributes:
-        settings: Provider, model, tool choice, and the parameters and schema if there are any.
-        messages: The conversation, oldest first.
+    `settings` are provider, model, and tool choice, and the parameters and schema if there are any.
     """
 
     settings: JsonObject

@@ -45,7 +45,6 @@ class ResponseBuilder:
     """Builds one model response, item by item.
 
     Attributes:
-        usage: Tokens reported so far.
         retry: Set if the provider asks for another request.
         bad_arguments: Parse errors of tool call arguments, by the number of the call in the
             response (from 0). Ids may repeat.

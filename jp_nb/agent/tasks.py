@@ -17,7 +17,7 @@ from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk, safe_ask
 from jp_nb.agent.turn_state import Call
-from jp_nb.tools.base import CallInterrupted, CellThread, is_cancelled
+from jp_nb.tools.base import CellThread, is_cancelled
 
 
 def raise_if_cancelled() -> None:
@@ -260,8 +260,3 @@ class CellCall:
     def release(self) -> None:
         """Let waiting functions run."""
         self._all.cell.release()
-
-
-def was_interrupted(exc: BaseException) -> bool:
-    """Return True if an interrupt of the cell ended the function."""
-    return isinstance(exc, CallInterrupted) and isinstance(exc.__cause__, KeyboardInterrupt)

@@ -44,7 +44,6 @@ class FoundTools:
     """Tools that the sources have.
 
     Attributes:
-        missing: Reason for each tool that was not found.
         clashes: Description of each name that two sources have.
         problems: One text for each source that failed, with its name.
     """

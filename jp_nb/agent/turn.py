@@ -72,7 +72,6 @@ class TurnLoop:
     """Runs one turn of a conversation.
 
     Attributes:
-        resolve: Resolves the effective configuration.
         strict: End the turn when a decision needs a user, and none is available (D21).
         compaction_settings: None if the conversation is never compacted.
         compact_first: Compact the conversation before the turn, even below the limits.

@@ -319,7 +319,6 @@ class TurnContext:
         progress: Stores the progress of the call with an event id in the journal. Before a tool
             starts, it flushes the journal to disk. It is also called on the cell's thread.
         applies_changes: False outside of a turn, where no configuration change takes effect.
-        sleep: Waits before a retry.
         clock: Returns seconds, for the time between two interrupts.
     """
 
