@@ -38,6 +38,7 @@ from jp_nb.errors import ConfigError
 
 IsInside = Callable[[str], bool]
 """Return True if the URL of an attachment is in the workspace."""
+Source = Literal["record", "folder"]
 Accepts = Callable[[JsonValue], bool]
 """Return True if a value may be set without the user's consent."""
 
@@ -55,22 +56,19 @@ def _one_of(*values: JsonValue) -> Accepts:
 
 
 class Allowance(NamedTuple):
-    """Values that a source other than the user may set at a path and below.
+    """Values that an untrusted record, or a file of an untrusted folder, may set at a path.
 
-    Attributes:
-        why: Reason why the values cannot change what the user is asked, sees, or loses.
-        record: Values that an untrusted record may set.
-        folder: Values that a file of an untrusted folder may set.
-        tool: True if no value runs code, contacts a host, or extends access. A rule of the user may
-            then apply a tool's change unattended.
-        whole: True if a table is checked as one value.
+    `why` is the reason why they cannot change what the user is asked, sees, or loses.
     """
 
     why: str
     record: Accepts = _none
     folder: Accepts = _none
     tool: bool = True
+    """True if no value runs code, contacts a host, or extends access. A rule of the user may then
+    apply a tool's change unattended."""
     whole: bool = False
+    """True if a table is checked as one value."""
 
 
 _PROMPT: Final = "Text for the model. Whatever the model reads, it decides nothing for the user."
@@ -190,7 +188,7 @@ def _find_row(keys: Sequence[str]) -> tuple[Keys, Allowance]:
     return next((row for row in _TABLE if covers(row[0], keys)), ((), _NOT_ALLOWED))
 
 
-def _find_test(keys: Sequence[str], source: Literal["record", "folder"]) -> Accepts:
+def _find_test(keys: Sequence[str], source: Source) -> Accepts:
     pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
     covers_below = accepts is _any or allowance.whole
@@ -207,16 +205,6 @@ def has_authority(keys: Sequence[str]) -> bool:
     return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
-def strip_untrusted_record(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
-    """Return `partial` without values that an untrusted record may not set, and these by path."""
-    return _split_allowed(partial, "record")
-
-
-def strip_untrusted_folder(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
-    """Return `partial` without values that an untrusted folder may not set, and these by path."""
-    return _split_allowed(partial, "folder")
-
-
 def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
     """Return True if an untrusted record may unset everything at `keys`.
 
@@ -226,9 +214,8 @@ def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
     return not is_state and _find_test(keys, "record") is not _none
 
 
-def _split_allowed(
-    partial: Partial, source: Literal["record", "folder"]
-) -> tuple[Partial, dict[str, JsonValue]]:
+def strip_untrusted(partial: Partial, source: Source) -> tuple[Partial, dict[str, JsonValue]]:
+    """Return `partial` without values that an untrusted `source` may not set, and these by path."""
     refused: dict[str, JsonValue] = {}
 
     def allowed_part(node: SchemaNode | None, part: Partial, above: tuple[str, ...]) -> Partial:

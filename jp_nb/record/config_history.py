@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
-from jp_nb.config.authority import strip_untrusted_record, untrusted_record_may_unset
+from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.schema import find_node, parse_path
@@ -372,7 +372,7 @@ class Projection:
         partial, unknown = split_unknown(partial)
         self._problems |= {problem.path: problem for problem in unknown}
         if untrusted:
-            partial, ignored = strip_untrusted_record(partial)
+            partial, ignored = strip_untrusted(partial, "record")
             self._ignored |= ignored
         return partial
 

@@ -32,7 +32,7 @@ from jp_nb.config.assignments import (
     require_tools,
     toggle_tools,
 )
-from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted_record
+from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
     ENVIRONMENT,
@@ -161,7 +161,7 @@ def base_config(files: ConfigFiles) -> Partial:
 def _base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
     validate(partial)
-    return strip_untrusted_record(to_store(partial))[0]
+    return strip_untrusted(to_store(partial), "record")[0]
 
 
 def continues_headless(files: ConfigFiles) -> bool:

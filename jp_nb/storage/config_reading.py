@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.authority import is_path_in_workspace, strip_untrusted_folder
+from jp_nb.config.authority import is_path_in_workspace, strip_untrusted
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import (
     CONFIG_FILE,
@@ -163,7 +163,7 @@ def split_group(
     kept: list[Layer] = []
     leaves: list[PendingLeaf] = []
     for layer, _ in group:
-        partial, ignored = strip_untrusted_folder(layer.partial)
+        partial, ignored = strip_untrusted(layer.partial, "folder")
         kept.append(Layer(layer.name, partial, layer.file))
         leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
     return tuple(kept), tuple(leaves)

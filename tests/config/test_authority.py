@@ -15,8 +15,7 @@ from jp_nb.config.authority import (
     has_authority,
     is_path_in_workspace,
     needs_user,
-    strip_untrusted_folder,
-    strip_untrusted_record,
+    strip_untrusted,
     untrusted_record_may_unset,
 )
 from jp_nb.config.partial import Partial, build_partial, get_path
@@ -151,19 +150,19 @@ def test_untrusted_record_may_set_only_some_values(subtests: pytest.Subtests) ->
     for path, (refused, allowed) in BY_VALUE.items():
         with subtests.test(path=path):
             at = path.replace("*", "run_command")
-            assert strip_untrusted_record(build_partial(at, allowed)) == (
+            assert strip_untrusted(build_partial(at, allowed), "record") == (
                 build_partial(at, allowed),
                 {},
             )
-            assert strip_untrusted_record(build_partial(at, refused)) == ({}, {at: refused})
+            assert strip_untrusted(build_partial(at, refused), "record") == ({}, {at: refused})
 
 
 @pytest.mark.parametrize("word", [True, "true", "on", "always"])
 def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
     enable = "conversation.tools.t.enable"
-    assert strip_untrusted_record(build_partial(enable, word)) == ({}, {enable: word})
+    assert strip_untrusted(build_partial(enable, word), "record") == ({}, {enable: word})
     understood, _ = split_unknown(build_partial(enable, word))
-    kept, ignored = strip_untrusted_record(understood)
+    kept, ignored = strip_untrusted(understood, "record")
     assert get_path(kept, f"{enable}.state") is None
     assert f"{enable}.state" in ignored
 
@@ -172,7 +171,7 @@ def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
 def test_untrusted_record_may_switch_a_tool_off_but_not_lock_it(word: Any) -> None:
     enable = "conversation.tools.run_command.enable"
     understood, _ = split_unknown(build_partial(enable, word))
-    kept, ignored = strip_untrusted_record(understood)
+    kept, ignored = strip_untrusted(understood, "record")
     assert get_path(kept, enable) == {"state": False}
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
@@ -185,7 +184,7 @@ def test_refused_values_of_an_untrusted_record_are_removed_and_listed() -> None:
         "conversation": {"tools": {"a.b": {"run": "unattended", "style": {"hidden": False}}}},
         "interrupt": {"streaming": {"action": "continue"}},
     }
-    kept, ignored = strip_untrusted_record(partial)
+    kept, ignored = strip_untrusted(partial, "record")
     assert kept == {
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
@@ -207,10 +206,10 @@ def test_untrusted_record_cannot_choose_a_server_on_this_computer() -> None:
     named: list[Any] = [{"provider": "openai", "name": "m"}, "fast"]
     for model in local:
         partial = build_partial("assistant.model.id", model)
-        assert strip_untrusted_record(partial) == ({}, {"assistant.model.id": model})
+        assert strip_untrusted(partial, "record") == ({}, {"assistant.model.id": model})
     for model in named:
         partial = build_partial("assistant.model.id", model)
-        assert strip_untrusted_record(partial) == (partial, {})
+        assert strip_untrusted(partial, "record") == (partial, {})
 
 
 # --- the file of a folder without the user's consent -------------------------------------------
@@ -252,7 +251,7 @@ def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Sub
         with subtests.test(path=path):
             for at in {path.replace("*", name) for name in ("t", "run")}:
                 for value in SAMPLES:
-                    kept, left_out = strip_untrusted_folder(build_partial(at, value))
+                    kept, left_out = strip_untrusted(build_partial(at, value), "folder")
                     listed = A_FOLDER_MAY.get(path, [])
                     same = (type(value) is type(each) and value == each for each in listed)
                     allowed = listed == EVERYTHING or any(same)
