@@ -61,7 +61,15 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
             f"`provider/name`{meant}",
             path=path,
         )
-    return _parse_model(reference, path)
+    if isinstance(reference, ModelId):
+        return reference
+    try:
+        table = read_model_id(reference)
+        if table.keys() != {"provider", "name"}:
+            raise ValueError("expected a model id: a table of provider and name")
+        return ModelId(**read_model_id(f"{table['provider']}/{table['name']}"))
+    except ValueError as exc:
+        raise ConfigError(str(exc), path=path) from exc
 
 
 def _find_similar(reference: str, aliases: Aliases) -> str | None:
@@ -71,20 +79,6 @@ def _find_similar(reference: str, aliases: Aliases) -> str | None:
     if known is None or not MODEL_NAME.fullmatch(reference) or len(reference) > _MAX_NAME_CHARS:
         return None
     return f"{known.lastgroup}/{reference}"
-
-
-def _parse_model(value: Any, path: str) -> ModelId:
-    if isinstance(value, ModelId):
-        return value
-    try:
-        table = read_model_id(value)
-        if isinstance(table, dict):
-            if set(table) != {"provider", "name"}:
-                raise ValueError("expected a model id: a table of provider and name")
-            table = read_model_id(f"{table['provider']}/{table['name']}")
-    except ValueError as exc:
-        raise ConfigError(str(exc), path=path) from exc
-    return ModelId(**table)
 
 
 def check_aliases(aliases: Aliases) -> None:

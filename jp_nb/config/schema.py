@@ -163,12 +163,9 @@ class SchemaNode:
     """One setting, table, or item in the schema.
 
     Attributes:
-        annotation: The type annotation, with metadata.
         forms: The members of a union, or the only type, without metadata and None.
         kind: `table` (named fields, perhaps with short forms), `map` (free keys), `list`, `text`,
             `scalar` (a number, a closed set of words, or a union of these), or `json` (anything).
-        table: The model of a `table`.
-        merge: The merge rule.
         optional: True if the value can be None.
         tagged: True for a union of a table and other types (`TABLE_OR_PLAIN`).
     """

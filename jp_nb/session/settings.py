@@ -148,8 +148,7 @@ def model_partial(reference: Any, current: Partial) -> Partial:
 def base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
-    Settings with authority stay in the files and variables of their owner: they apply only there,
-    and the owner can still tighten them.
+    It has no settings with authority, which stay in the files and variables of their owner.
 
     Raises:
         ConfigError: A file or a variable is not valid.

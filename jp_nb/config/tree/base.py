@@ -65,11 +65,9 @@ class ShortTable(ConfigTable):
 
 
 class UnexpectedValueError(ValueError):
-    """Raised for a value that a setting does not accept.
+    """Raised for a value that a setting does not accept; `expected` has the accepted ones.
 
-    Attributes:
-        expected: The accepted values, in words.
-        cause: The reason, if it is not `value` itself.
+    `cause` is the reason, if it is not `value` itself.
     """
 
     def __init__(
@@ -158,12 +156,7 @@ def shorten_for_error(text: str) -> str:
 
 
 def describe_found(value: object, path: str = "") -> str:
-    """Return `found …` for an error message, without contents of tables and without secrets.
-
-    Args:
-        value: The invalid value.
-        path: Its path, if known.
-    """
+    """Return `found …` for an error message, without contents of tables and without secrets."""
     match value:
         case dict() | BaseModel():
             return "found a table"
