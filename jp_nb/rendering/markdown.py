@@ -67,13 +67,9 @@ def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
     A front end would request the image from its host without a click of the user.
     """
     lines = plain(text, limit=MAX_CHARS).split("\n")
-    shown = ["" if _is_blank(line) else line for line in lines]
-    return "\n".join(_Sanitizer(shown, image_hosts).lines())
-
-
-def _is_blank(line: str) -> bool:
     # Some parsers treat a byte order mark as blank.
-    return not line.strip().strip("\ufeff")
+    shown = ["" if not line.strip().strip("\ufeff") else line for line in lines]
+    return "\n".join(_Sanitizer(shown, image_hosts).lines())
 
 
 class _Sanitizer:
@@ -97,7 +93,8 @@ class _Sanitizer:
         while at < len(self._lines):
             line = self._lines[at]
             inside = self._follow_inner_fence(line)
-            fence = _match_fence(line)
+            found = _FENCE.fullmatch(line)
+            fence = (found["ticks"] or found["tildes"]) if found else ""
             end = self._end_of_code(at, fence) if fence else None
             if end is not None or not line.strip():
                 yield from _sanitize_block(paragraph, self._image_hosts)
@@ -121,12 +118,16 @@ class _Sanitizer:
         if self._doubtful:
             return None  # until the end of the text
         end = start + 1
-        while end < len(self._lines) and not _may_close(self._lines[end], fence):
+        while end < len(self._lines):
+            text = self._lines[end].lstrip()
+            if text.startswith(fence) and _ONLY_FENCES.fullmatch(text):  # it may close the block
+                break
             end += 1
-        agreed = end == len(self._lines) or _certainly_closes(self._lines[end], fence)
-        if (
-            not agreed or "|" in self._lines[start]
-        ):  # some parsers read that line as a part of a table
+        agreed = end == len(self._lines)
+        if not agreed:
+            text = self._lines[end].lstrip(" ")
+            agreed = len(self._lines[end]) - len(text) <= 3 and _is_closing(text, fence)
+        if not agreed or "|" in self._lines[start]:  # some parsers read a part of a table there
             self._doubtful = True
         return None if self._doubtful else end
 
@@ -175,21 +176,6 @@ class _InnerFence:
         return indentation < len(self.prefix)
 
 
-def _match_fence(line: str) -> str:
-    found = _FENCE.fullmatch(line)
-    return (found["ticks"] or found["tildes"]) if found else ""
-
-
-def _may_close(line: str, fence: str) -> bool:
-    text = line.lstrip()
-    return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
-
-
-def _certainly_closes(line: str, fence: str) -> bool:
-    text = line.lstrip(" ")
-    return len(line) - len(text) <= 3 and _is_closing(text, fence)
-
-
 def _is_margin(prefix: str) -> bool:
     return len(prefix) <= 3 and not prefix.strip(" ")
 
@@ -225,7 +211,9 @@ def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str])
     for line in _without_open_math([line for line, _ in lines], certain):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
-        certain = certain and not _is_read_before_code(line)
+        # Some parsers look for math and addresses before they look for code.
+        addresses = (found[1] for found in _ADDRESS.finditer(line)) if "`" in line else ()
+        certain = certain and not _READ_BEFORE_CODE.search(line) and not any(addresses)
         spans, certain = _code_spans(line, bracket) if certain else ([], False)
         pieces: list[str] = []
         at = 0
@@ -235,13 +223,6 @@ def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str])
         pieces.append(_escape(line[at:], image_hosts))
         bracket = bracket or any("[" in text for text in pieces[::2])
         yield "".join(pieces)
-
-
-def _is_read_before_code(line: str) -> bool:
-    # Some parsers look for math and addresses before they look for code.
-    if _READ_BEFORE_CODE.search(line):
-        return True
-    return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
 
 
 def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
@@ -288,9 +269,6 @@ class _Formulas:
         rest = text[begins.end() :]
         if ends in rest:
             return start if _find_last_delimiter(rest) == ends else None
-        return self._later_end(start, ends)
-
-    def _later_end(self, start: int, ends: str) -> int | None:
         if self._ends is None:
             self._ends = self._index_ends()
             self._outside = _ends_of_indentation(self._lines)
@@ -350,16 +328,12 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
         if closing is None:
             return spans, False
         after_bracket = after_bracket or "[" in line[text:start]
-        if _may_end_inside(line[end : runs[closing][0]], after_bracket):
-            return [], False
+        code = line[end : runs[closing][0]]
+        if "|" in code or (after_bracket and "]" in code):
+            return [], False  # for some parsers, a table cell or a link may end in the code
         spans.append((start, runs[closing][1]))
         at, text = closing + 1, runs[closing][1]
     return spans, True
-
-
-def _may_end_inside(code: str, after_bracket: bool) -> bool:
-    # For some parsers, a table cell or the text of a link may end inside `code`.
-    return "|" in code or (after_bracket and "]" in code)
 
 
 def _escape(text: str, image_hosts: Collection[str]) -> str:

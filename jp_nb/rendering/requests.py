@@ -63,9 +63,6 @@ class TracedRequest:
 
     Attributes:
         name: `3.1` or `next`.
-        provider: Name of the provider.
-        request: The model request.
-        sent: The HTTP request for it.
         remarks: First, whether it was sent in this form; then its differences and other notes.
         answer: Metadata of the entries of the response.
     """
@@ -569,10 +566,8 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
 
 
 def _count_equal(old: list[Message], new: list[Message]) -> int:
-    same = 0
-    while same < min(len(old), len(new)) and old[same] == new[same]:
-        same += 1
-    return same
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 # --- common beginning ------------------------------------------------------------------
@@ -586,32 +581,26 @@ def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
     begins = "shared prefix for a prompt cache:"
     if before.model != after.model:
         return f"{begins} none, because each model has its own cache"
-    tokens, shared = 0, list[str]()
+    tokens, shared, end = 0, list[str](), ""
     one, other = before.shown, after.shown
-    for part, alike, count in (
-        ("tools", one.tools == other.tools, sum(map(estimate_tool_tokens, one.tools))),
-        ("system", one.system == other.system, sum(map(estimate_text_tokens, one.system))),
-        (
-            "attachments",
-            one.attachments == other.attachments,
-            sum(map(estimate_attachment_tokens, one.attachments)),
-        ),
+    for part, alike in (
+        ("tools", one.tools == other.tools),
+        ("system", one.system == other.system),
+        ("attachments", one.attachments == other.attachments),
     ):
         if not alike:
-            return _describe_shared(begins, shared, tokens, f"then {part} differ")
-        tokens += count
-        if count:
+            end = f"{part} differ"
+            break
+        if count := before.estimated_tokens[part]:
+            tokens += count
             shared.append(part)
-    same = _count_equal(before.messages, after.messages)
-    tokens += sum(message.tokens for message in before.messages[:same])
-    if same:
-        shared.append(f"{same:,} message{'' if same == 1 else 's'}")
-    whole = same == len(before.messages)
-    end = "all of the first request" if whole else "then they differ"
-    return _describe_shared(begins, shared, tokens, end)
-
-
-def _describe_shared(begins: str, shared: list[str], tokens: int, end: str) -> str:
+    else:
+        same = _count_equal(before.messages, after.messages)
+        tokens += sum(message.tokens for message in before.messages[:same])
+        if same:
+            shared.append(f"{same:,} message{'' if same == 1 else 's'}")
+        end = "all of the first request" if same == len(before.messages) else "they differ"
     if not shared:
-        return f"{begins} none; {end.removeprefix('then ')}"
-    return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {end}"
+        return f"{begins} none; {end}"
+    then = "" if end.startswith("all") else "then "
+    return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {then}{end}"

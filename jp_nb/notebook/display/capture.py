@@ -181,7 +181,11 @@ class OutputCapture:
         """Return the outputs without terminal escapes, with a note in place of omitted ones."""
         omitted = self._count - len(self._first) - len(self._last)
         gap = [CellOutput("stream", f"[… {omitted} outputs omitted …]")] if omitted else []
-        first, last = map(_to_cell_output, self._first), map(_to_cell_output, self._last)
+        first, last = (
+            # The text is bounded already; a limit here would add a second note.
+            [CellOutput(x.kind, plain(str(x.text), limit=sys.maxsize), x.images) for x in outputs]
+            for outputs in (self._first, self._last)
+        )
         return (*first, *gap, *last)
 
     def _append(self, output: _Output) -> None:
@@ -207,11 +211,6 @@ class OutputCapture:
                 output.images = (image,)
             else:
                 output.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
-
-
-def _to_cell_output(output: _Output) -> CellOutput:
-    # The text is bounded already; a limit here would add a second note.
-    return CellOutput(output.kind, plain(str(output.text), limit=sys.maxsize), output.images)
 
 
 def _extract_text(bundle: Mapping[str, Any]) -> str:

@@ -51,16 +51,10 @@ TICK_S = 1.0
 
 
 class UpdateClock:
-    """Timer of updates: soon after an event, limited in rate, and regularly without events.
+    """Timer of updates: soon after an event, limited in rate, and with `ticks` without events.
 
-    Args:
-        cell: Loop of the cell's thread.
-        update: Updates the display. It must call `begin_update` and `end_update`.
-        run_in_agent_loop: Runs a function on the agent's event loop.
-        update_in_agent_loop: Updates the display from there, while a function occupies the cell's
-            thread.
-        interval: Shortest time between two updates, in seconds.
-        ticks: Update regularly without events.
+    `update` calls `begin_update` and `end_update`. `update_in_agent_loop` updates the display from
+    the agent's event loop, while a function occupies the cell's thread.
     """
 
     def __init__(
@@ -156,9 +150,9 @@ class Publish(Protocol):
     """Publisher of one output."""
 
     def __call__(self, bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-        """Show a MIME bundle in the cell.
+        """Show a MIME bundle in the cell; with `update`, in place of the previous one.
 
-        With `update`, it replaces the previous bundle. With `final`, no update follows.
+        With `final`, no update follows.
         """
 
 
@@ -324,14 +318,10 @@ class TurnOutputs:
             part.show_above_form = None
 
     def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
-        """Update all parts before the last one that may have changed.
+        """Update all parts before the last one that may have changed; return their characters.
 
-        Args:
-            queue_line: A line above a form, about questions that follow it.
-            status: The status line, below the part before the last one unless that is final.
-
-        Returns:
-            The number of rendered characters.
+        The queue line is above a form, about questions that follow it. The status line is below
+        the part before the last one, unless that is final.
         """
         size = 0
         for number in range(self._final_count, len(self._parts) - 1):
