@@ -492,8 +492,16 @@ def decode(raw: JsonValue, index: int) -> Entry:
         return _unknown()
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
+    # The view has no ids, and the form of the current version.
+    payload = {key: value for key, value in raw.items() if key not in LINKS}
+    if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
+        payload["content"] = _text_of(content)
+    elif model is InquiryResponse:
+        payload = normalize_response(payload)
+    elif model is ConfigDelta or model is Compaction:
+        _normalize_global(payload, model)
     try:
-        return model.model_validate(_payload(raw, model))
+        return model.model_validate(payload)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"][:4])
@@ -503,19 +511,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
         raise StorageError("it is nested too deeply", place=place) from exc
 
 
-def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
-    # The view has no ids, and the form of the current version.
-    if model is ConfigDelta or model is Compaction:
-        return _global_payload(raw, model)
-    if "event_id" in raw or "request_id" in raw:
-        raw = {key: value for key, value in raw.items() if key not in LINKS}
-    if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
-        raw = {**raw, "content": _text_of(content)}
-    return normalize_response(raw) if model is InquiryResponse else raw
-
-
-def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
-    payload = {key: value for key, value in raw.items() if key not in LINKS}
+def _normalize_global(payload: RawEntry, model: type[Entry]) -> None:
     if not isinstance(payload.get("metadata"), dict):
         payload.pop("metadata", None)  # has no meaning for these kinds
     if model is ConfigDelta:
@@ -523,9 +519,8 @@ def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
             payload.pop("timestamp", None)
         if "delta" not in payload and payload.get("op") is None:
             # The first version of the format had the settings on the entry itself.
-            config = {key: payload.pop(key) for key in raw if key not in NON_CONFIG_KEYS}
-            payload["delta"] = config
-    return payload
+            keys = [key for key in payload if key not in NON_CONFIG_KEYS]
+            payload["delta"] = {key: payload.pop(key) for key in keys}
 
 
 def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:

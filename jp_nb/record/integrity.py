@@ -57,10 +57,10 @@ class Pairs:
         if half := _half_of(entry):
             (self._done if half.is_response else self._asked)[half.family, half.id] += 1
 
-    @property
-    def balanced(self) -> bool:
-        """True if every id has as many responses as requests."""
-        return self._asked == self._done
+    def are_balanced(self, family: Family | None = None) -> bool:
+        """Return True if every id, or those of `family`, have as many responses as requests."""
+        ids = {*self._asked, *self._done}
+        return all(self._asked[x] == self._done[x] for x in ids if family in (None, x[0]))
 
     def check(self, entries: Iterable[Entry]) -> None:
         """Check that `entries` may follow the counted part of a turn.
@@ -131,17 +131,15 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
     If the last turn `resumes`, its tool calls without a response stay open.
     """
-    kept = _drop_before_first_request(items)
-    kept = _pair(kept, resumes=resumes)
-    kept = _drop_trailing_turn_start(kept)
-    return _one_turn_start_first(kept)
-
-
-def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
     # Providers accept no response before the first request.
     first = _first_request(items) or 0
     before = [x for x in items[:first] if isinstance(x.entry, TurnStart) or not x.is_event]
-    return [*before, *items[first:]]
+    kept = _pair([*before, *items[first:]], resumes=resumes)
+    end = len(kept)  # after the last event that is no `turn_start`
+    while end and (isinstance(kept[end - 1].entry, TurnStart) or not kept[end - 1].is_event):
+        end -= 1
+    kept[end:] = [item for item in kept[end:] if not isinstance(item.entry, TurnStart)]
+    return _one_turn_start_first(kept)
 
 
 def _first_request(items: Sequence[Item]) -> int | None:
@@ -202,13 +200,6 @@ def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> b
         if isinstance(turn[index].entry, ToolCallResponse) and index not in loose:
             return True
     return False
-
-
-def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
-    end = len(items)  # after the last event that is no `turn_start`
-    while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
-        end -= 1
-    return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
 
 
 def _one_turn_start_first(items: list[Item]) -> list[Item]:

@@ -270,7 +270,6 @@ class ConversationStream:
     entries. Only `rewrite` removes them.
 
     Args:
-        head: Stored metadata of the conversation.
         raw: The stored entries. They are shared and never changed.
         new_id: Returns ids for entries. By default it depends on the clock.
         tolerant: True to keep malformed entries instead of raising an error. A conversation with a
@@ -372,7 +371,7 @@ class ConversationStream:
         self.entries.append(entry)
         kind = entry.type
         if kind == "turn_start":
-            if not self._pairs.balanced:
+            if not self._pairs.are_balanced():
                 self._checked = 0  # the next repair checks this turn
             self._pairs = Pairs()
             self.turn_count += 1
@@ -604,12 +603,12 @@ class ConversationStream:
 
     def open_tool_calls(self) -> list[ToolCallRequest]:
         """Return the tool calls of the current turn without a response, in call order."""
-        found = (self.entries[index] for index in self.open_tool_call_indexes())
+        found = map(self.entries.__getitem__, self.open_tool_call_indexes())
         return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 
     def open_tool_call_indexes(self) -> list[int]:
         """Return the indexes of `open_tool_calls`."""
-        if self._pairs.balanced:
+        if self._pairs.are_balanced("tool"):
             return []
         turn = self.current_turn()
         start = len(self.entries) - len(turn)
@@ -631,12 +630,10 @@ class ConversationStream:
         self._check_not_damaged()
         ends_open = isinstance(self.last_event(), TurnStart)
         changed = False
-        if not self._checked or not self._pairs.balanced or ends_open:
+        if not self._checked or not self._pairs.are_balanced() or ends_open:
             items = self.items()
             repaired = repair_items(items, resumes=resumes)
-            changed = len(repaired) != len(items) or any(
-                a is not b for a, b in zip(repaired, items, strict=True)
-            )
+            changed = [*map(id, repaired)] != [*map(id, items)]
             if changed:
                 self.rewrite(repaired)
         self._checked = len(self.entries)

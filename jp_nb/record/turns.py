@@ -319,27 +319,6 @@ def read_turns(stream: ConversationStream) -> list[Turn]:
     ]
 
 
-def _finish_call(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
-    content = "\n".join([entry.content, *images.notes])
-    call = replace(
-        call,
-        content=content,
-        is_error=entry.is_error,
-        images=images.images,
-        skipped=is_skipped(entry),
-    )
-    changed = read_edit(entry.metadata)
-    if changed is None:
-        return call
-    return replace(
-        call,
-        arguments=copy.deepcopy(changed.arguments),  # a copy: the caller may change it
-        edited_by="person",
-        channel=changed.channel,
-        requested_arguments=call.arguments,
-    )
-
-
 class _Reader:
     """Reads entries. A call or a question and its end are one part.
 
@@ -396,7 +375,10 @@ class _Reader:
         elif self._began:
             self.mark = mark
         else:
-            del self.parts[max(len(self.parts) - mark.takes_back, 0) :]
+            back = mark.takes_back
+            while back and self.parts and isinstance(self.parts[-1], ConfigChange):
+                back -= 1
+                del self.parts[-1]
 
     def _add_text(self, message: str, *, continues: bool) -> None:
         before = self.parts[-1] if continues and self.parts else None
@@ -406,9 +388,24 @@ class _Reader:
             self.parts.append(Text(message))
 
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
-        asked = self.parts[place]
+        asked, shown, changed = self.parts[place], self._shown_by(entry), read_edit(entry.metadata)
         assert isinstance(asked, ToolCall)
-        self.parts[place] = _finish_call(asked, entry, self._shown_by(entry))
+        call = replace(
+            asked,
+            content="\n".join([entry.content, *shown.notes]),
+            is_error=entry.is_error,
+            images=shown.images,
+            skipped=is_skipped(entry),
+        )
+        if changed is not None:
+            call = replace(
+                call,
+                arguments=copy.deepcopy(changed.arguments),  # a copy: the caller may change it
+                edited_by="person",
+                channel=changed.channel,
+                requested_arguments=call.arguments,
+            )
+        self.parts[place] = call
 
     def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
         asked = self.parts[place]

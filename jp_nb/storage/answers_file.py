@@ -69,10 +69,9 @@ class EnvironmentVariable:
 
 @dataclass(frozen=True, slots=True)
 class PreparedAnswer:
-    """One decision of an answers file.
+    """One decision of an answers file. Tool and question of its key may be patterns.
 
     Attributes:
-        key: Its key; tool and question may be patterns.
         line: Line number, from 1.
         skip: True if the question is left unanswered, or the consent is refused.
         value: The answer. For a form, an object with a value for each field.
@@ -94,13 +93,9 @@ class AnswersFile:
     def find(self, section: Section, *names: str) -> PreparedAnswer | None:
         """Return the decision about a tool (`names`: its name) or a question (tool and id)."""
         key = (section, *names)
-        matches = (each for each in self.answers if _matches(each.key, key))
-        first = None
-        for each in matches:
-            if each.key == key:
-                return each
-            first = first or each
-        return first
+        matches = [each for each in self.answers if _matches(each.key, key)]
+        exact = (each for each in matches if each.key == key)
+        return next(exact, matches[0] if matches else None)
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has an answer to any question of `tool`."""
@@ -277,23 +272,19 @@ def _read_decisions(
 
 
 def _read_answer(key: Key, value: Any, lines: _Lines) -> PreparedAnswer:
-    line = lines.of(key)
-    if not (isinstance(value, dict) and is_answer_table(value)):
-        if isinstance(value, dict):  # a form
-            return PreparedAnswer(key, line, value=_read_fields(value, key, lines))
-        return PreparedAnswer(key, line, value=_to_json(value, key, lines))
-    [(how, what)] = value.items()
-    match how:
-        case "skip":
+    line, how, what = lines.of(key), "answer", value
+    if isinstance(value, dict) and is_answer_table(value):
+        [(how, what)] = value.items()
+    match how, what:
+        case "skip", _:
             if what is not True:
                 raise lines.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
-        case "env":
+        case "env", _:
             return PreparedAnswer(key, line, value=_read_variable(what, key, lines))
-        case _:
-            if isinstance(what, dict):
-                return PreparedAnswer(key, line, value=_read_fields(what, key, lines))
-            return PreparedAnswer(key, line, value=_to_json(what, key, lines))
+        case _, dict():  # a form
+            return PreparedAnswer(key, line, value=_read_fields(what, key, lines))
+    return PreparedAnswer(key, line, value=_to_json(what, key, lines))
 
 
 def _read_fields(

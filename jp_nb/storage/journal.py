@@ -82,12 +82,7 @@ _OPEN_FLAGS: Final = (
 
 
 class JournalFile:
-    """An open journal file, locked by this process until `close`.
-
-    Attributes:
-        path: Path of the file.
-        size: Size in bytes.
-    """
+    """An open journal file, locked by this process until `close`. `size` is in bytes."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -208,11 +203,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class JournalFolder:
-    """Folder of journals.
-
-    Args:
-        path: The folder; by default `journal_path()`.
-    """
+    """Folder of journals, by default `journal_path()`."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path

@@ -101,19 +101,17 @@ def decode_entry(line: bytes) -> LogEntry | None:
         found = read_json(line.decode())
     except ValueError:
         return None
-    if not isinstance(found, dict) or not _is_text(found.get("question")):
+    if not isinstance(found, dict):
         return None
-    number, answer = found.get("id", 1), found.get("answer")
+    question, number, answer = found.get("question"), found.get("id", 1), found.get("answer")
+    if not isinstance(question, str) or not question.strip():
+        return None
     if type(number) is not int or not 1 <= number <= MAX_ID or entry_time(found) is None:
         return None
     if not is_answered(found):
         return found if found["outcome"] in SEEN_ENDS else None
     is_blank = isinstance(answer, str) and not answer.strip() and found.get("empty") is not True
     return None if answer is None or is_blank else found
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def extend_chain(before: str, line: bytes) -> str:
@@ -341,7 +339,6 @@ class QuestionLogFile:
         return contents
 
     def _files(self) -> list[Path]:
-        """Return the archives in order, then the active file."""
         active = [self.path] if os.path.lexists(self.path) else []
         return [self.folder / name for _, name in self._archives()] + active
 
@@ -370,7 +367,12 @@ class QuestionLogFile:
         Raises:
             StorageError: An entry cannot be written. Earlier ones may have been written.
         """
-        self._make_folder()
+        with _translated("made", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                if not os.path.lexists(folder):
+                    with suppress(FileExistsError):  # another process was faster
+                        os.mkdir(folder, 0o755)
+        self._check_folder()
         with _translated("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._gather(ends_alone=not needs_all)
@@ -460,8 +462,6 @@ class QuestionLogFile:
         if made:
             sync_folder(self.folder)
 
-    # --- the newest signed line ------------------------------------------------------------------
-
     def _newest_signed(self) -> NewestSigned | None:
         try:
             found = read_json(read_owned_file(self._newest_path()).decode())
@@ -499,16 +499,6 @@ class QuestionLogFile:
 
     def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
         return file_lock(self.folder / LOCK, make=make, timeout_s=self.timeout_s)
-
-    # --- the folder --------------------------------------------------------------------------
-
-    def _make_folder(self) -> None:
-        with _translated("made", self.folder):
-            for folder in (self.folder.parent, self.folder):
-                if not os.path.lexists(folder):
-                    with suppress(FileExistsError):  # another process was faster
-                        os.mkdir(folder, 0o755)
-        self._check_folder()
 
     def _check_folder(self) -> None:
         """Raise `StorageError` if the folder is a link or is not owned."""

@@ -38,13 +38,9 @@ PendingLeaf = tuple[str, JsonValue, str]
 
 @dataclass(frozen=True, slots=True)
 class PendingConsent:
-    """A file with settings that need the user's consent.
+    """A file in `folder` with settings that need the user's consent.
 
-    Attributes:
-        folder: Folder for which the consent is stored.
-        file: The file; its includes belong to it.
-        digest: Digest of the file and its includes.
-        leaves: The settings that are ignored until then.
+    `digest` covers the file and its includes. The `leaves` are ignored until then.
     """
 
     folder: Path
@@ -59,8 +55,8 @@ def revoke_consent(folder: Path) -> list[str]:
     Raises:
         StorageError: The change cannot be stored.
     """
-    lines = [f"the consent that you gave in {revoked} no longer applies"
-             for revoked in FolderTrust().revoke(folder)]  # fmt: skip
+    revoked = FolderTrust().revoke(folder)
+    lines = [f"the consent that you gave in {each} no longer applies" for each in revoked]
     if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
     return lines or [f"you have not trusted {folder}"]

@@ -223,3 +223,8 @@ def test_summary_of_turns_that_begin_with_a_failed_one_is_sent() -> None:
     compaction = raw("compaction", from_turn=0, to_turn=1, summary={"summary": "so far"})
     stream = new_stream(*asking("lost"), *asking("found"), SAID, compaction, *asking("now"), SAID)
     assert sent(stream) == ["[Summary of previous conversation]", "now"]
+
+
+def test_mark_before_the_request_of_its_turn_removes_no_call() -> None:
+    [turn] = turns(new_stream(START, called(), failed(1), result(), ASKED))
+    assert [call.content for call in turn.tool_calls] == ["r"]
