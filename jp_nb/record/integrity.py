@@ -8,7 +8,7 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -36,7 +36,8 @@ class Half(NamedTuple):
     is_response: bool
 
 
-def _half_of(entry: Entry) -> Half | None:
+def half_of(entry: Entry) -> Half | None:
+    """Return the half of a pair that `entry` is, or None."""
     match entry:
         case ToolCallRequest() | ToolCallResponse():
             return Half("tool", entry.id, isinstance(entry, ToolCallResponse))
@@ -49,18 +50,21 @@ class Pairs:
     """Numbers of requests and responses of each id in one turn."""
 
     def __init__(self) -> None:
-        self._asked: Counter[tuple[Family, str]] = Counter()
-        self._done: Counter[tuple[Family, str]] = Counter()
+        self._asked: dict[tuple[Family, str], int] = {}
+        self._done: dict[tuple[Family, str], int] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Count `entry`, if it is one half of a pair."""
-        if half := _half_of(entry):
-            (self._done if half.is_response else self._asked)[half.family, half.id] += 1
+    def add(self, half: Half) -> None:
+        """Count one half."""
+        counts, key = self._done if half.is_response else self._asked, half[:2]
+        counts[key] = counts.get(key, 0) + 1
 
     def are_balanced(self, family: Family | None = None) -> bool:
         """Return True if every id, or those of `family`, have as many responses as requests."""
+        if self._asked == self._done:
+            return True
         ids = {*self._asked, *self._done}
-        return all(self._asked[x] == self._done[x] for x in ids if family in (None, x[0]))
+        kept = (x for x in ids if family in (None, x[0]))
+        return all(self._asked.get(x) == self._done.get(x) for x in kept)
 
     def check(self, entries: Iterable[Entry]) -> None:
         """Check that `entries` may follow the counted part of a turn.
@@ -72,16 +76,18 @@ class Pairs:
         for entry in entries:
             if isinstance(entry, TurnStart):
                 before, batch = Pairs(), Pairs()
-            elif (half := _half_of(entry)) and half.is_response:
-                key = half.family, half.id
-                asked = before._asked[key] + batch._asked[key]
-                done = before._done[key] + batch._done[key]
+            if (half := half_of(entry)) is None:
+                continue
+            if half.is_response:
+                key = half[:2]
+                asked = before._asked.get(key, 0) + batch._asked.get(key, 0)
+                done = before._done.get(key, 0) + batch._done.get(key, 0)
                 kind = "ToolCallResponse" if half.family == "tool" else "InquiryResponse"
                 if not asked:
                     raise StorageError(f"{kind} references unknown request ID `{half.id}`")
                 if done >= asked:
                     raise StorageError(f"Duplicate {kind} for ID `{half.id}`")
-            batch.add(entry)
+            batch.add(half)
 
 
 def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
@@ -94,7 +100,7 @@ def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[
     pairs: dict[int, int] = {}
     loose: set[int] = set()
     for index, entry in turn:
-        if (half := _half_of(entry)) is None:
+        if (half := half_of(entry)) is None:
             continue
         family, identifier, is_response = half
         if not is_response:

@@ -61,7 +61,7 @@ from jp_nb.record.events import (
     is_usage_mark,
     recorded_by,
 )
-from jp_nb.record.integrity import Item, Pairs, match_pairs, repair_items
+from jp_nb.record.integrity import Item, Pairs, half_of, match_pairs, repair_items
 
 NO_ANSWER = "no_answer"
 """Key in the metadata of a configuration change."""
@@ -385,8 +385,8 @@ class ConversationStream:
             if isinstance(entry, ChatRequest):
                 self._request = stored_id(raw)
                 self.requests.append(entry)
-            else:
-                self._pairs.add(entry)
+            elif half := half_of(entry):
+                self._pairs.add(half)
             self.turn_count = self.turn_count or 1
 
     # --- turns -------------------------------------------------------------------------------
