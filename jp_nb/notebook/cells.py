@@ -165,7 +165,7 @@ class Collaborators:
 
 
 def read_name(value: Any) -> str | None:
-    """Return a user name from a page, bounded and with invisible characters escaped, if any."""
+    """Return a user name from a page, bounded and escaped; None if it is empty."""
     text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
     return spell_invisible(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
 

@@ -156,7 +156,9 @@ _KINDS: Final = ("stream", "display", "result", "error")
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Parse a page's answer, a JSON list of cells. It cannot tell `running` from queued cells.
+    """Parse a page's answer, a JSON list of cells.
+
+    The page cannot tell the cells `running`, by id, from queued cells.
 
     Raises:
         StorageError: If `text` is not a list of cells.
