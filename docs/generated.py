@@ -10,12 +10,14 @@ A generated part begins with `<!-- generated: NAME -->` and ends with
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin
 
@@ -353,13 +355,30 @@ def _rows(node: SchemaNode, keys: tuple[str, ...]) -> Iterator[tuple[str, str, s
     assert node.table is not None
     meanings: dict[str, str] = {}
     for kind in reversed(node.table.__mro__):
-        meanings |= Docstring.of(kind.__doc__).items("Attributes")
+        meanings |= Docstring.of(kind.__doc__).items("Attributes") | _field_docs(kind)
     for name, child in node.fields.items():
         has_part = child.table is not None and child.table is not node.table
         if has_part and not child.takes_any_text and not child.choices and child.kind == "table":
             continue
         default = _default(node.table.model_fields[name])
         yield format_path((*keys, name)), meanings.get(name, ""), _takes(child), default
+
+
+def _field_docs(kind: type) -> dict[str, str]:
+    """Return the text below each field in the source of a table, in one line."""
+    if not issubclass(kind, BaseModel) or kind is BaseModel:
+        return {}
+    [definition] = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    found: dict[str, str] = {}
+    for pair in pairwise(definition.body):
+        match pair:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def _takes(node: SchemaNode) -> str:

@@ -87,20 +87,17 @@ class ConfigSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a proposal.
-
-    Attributes:
-        paths: The invalid paths; after a decision of the user, all proposed paths.
-        detail: Message for the tool: the problem and the expected value.
-        summary: The problem alone.
-        lines: For the user: each path with its value and the reason.
-    """
+    """Refusal of a proposal."""
 
     reason: Reason
     paths: tuple[str, ...]
+    """The invalid paths; after a decision of the user, all proposed paths."""
     detail: str
+    """Message for the tool: the problem and the expected value."""
     summary: str
+    """The problem alone."""
     lines: tuple[str, ...] = ()
+    """For the user: each path with its value and the reason."""
 
 
 @dataclass(frozen=True)

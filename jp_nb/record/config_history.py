@@ -32,25 +32,22 @@ from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges,
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A configuration change and its result.
-
-    Attributes:
-        number: Number of the delta in the conversation; -1 for the base configuration.
-        delta: The entry; None for the base configuration.
-        change: The part of the entry that applies.
-        below: The layers below the conversation. After a reset, these are only `defaults`.
-        defaults: The tools' defaults, which apply where a path is unset.
-        after: The merged settings after the change.
-        is_reverted: True if the change was reverted, because its turn has no answer.
-    """
+    """A configuration change and its result."""
 
     number: int
+    """Number of the delta in the conversation; -1 for the base configuration."""
     delta: ConfigDelta | None
+    """The entry; None for the base configuration."""
     change: Change
+    """The part of the entry that applies."""
     below: Partial
+    """The layers below the conversation. After a reset, these are only `defaults`."""
     defaults: Partial
+    """The tools' defaults, which apply where a path is unset."""
     after: Partial
+    """The merged settings after the change."""
     is_reverted: bool = False
+    """True if the change was reverted, because its turn has no answer."""
 
     @property
     def is_reset(self) -> bool:
@@ -143,22 +140,18 @@ CONFIG_RESET = "configuration reset"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """A source that set or unset a value.
-
-    Attributes:
-        source: Name of the layer.
-        value: The value after the change; None if it was unset.
-        file: The file or variable.
-        is_reverted: True if the change removed the conversation's value, so that the layers below
-            apply.
-    """
+    """A source that set or unset a value."""
 
     source: str
+    """Name of the layer."""
     value: JsonValue
+    """The value after the change; None if it was unset."""
     file: str | None = None
+    """The file or variable."""
     turn: int | None = None
     delta: ConfigDelta | None = None
     is_reverted: bool = False
+    """True if the change removed the conversation's value, so that the layers below apply."""
 
     @property
     def when(self) -> str | None:

@@ -62,23 +62,17 @@ def _read_display(value: Any) -> Any:
 
 
 class ReasoningStyle(ConfigTable):
-    """Display of reasoning.
-
-    Attributes:
-        display: `full` shows the reasoning folded, as does a number. `hidden` and `static` hide it.
-    """
+    """Display of reasoning."""
 
     display: Annotated[Display | int, before(_read_display)] = "full"
+    """`full` shows the reasoning folded, as does a number. `hidden` and `static` hide it."""
 
 
 class ToolCallStyle(ConfigTable):
-    """Display of tool calls.
-
-    Attributes:
-        show: `false` to hide all tool calls.
-    """
+    """Display of tool calls."""
 
     show: Flag = True
+    """`false` to hide all tool calls."""
 
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
@@ -99,53 +93,40 @@ REMOTE_IMAGES: Final = ("style", "remote_images")
 
 
 class Style(ConfigTable):
-    """Display of a turn in a cell.
-
-    Attributes:
-        remote_images: Hosts whose images are loaded. Images of other hosts are shown as links.
-        update_interval_ms: Interval between updates of the display, in milliseconds.
-    """
+    """Display of a turn in a cell."""
 
     reasoning: ReasoningStyle = table()
     tool_call: ToolCallStyle = table()
     remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
+    """Hosts whose images are loaded. Images of other hosts are shown as links."""
     update_interval_ms: Count = 100
+    """Interval between updates of the display, in milliseconds."""
 
 
 # --- interrupts ------------------------------------------------------------------------------
 
 
 class StreamingInterrupt(ConfigTable):
-    """Effect of an interrupt while the model answers.
-
-    Attributes:
-        action: `prompt` opens a menu. `continue` ignores the interrupt. `stop` ends the turn and
-            keeps the response so far, and `abort` discards it. `reply` asks you for a message to
-            the model.
-    """
+    """Effect of an interrupt while the model answers."""
 
     action: Literal["prompt", "continue", "stop", "abort", "reply"] = "prompt"
+    """`prompt` opens a menu. `continue` ignores the interrupt. `stop` ends the turn and keeps the
+    response so far, and `abort` discards it. `reply` asks you for a message to the model."""
 
 
 class ToolCallInterrupt(ConfigTable):
-    """Effect of an interrupt while tools run.
-
-    Attributes:
-        action: `prompt` opens a menu. `continue` ignores the interrupt. `restart` runs the calls
-            again, and `stop` ends the turn. `respond` asks you for a message to the model.
-    """
+    """Effect of an interrupt while tools run."""
 
     action: Literal["prompt", "continue", "restart", "respond", "stop"] = "prompt"
+    """`prompt` opens a menu. `continue` ignores the interrupt. `restart` runs the calls again, and
+    `stop` ends the turn. `respond` asks you for a message to the model."""
 
 
 class Interrupt(ConfigTable):
-    """Effect of an interrupt of the kernel on a turn.
-
-    Attributes:
-        escalation_cooldown_secs: Seconds in which a second interrupt ends the turn.
-    """
+    """Effect of an interrupt of the kernel on a turn."""
 
     escalation_cooldown_secs: Count = 2
+    """Seconds in which a second interrupt ends the turn."""
     streaming: StreamingInterrupt = table()
     tool_call: ToolCallInterrupt = table()
 
@@ -156,71 +137,59 @@ Channel = Literal["auto", "widget", "stdin", "never"]
 
 
 class PromptConfig(ConfigTable):
-    """Prompts to the user.
-
-    Attributes:
-        channel: Display of questions: a form (`widget`), an input box (`stdin`), or `auto`. With
-            `never`, no user is available.
-        rendered_timeout_s: Seconds to wait until a page shows the form.
-        timeout_s: Seconds to answer. 0 means no limit.
-        notify: `off` to disable the mark in the page title and the notification.
-        answers: Path of an answers file, relative to the notebook's folder.
-    """
+    """Prompts to the user."""
 
     channel: Channel = "auto"
+    """Display of questions: a form (`widget`), an input box (`stdin`), or `auto`. With `never`, no
+    user is available."""
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
+    """Seconds to wait until a page shows the form."""
     timeout_s: Annotated[Number, Field(ge=0)] = 0.0
+    """Seconds to answer. 0 means no limit."""
     notify: Annotated[Literal["off", "on"], before(read_on_off)] = "on"
+    """`off` to disable the mark in the page title and the notification."""
     answers: str | None = None
+    """Path of an answers file, relative to the notebook's folder."""
 
 
 class Record(ConfigTable):
-    """Storage of the record and of answered questions.
-
-    Attributes:
-        headless: Headless runs start a `new` conversation, or `continue` that of the notebook.
-        rerun: When a cell runs again: replace its turn in a branch, append another turn, or ask.
-            Headless, it is always `append`.
-        image_max_bytes: Maximum size of an image, in bytes. A larger one is neither stored nor
-            sent. 0 stores and sends none.
-        images_per_turn: Maximum number of images of a turn. Further ones are neither stored nor
-            sent. 0 stores and sends none.
-        project_log: Also store answers in `.jp/context/qna.jsonl`, for all notebooks of a
-            workspace. With `auto`, they are stored there if the folder `.jp` exists.
-        project_log_archives: Number of full files of this log that are kept. 0 keeps all.
-        journal: Store entries in your data folder until the notebook contains them.
-        reproducible: In headless runs, derive ids and times from positions, so that the same run
-            writes the same file.
-    """
+    """Storage of the record and of answered questions."""
 
     headless: Literal["new", "continue"] = "new"
+    """Headless runs start a `new` conversation, or `continue` that of the notebook."""
     rerun: Literal["ask", "replace", "append"] = "ask"
+    """When a cell runs again: replace its turn in a branch, append another turn, or ask. Headless,
+    it is always `append`."""
     image_max_bytes: Count = 262_144
+    """Maximum size of an image, in bytes. A larger one is neither stored nor sent. 0 stores and
+    sends none."""
     images_per_turn: Count = 20
+    """Maximum number of images of a turn. Further ones are neither stored nor sent. 0 stores and
+    sends none."""
     project_log: Annotated[Literal["auto", "on", "off"], before(read_on_off)] = "auto"
+    """Also store answers in `.jp/context/qna.jsonl`, for all notebooks of a workspace. With `auto`,
+    they are stored there if the folder `.jp` exists."""
     project_log_archives: Count = 0
+    """Number of full files of this log that are kept. 0 keeps all."""
     journal: Flag = True
+    """Store entries in your data folder until the notebook contains them."""
     reproducible: Flag = False
+    """In headless runs, derive ids and times from positions, so that the same run writes the same
+    file."""
 
 
 class Values(ConfigTable):
-    """Descriptions of values for the model.
-
-    Attributes:
-        image_side: Maximum number of pixels of the longest side of an image.
-    """
+    """Descriptions of values for the model."""
 
     image_side: Positive = 768
+    """Maximum number of pixels of the longest side of an image."""
 
 
 class Interpolation(ConfigTable):
-    """Replacement of `{{name}}` in requests.
-
-    Attributes:
-        max_chars: Maximum length of the description of a value.
-    """
+    """Replacement of `{{name}}` in requests."""
 
     max_chars: Positive = 20_000
+    """Maximum length of the description of a value."""
 
 
 # --- bounds ------------------------------------------------------------------------------------
@@ -246,15 +215,12 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TurnBound:
-    """One end of a range of turns.
-
-    Attributes:
-        kind: Meaning of `amount`. `count`: number of turns to keep. `turn`: 0-based number of the
-            turn itself. `from_end`: number of turns before the last. `duration`: seconds. `last`:
-            the turn after the newest compaction, without an amount.
-    """
+    """One end of a range of turns."""
 
     kind: BoundKind
+    """Meaning of `amount`. `count`: number of turns to keep. `turn`: 0-based number of the turn
+    itself. `from_end`: number of turns before the last. `duration`: seconds. `last`: the turn after
+    the newest compaction, without an amount."""
     amount: float = 0
 
 
@@ -316,47 +282,38 @@ def parse_tool_calls(value: Any) -> Any:
 
 
 class SummaryConfig(ConfigTable):
-    """A summary that replaces turns in the context.
-
-    Attributes:
-        instructions: Instructions for the model that writes the summary.
-        context: The purpose of the summary. It is added to the instructions.
-    """
+    """A summary that replaces turns in the context."""
 
     model: ModelChoice = table()
     instructions: str | None = None
+    """Instructions for the model that writes the summary."""
     context: str | None = None
+    """The purpose of the summary. It is added to the instructions."""
 
 
 class CompactionRule(ConfigTable):
-    """A rule for a range of turns. Each rule makes one entry in the record.
-
-    Attributes:
-        keep_first: Start of the range: a number of turns to keep, `@N` for turn N (from 1), `-N`
-            for N turns before the last, a duration such as `5h`, or `last-compaction`.
-        keep_last: End of the range: as `keep_first`, without `last-compaction`.
-        reasoning: `strip` to omit reasoning. It has no effect with a summary.
-        tool_calls: Omit the arguments and results of tool calls, one of them, or with `omit` the
-            calls as well. It has no effect with a summary.
-    """
+    """A rule for a range of turns. Each rule makes one entry in the record."""
 
     keep_first: FirstBound = "1"
+    """Start of the range: a number of turns to keep, `@N` for turn N (from 1), `-N` for N turns
+    before the last, a duration such as `5h`, or `last-compaction`."""
     keep_last: LastBound = "1"
+    """End of the range: as `keep_first`, without `last-compaction`."""
     reasoning: Literal["strip"] | None = None
+    """`strip` to omit reasoning. It has no effect with a summary."""
     tool_calls: Annotated[ToolCalls | None, before(parse_tool_calls)] = None
+    """Omit the arguments and results of tool calls, one of them, or with `omit` the calls as well.
+    It has no effect with a summary."""
     summary: SummaryConfig | None = None
 
 
 class AutoCompaction(ConfigTable):
-    """Limits that start a compaction before a turn. 0 means no limit.
-
-    Attributes:
-        max_tokens: Maximum number of tokens of a request, by estimate.
-        max_turns: Maximum number of turns that are sent whole.
-    """
+    """Limits that start a compaction before a turn. 0 means no limit."""
 
     max_tokens: Count = 0
+    """Maximum number of tokens of a request, by estimate."""
     max_turns: Count = 0
+    """Maximum number of turns that are sent whole."""
 
     @property
     def is_on(self) -> bool:
@@ -365,16 +322,13 @@ class AutoCompaction(ConfigTable):
 
 
 class CompactionConfig(ConfigTable):
-    """Compaction of long conversations.
-
-    Attributes:
-        rules: The rules. Without a rule, reasoning and the arguments and results of tool calls are
-            omitted.
-    """
+    """Compaction of long conversations."""
 
     rules: Annotated[list[CompactionRule], Merge("append", annotated=True)] = Field(
         default_factory=list
     )
+    """The rules. Without a rule, reasoning and the arguments and results of tool calls are
+    omitted."""
     auto: AutoCompaction = table()
 
     @property
@@ -543,24 +497,16 @@ class LabelCommand(ConfigTable):
 
 
 class ApplyOn(ConfigTable):
-    """New conversations that get the label.
-
-    Attributes:
-        new: Conversations that start empty.
-        fork: Copies of other conversations.
-    """
+    """New conversations that get the label."""
 
     new: Flag = True
+    """Conversations that start empty."""
     fork: Flag = False
+    """Copies of other conversations."""
 
 
 class Label(ShortTable):
-    """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels.
-
-    Attributes:
-        value: The value, or a command that prints it.
-        run: Permission to run the command.
-    """
+    """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels."""
 
     TEXT: ClassVar[str] = "value"
     FORMS: ClassVar[str] = "a text, or a table of value, apply_on, and run"
@@ -570,8 +516,10 @@ class Label(ShortTable):
         TABLE_OR_PLAIN,
         one_of(str, dict, LabelCommand, expected="a text, or a table with the command `cmd`"),
     ]
+    """The value, or a command that prints it."""
     apply_on: ApplyOn = table()
     run: Literal["ask", "unattended", "deny"] = "ask"
+    """Permission to run the command."""
 
 
 LabelKey = Annotated[str, AfterValidator(_check_label_key)]
@@ -590,20 +538,17 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
 class ConversationConfig(ConfigTable):
-    """Settings of a conversation.
-
-    Attributes:
-        tools: The tools, by name.
-        toolsets: Toolsets that are on or off, by name: `true`, `false`, or a table. A tool's own
-            `enable` overrides its toolset.
-        attachments: Files, file patterns, and variables that are sent with each request.
-        labels: Labels of the conversation, by name.
-    """
+    """Settings of a conversation."""
 
     tools: dict[str, ToolConfig] = Field(default_factory=dict)
+    """The tools, by name."""
     toolsets: dict[str, Enable] = Field(default_factory=dict)
+    """Toolsets that are on or off, by name: `true`, `false`, or a table. A tool's own `enable`
+    overrides its toolset."""
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field(default_factory=list)
+    """Files, file patterns, and variables that are sent with each request."""
     labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
+    """Labels of the conversation, by name."""
     inquiry: InquiryConfig = table()
     compaction: CompactionConfig = table()
 
@@ -630,36 +575,27 @@ class ConversationConfig(ConfigTable):
 
 
 class User(ConfigTable):
-    """The user. These settings are never sent to a provider.
-
-    Attributes:
-        name: Name that is recorded with the user's requests.
-    """
+    """The user. These settings are never sent to a provider."""
 
     name: str | None = None
+    """Name that is recorded with the user's requests."""
 
 
 class Template(ConfigTable):
-    """Variables for the prompt templates of JP. `jp_nb` does not use them.
-
-    Attributes:
-        values: Values by variable name.
-    """
+    """Variables for the prompt templates of JP. `jp_nb` does not use them."""
 
     values: dict[str, JsonValue] = Field(default_factory=dict)
+    """Values by variable name."""
 
 
 class Extend(ShortTable):
-    """An included configuration file. A plain text is its path.
-
-    Attributes:
-        path: Path of the file, or a pattern for several files.
-        strategy: With `before`, this file overrides the included one. With `after`, the included
-            file overrides this one.
-    """
+    """An included configuration file. A plain text is its path."""
 
     path: str
+    """Path of the file, or a pattern for several files."""
     strategy: Literal["before", "after"] = "before"
+    """With `before`, this file overrides the included one. With `after`, the included file
+    overrides this one."""
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -679,22 +615,18 @@ def _check_relative(value: str) -> str:
 
 
 class AppConfig(ConfigTable):
-    """Settings of a configuration file itself.
-
-    Attributes:
-        inherit: `false` to ignore all weaker configuration files. Only in files.
-        id: Name of the file. Only in files; `jp_nb` does not use it.
-        extends: Included configuration files. Only in files.
-        config_load_paths: Folders that `-c NAME` searches for configuration files, relative to the
-            workspace.
-    """
+    """Settings of a configuration file itself."""
 
     inherit: Flag | None = None
+    """`false` to ignore all weaker configuration files. Only in files."""
     id: str | None = None
+    """Name of the file. Only in files; `jp_nb` does not use it."""
     extends: Annotated[list[Extend], PRESERVE] = Field(default_factory=list)
+    """Included configuration files. Only in files."""
     config_load_paths: Annotated[
         list[Annotated[str, AfterValidator(_check_relative)]], APPEND_SET
     ] = Field(default_factory=list)
+    """Folders that `-c NAME` searches for configuration files, relative to the workspace."""
     template: Template = table()
     user: User = table()
     assistant: Assistant = table()

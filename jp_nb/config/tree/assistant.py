@@ -28,22 +28,19 @@ from jp_nb.config.tree.models import Model, ModelChoice, Request, RequestOverrid
 
 
 class Section(ShortTable):
-    """A section of the system prompt. It can be written as a text, which is its content.
-
-    Attributes:
-        content: The text.
-        tag: Name of an XML element that contains the text.
-        title: Title of the section.
-        position: Sections are sorted by this number.
-    """
+    """A section of the system prompt. It can be written as a text, which is its content."""
 
     TEXT: ClassVar[str] = "content"
     FORMS: ClassVar[str] = "a text, or a table of content, tag, title, and position"
 
     content: str
+    """The text."""
     tag: str | None = None
+    """Name of an XML element that contains the text."""
     title: str | None = None
+    """Title of the section."""
     position: Whole = 0
+    """Sections are sorted by this number."""
 
     def render(self) -> str:
         """Return the section as text for the model."""
@@ -61,17 +58,14 @@ class Section(ShortTable):
 
 
 class Contrast(ConfigTable):
-    """A good and a bad example.
-
-    Attributes:
-        good: The good example.
-        bad: The bad example.
-        reason: The reason for the difference.
-    """
+    """A good and a bad example."""
 
     good: str
+    """The good example."""
     bad: str
+    """The bad example."""
     reason: str | None = None
+    """The reason for the difference."""
 
 
 Example = Annotated[
@@ -82,21 +76,18 @@ Example = Annotated[
 
 
 class Instruction(ConfigTable):
-    """A list of instructions in the system prompt.
-
-    Attributes:
-        title: Title of the list.
-        description: Text before the list.
-        position: Lists and sections are sorted by this number.
-        items: The instructions.
-        examples: Examples: a text, or a good and a bad example.
-    """
+    """A list of instructions in the system prompt."""
 
     title: str | None = None
+    """Title of the list."""
     description: str | None = None
+    """Text before the list."""
     position: Whole = 0
+    """Lists and sections are sorted by this number."""
     items: Annotated[list[str], APPEND] = Field(default_factory=list)
+    """The instructions."""
     examples: Annotated[list[Example], APPEND] = Field(default_factory=list)
+    """Examples: a text, or a good and a bad example."""
 
     def to_section(self) -> Section:
         """Return a section with the tag `instruction`."""
@@ -137,24 +128,21 @@ ToolChoice = Annotated[str, not_blank("auto, none, required, or the name of a to
 
 
 class Assistant(ConfigTable):
-    """The assistant: its prompt, its model, and its requests.
-
-    Attributes:
-        name: Name of the assistant. No prompt contains it.
-        system_prompt: First text of the system prompt.
-        system_prompt_sections: Further sections of the system prompt.
-        instructions: Lists of instructions in the system prompt.
-        tool_choice: Use of tools in the first request of a turn: `auto`, `none`, `required`, or the
-            name of a tool.
-    """
+    """The assistant: its prompt, its model, and its requests."""
 
     name: str | None = None
+    """Name of the assistant. No prompt contains it."""
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
+    """First text of the system prompt."""
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    """Further sections of the system prompt."""
     instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(
         default_factory=default_instructions
     )
+    """Lists of instructions in the system prompt."""
     tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
+    """Use of tools in the first request of a turn: `auto`, `none`, `required`, or the name of a
+    tool."""
     model: Model = table()
     request: Request = table()
 
@@ -167,29 +155,23 @@ class Assistant(ConfigTable):
 
 
 class AssistantOverrides(ConfigTable):
-    """Overrides of `assistant` for a separate task. Unset settings are inherited.
-
-    Attributes:
-        system_prompt: First text of the system prompt.
-        system_prompt_sections: Further sections of the system prompt.
-        tool_choice: Use of tools.
-    """
+    """Overrides of `assistant` for a separate task. Unset settings are inherited."""
 
     system_prompt: str | None = None
+    """First text of the system prompt."""
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    """Further sections of the system prompt."""
     tool_choice: ToolChoice | None = None
+    """Use of tools."""
     model: ModelChoice | None = None
     request: RequestOverrides | None = None
 
 
 class QuestionAssistant(AssistantOverrides):
-    """Settings of the model that answers a question of a tool. Unset ones are inherited.
-
-    Attributes:
-        name: Name of the assistant. No prompt contains it.
-        instructions: Lists of instructions in the system prompt.
-    """
+    """Settings of the model that answers a question of a tool. Unset ones are inherited."""
 
     name: str | None = None
+    """Name of the assistant. No prompt contains it."""
     system_prompt: Annotated[str | None, TEXT] = None
     instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=list)
+    """Lists of instructions in the system prompt."""

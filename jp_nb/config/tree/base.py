@@ -180,23 +180,19 @@ Items = Literal["set", "keyed", "sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The merge rule of a setting.
-
-    Attributes:
-        strategy: `replace`, `append` (lists), `preserve` (the earlier value stays), or `deep_merge`
-            (maps).
-        dedup: True if a list drops later equal items by default.
-        items: Identity of the items of a list. `set`: the item itself. `keyed`: one of `keys`.
-            `sequence`: none, so that the list is one value.
-        keys: For `keyed`: fields that can identify an item. The first one that is set is used.
-        annotated: True if JP also reads `{value, strategy}` here.
-    """
+    """The merge rule of a setting."""
 
     strategy: Strategy
+    """`replace`, `append` (lists), `preserve` (the earlier value stays), or `deep_merge` (maps)."""
     dedup: bool = False
+    """True if a list drops later equal items by default."""
     items: Items = "sequence"
+    """Identity of the items of a list. `set`: the item itself. `keyed`: one of `keys`. `sequence`:
+    none, so that the list is one value."""
     keys: tuple[str, ...] = ()
+    """For `keyed`: fields that can identify an item. The first one that is set is used."""
     annotated: bool = False
+    """True if JP also reads `{value, strategy}` here."""
 
 
 REPLACE: Final = Merge("replace")

@@ -71,12 +71,7 @@ Variable = Annotated[str, AfterValidator(_check_variable)]
 
 
 class ProviderConfig(ConfigTable):
-    """Address of a provider, and the environment variable that contains its key.
-
-    Attributes:
-        api_key_env: Environment variable that contains the API key.
-        base_url: Address of the server.
-    """
+    """Address of a provider, and the environment variable that contains its key."""
 
     FACTORY: ClassVar[str] = ""
     """`module:function` that creates the provider, with the module in `jp_nb.providers`.
@@ -86,35 +81,31 @@ class ProviderConfig(ConfigTable):
     """
 
     api_key_env: Variable | None = None
+    """Environment variable that contains the API key."""
     base_url: Address | None = None
+    """Address of the server."""
 
 
 class ChatCompletionsProvider(ProviderConfig):
-    """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`.
-
-    Attributes:
-        images: `true` if the models accept images. Unset, it depends on the provider.
-    """
+    """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`."""
 
     FACTORY: ClassVar[str] = "openai_chat:create"
 
     images: Flag | None = None
+    """`true` if the models accept images. Unset, it depends on the provider."""
 
 
 class Anthropic(ProviderConfig):
-    """Anthropic's Messages API.
-
-    Attributes:
-        chain_on_max_tokens: Continue an answer that reaches the model's limit.
-        beta_headers: Values of the header `anthropic-beta`.
-    """
+    """Anthropic's Messages API."""
 
     FACTORY: ClassVar[str] = "anthropic:create"
 
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
     base_url: Address | None = "https://api.anthropic.com"
     chain_on_max_tokens: Flag = True
+    """Continue an answer that reaches the model's limit."""
     beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    """Values of the header `anthropic-beta`."""
 
 
 class Cerebras(ChatCompletionsProvider):
@@ -154,32 +145,26 @@ UNAVAILABLE_DIALECTS: Final = ("responses",)
 
 
 class OpenAi(ChatCompletionsProvider):
-    """OpenAI, or a compatible server.
-
-    Attributes:
-        base_url_env: Environment variable that overrides `base_url` if it is set.
-        dialect: API of the server: `chat` for chat completions, which is also used if it is unset.
-            `responses` is not available yet.
-    """
+    """OpenAI, or a compatible server."""
 
     api_key_env: Variable | None = "OPENAI_API_KEY"
     base_url: Address | None = "https://api.openai.com"
     base_url_env: Variable | None = "OPENAI_BASE_URL"
+    """Environment variable that overrides `base_url` if it is set."""
     dialect: Literal["responses", "chat"] | None = None
+    """API of the server: `chat` for chat completions, which is also used if it is unset.
+    `responses` is not available yet."""
 
 
 class OpenRouter(ChatCompletionsProvider):
-    """OpenRouter.
-
-    Attributes:
-        app_name: Name of the application, sent in the header `X-Title`.
-        app_referrer: URL of the application, sent in the header `HTTP-Referer`.
-    """
+    """OpenRouter."""
 
     api_key_env: Variable | None = "OPENROUTER_API_KEY"
     base_url: Address | None = "https://openrouter.ai"
     app_name: str = "jp_nb"
+    """Name of the application, sent in the header `X-Title`."""
     app_referrer: str | None = None
+    """URL of the application, sent in the header `HTTP-Referer`."""
 
 
 class Scripted(ProviderConfig):
@@ -252,15 +237,12 @@ def _check_name(name: str) -> str:
 
 
 class ModelId(ConfigTable):
-    """A model.
-
-    Attributes:
-        provider: Name of the provider, such as `anthropic`.
-        name: Name of the model at the provider.
-    """
+    """A model."""
 
     provider: Annotated[str, AfterValidator(_check_provider)]
+    """Name of the provider, such as `anthropic`."""
     name: Annotated[str, AfterValidator(_check_name)]
+    """Name of the model at the provider."""
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.name}"
@@ -304,15 +286,12 @@ def _read_effort(value: Any) -> Any:
 
 
 class ReasoningConfig(ConfigTable):
-    """Effort of the model's reasoning.
-
-    Attributes:
-        effort: The effort, or a number of tokens.
-        exclude: `true` to hide the reasoning.
-    """
+    """Effort of the model's reasoning."""
 
     effort: Annotated[Effort | int, before(_read_effort)] = "medium"
+    """The effort, or a number of tokens."""
     exclude: Flag = False
+    """`true` to hide the reasoning."""
 
 
 def _read_reasoning(value: Any) -> Any:
@@ -337,48 +316,38 @@ ReasoningSetting = Annotated[
 
 
 class ParametersConfig(BaseModel):
-    """Sampling parameters of the model. Unknown keys are sent to the provider unchanged.
-
-    Attributes:
-        max_tokens: Maximum number of tokens of a response.
-        reasoning: Reasoning effort. A word or a number of tokens sets the effort.
-        temperature: Randomness of the response.
-        top_p: Nucleus sampling: consider the most likely tokens up to this total probability.
-        top_k: Consider only this number of the most likely tokens.
-        stop_words: Texts that end the response.
-    """
+    """Sampling parameters of the model. Unknown keys are sent to the provider unchanged."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
 
     max_tokens: Positive | None = None
+    """Maximum number of tokens of a response."""
     reasoning: Annotated[ReasoningSetting | None, before(_read_reasoning)] = None
+    """Reasoning effort. A word or a number of tokens sets the effort."""
     temperature: Number | None = None
+    """Randomness of the response."""
     top_p: Number | None = None
+    """Nucleus sampling: consider the most likely tokens up to this total probability."""
     top_k: Count | None = None
+    """Consider only this number of the most likely tokens."""
     stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    """Texts that end the response."""
 
 
 class Model(ConfigTable):
-    """The model that answers, and its parameters.
-
-    Attributes:
-        id: `PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers.
-    """
+    """The model that answers, and its parameters."""
 
     id: ModelIdOrAlias = Field(default_factory=lambda: ModelId(**read_model_id(DEFAULT_MODEL)))
+    """`PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers."""
     parameters: ParametersConfig = table()
 
 
 class ModelChoice(ConfigTable):
-    """The model of a separate task.
-
-    Attributes:
-        id: `PROVIDER/NAME`, an alias, or a table. Without it, the model of the conversation is
-            used.
-    """
+    """The model of a separate task."""
 
     id: ModelIdOrAlias | None = None
+    """`PROVIDER/NAME`, an alias, or a table. Without it, the model of the conversation is used."""
     parameters: ParametersConfig = table()
 
 
@@ -392,26 +361,23 @@ IdleTimeout = Annotated[Count, AfterValidator(_check_idle_timeout)]
 
 
 class Request(ConfigTable):
-    """Retries and limits of requests to the model.
-
-    Attributes:
-        max_retries: Maximum number of retries of a failed request.
-        base_backoff_ms: Wait before the first retry, in milliseconds. It doubles with each retry.
-        max_backoff_secs: Longest wait before a retry, in seconds.
-        stream_idle_timeout_secs: Seconds without content from the server after which a request is
-            sent again. At least 10, or 0 for no limit.
-        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
-        max_tool_calls: Maximum number of tool calls of one response that run. 0 means no limit.
-        max_total_tokens: Maximum number of tokens of a turn. 0 means no limit.
-    """
+    """Retries and limits of requests to the model."""
 
     max_retries: Count = 5
+    """Maximum number of retries of a failed request."""
     base_backoff_ms: Count = 1000
+    """Wait before the first retry, in milliseconds. It doubles with each retry."""
     max_backoff_secs: Count = 60
+    """Longest wait before a retry, in seconds."""
     stream_idle_timeout_secs: IdleTimeout = 60
+    """Seconds without content from the server after which a request is sent again. At least 10, or
+    0 for no limit."""
     max_response_bytes: Count = 1_048_576
+    """Maximum size of one response, in bytes. 0 means no limit."""
     max_tool_calls: Count = 128
+    """Maximum number of tool calls of one response that run. 0 means no limit."""
     max_total_tokens: Count = 0
+    """Maximum number of tokens of a turn. 0 means no limit."""
 
 
 BACKGROUND_RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
@@ -424,21 +390,18 @@ def background_request() -> Request:
 
 
 class RequestOverrides(ConfigTable):
-    """Overrides of `assistant.request` for a separate task. Unset settings are inherited.
-
-    Attributes:
-        max_retries: Maximum number of retries of a failed request.
-        base_backoff_ms: Wait before the first retry, in milliseconds.
-        max_backoff_secs: Longest wait before a retry, in seconds.
-        stream_idle_timeout_secs: Seconds without content after which a request is sent again.
-        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
-    """
+    """Overrides of `assistant.request` for a separate task. Unset settings are inherited."""
 
     max_retries: Count | None = None
+    """Maximum number of retries of a failed request."""
     base_backoff_ms: Count | None = None
+    """Wait before the first retry, in milliseconds."""
     max_backoff_secs: Count | None = None
+    """Longest wait before a retry, in seconds."""
     stream_idle_timeout_secs: IdleTimeout | None = None
+    """Seconds without content after which a request is sent again."""
     max_response_bytes: Count | None = None
+    """Maximum size of one response, in bytes. 0 means no limit."""
 
 
 def _check_alias(value: str) -> str:
@@ -449,34 +412,28 @@ def _check_alias(value: str) -> str:
 
 
 class Llm(ProviderTable):
-    """Providers by name, and aliases of models.
-
-    Attributes:
-        aliases: Models by alias. An alias can name another alias.
-    """
+    """Providers by name, and aliases of models."""
 
     aliases: dict[Annotated[str, AfterValidator(_check_alias)], ModelIdOrAlias] = Field(
         default_factory=dict
     )
+    """Models by alias. An alias can name another alias."""
 
 
 CassetteMode = Literal["off", "record", "replay", "replay-or-record"]
 
 
 class Cassette(ConfigTable):
-    """The cassette: a file of recorded requests and responses.
-
-    Attributes:
-        path: Path of the file, relative to the notebook's folder. Unset, it is `NB.cassette.jsonl`
-            next to `NB.ipynb`.
-        mode: `record` responses, `replay` them instead of a model, or `replay-or-record`: replay
-            recorded responses and record the others.
-        tools: In a replay, `run` the tools or use their `recorded` results.
-    """
+    """The cassette: a file of recorded requests and responses."""
 
     path: str | None = None
+    """Path of the file, relative to the notebook's folder. Unset, it is `NB.cassette.jsonl` next to
+    `NB.ipynb`."""
     mode: Annotated[CassetteMode, before(read_on_off)] = "off"
+    """`record` responses, `replay` them instead of a model, or `replay-or-record`: replay recorded
+    responses and record the others."""
     tools: Literal["run", "recorded"] = "run"
+    """In a replay, `run` the tools or use their `recorded` results."""
 
 
 class Providers(ConfigTable):

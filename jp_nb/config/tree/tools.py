@@ -35,57 +35,48 @@ RulePath = Annotated[str, not_blank("a path")]
 
 
 class FileRule(ConfigTable):
-    """Access of a tool to a path of the workspace. `jp_nb` does not enforce the rule.
-
-    Attributes:
-        path: Path of a file or folder.
-        external: Also allow links that lead outside of the workspace.
-        read: Allow the tool to read.
-        write: Allow the tool to create, update, and delete.
-        create: Allow the tool to create files.
-        update: Allow the tool to change files.
-        delete: Allow the tool to delete files.
-        execute: Allow the tool to execute files.
-    """
+    """Access of a tool to a path of the workspace. `jp_nb` does not enforce the rule."""
 
     path: RulePath
+    """Path of a file or folder."""
     external: Flag | None = None
+    """Also allow links that lead outside of the workspace."""
     read: Flag | None = None
+    """Allow the tool to read."""
     write: Flag | None = None
+    """Allow the tool to create, update, and delete."""
     create: Flag | None = None
+    """Allow the tool to create files."""
     update: Flag | None = None
+    """Allow the tool to change files."""
     delete: Flag | None = None
+    """Allow the tool to delete files."""
     execute: Flag | None = None
+    """Allow the tool to execute files."""
 
 
 class HostRule(ConfigTable):
-    """Access of a tool to a host. `jp_nb` does not enforce the rule.
-
-    Attributes:
-        host: Name of the host.
-        scheme: URL scheme, such as `https`.
-        port: Port number.
-        path_prefix: Beginning of the URL's path.
-        allow: Allow or refuse the access.
-    """
+    """Access of a tool to a host. `jp_nb` does not enforce the rule."""
 
     host: str
+    """Name of the host."""
     scheme: str | None = None
+    """URL scheme, such as `https`."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port number."""
     path_prefix: str | None = None
+    """Beginning of the URL's path."""
     allow: Flag | None = None
+    """Allow or refuse the access."""
 
 
 class VariableRule(ConfigTable):
-    """Access of a tool to an environment variable. `jp_nb` does not enforce the rule.
-
-    Attributes:
-        name: Name of the variable.
-        read: Allow the tool to read the variable.
-    """
+    """Access of a tool to an environment variable. `jp_nb` does not enforce the rule."""
 
     name: str
+    """Name of the variable."""
     read: Flag | None = None
+    """Allow the tool to read the variable."""
 
 
 def _check_write(value: Any) -> Any:
@@ -128,34 +119,28 @@ class ConfigRule(ConfigTable):
 
 
 class Access(ConfigTable):
-    """Access rules of a tool.
-
-    Attributes:
-        fs: Rules for files, which the tool has to follow. Without a rule, all are allowed.
-        net: Rules for hosts, which the tool has to follow. Without a rule, all are allowed.
-        env: Rules for environment variables, which the tool has to follow. Without a rule, all are
-            allowed.
-        config: Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed.
-    """
+    """Access rules of a tool."""
 
     fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
+    """Rules for files, which the tool has to follow. Without a rule, all are allowed."""
     net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
+    """Rules for hosts, which the tool has to follow. Without a rule, all are allowed."""
     env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
+    """Rules for environment variables, which the tool has to follow. Without a rule, all are
+    allowed."""
     config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
+    """Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed."""
 
 
 class Command(ShortTable):
-    """A program and its arguments. A plain text is split as in a shell.
-
-    Attributes:
-        program: The program.
-        args: Its arguments.
-        shell: `true` to run the command in a shell.
-    """
+    """A program and its arguments. A plain text is split as in a shell."""
 
     program: Annotated[str, not_blank("a program")]
+    """The program."""
     args: Annotated[list[str], APPEND] = Field(default_factory=list)
+    """Its arguments."""
     shell: Flag = False
+    """`true` to run the command in a shell."""
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -209,16 +194,13 @@ class Enable(ShortTable):
 
     A plain `true` or `false` is the state. `always` is on and locked. `explicit` is off, and can
     only be switched by its name. Unset settings are inherited.
-
-    Attributes:
-        state: `true` if it is on.
-        allow_toggle: Options that can change the state: `any` of `-t` and `-T`, `never`, only if
-            the tool is named (`if_named`), or if the tool or its toolset is named
-            (`if_named_or_group`).
     """
 
     state: Flag | None = None
+    """`true` if it is on."""
     allow_toggle: Literal["any", "never", "if_named", "if_named_or_group"] | None = None
+    """Options that can change the state: `any` of `-t` and `-T`, `never`, only if the tool is named
+    (`if_named`), or if the tool or its toolset is named (`if_named_or_group`)."""
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -252,29 +234,26 @@ def _check_types(value: Any) -> Any:
 
 
 class Param(ConfigTable):
-    """A parameter of a tool, as in a JSON schema.
-
-    Attributes:
-        type: JSON type, or a list of types.
-        default: Value if the model does not set the parameter.
-        required: `true` if the model must set the parameter.
-        summary: One line for the model.
-        description: Description for the model.
-        examples: Examples for the model.
-        enum: Allowed values.
-        items: Schema of the items of an array.
-        properties: Schemas of the properties of an object, by name.
-    """
+    """A parameter of a tool, as in a JSON schema."""
 
     type: Annotated[str | list[str] | None, before(_check_types)] = None
+    """JSON type, or a list of types."""
     default: JsonValue = None
+    """Value if the model does not set the parameter."""
     required: Flag = False
+    """`true` if the model must set the parameter."""
     summary: str | None = None
+    """One line for the model."""
     description: str | None = None
+    """Description for the model."""
     examples: str | None = None
+    """Examples for the model."""
     enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
+    """Allowed values."""
     items: Param | None = None
+    """Schema of the items of an array."""
     properties: dict[str, Param] = Field(default_factory=dict)
+    """Schemas of the properties of an object, by name."""
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -291,21 +270,18 @@ def _read_target(value: Any) -> Any:
 
 
 class QuestionConfig(ConfigTable):
-    """Settings of one question of a tool.
-
-    Attributes:
-        target: `user` or `assistant` (a model answers), or a table with settings of that model.
-        answer: The answer. The question is not asked.
-        prompt_label: Header above the question.
-    """
+    """Settings of one question of a tool."""
 
     target: Annotated[
         Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
         TABLE_OR_PLAIN,
         before(_read_target),
     ] = "user"
+    """`user` or `assistant` (a model answers), or a table with settings of that model."""
     answer: JsonValue = None
+    """The answer. The question is not asked."""
     prompt_label: str | None = None
+    """Header above the question."""
 
     @property
     def is_answered_by_model(self) -> bool:
@@ -353,28 +329,22 @@ ParametersStyle = Annotated[
 
 
 class ErrorStyle(ConfigTable):
-    """Display of failed results.
-
-    Attributes:
-        inline_results: As `style.inline_results`, for failed results.
-    """
+    """Display of failed results."""
 
     inline_results: InlineResults | None = None
+    """As `style.inline_results`, for failed results."""
 
 
 class ToolStyle(ConfigTable):
-    """Display of a tool's calls. Unset settings are inherited from `*`.
-
-    Attributes:
-        hidden: `true` to hide the calls.
-        inline_results: Number of lines of a result in the cell, `full`, or `off`.
-        parameters: Display of the arguments: `json`, `function_call`, `off`, or a command that
-            formats them. Unset, they are in the line of the call.
-    """
+    """Display of a tool's calls. Unset settings are inherited from `*`."""
 
     hidden: Flag | None = None
+    """`true` to hide the calls."""
     inline_results: InlineResults | None = None
+    """Number of lines of a result in the cell, `full`, or `off`."""
     parameters: ParametersStyle | None = None
+    """Display of the arguments: `json`, `function_call`, `off`, or a command that formats them.
+    Unset, they are in the line of the call."""
     error: ErrorStyle = table()
 
 
@@ -400,45 +370,42 @@ def _check_source(value: str) -> str:
 
 
 class ToolConfig(ConfigTable):
-    """Settings of one tool. The name `*` holds the defaults for all tools.
-
-    Attributes:
-        source: `local` for a program, `python`, or `builtin`. A name can follow after a dot.
-        toolset: Name of the tool's toolset.
-        summary: One line for the model.
-        description: Description for the model.
-        examples: Examples for the model.
-        parameters: Parameters of a program, by name.
-        run: Permission before the call: `ask` the user, run `unattended`, `edit` the arguments
-            first, or `skip` the call.
-        format: Permission to run a command that formats the arguments.
-        covers: Calls that a permission "for this turn" covers: all calls of the `tool`, or only
-            those with the same `arguments`.
-        result: Approval before the model reads the result: `ask` the user, deliver it `unattended`,
-            `edit` it first, or `skip` it.
-        result_max_chars: Maximum length of a result. The middle of a longer one is omitted.
-        cancellation_response: Text for the model when the user cancels the call.
-        questions: Settings of the tool's questions, by question id.
-        options: Values that are passed to the tool.
-    """
+    """Settings of one tool. The name `*` holds the defaults for all tools."""
 
     source: Annotated[str, AfterValidator(_check_source)] | None = None
+    """`local` for a program, `python`, or `builtin`. A name can follow after a dot."""
     toolset: str | None = None
+    """Name of the tool's toolset."""
     enable: Enable | None = None
     command: Command | None = None
     summary: str | None = None
+    """One line for the model."""
     description: str | None = None
+    """Description for the model."""
     examples: str | None = None
+    """Examples for the model."""
     parameters: dict[str, Param] = Field(default_factory=dict)
+    """Parameters of a program, by name."""
     run: RunMode | None = None
+    """Permission before the call: `ask` the user, run `unattended`, `edit` the arguments first, or
+    `skip` the call."""
     format: FormatMode | None = None
+    """Permission to run a command that formats the arguments."""
     covers: Covers | None = None
+    """Calls that a permission "for this turn" covers: all calls of the `tool`, or only those with
+    the same `arguments`."""
     result: ResultMode | None = None
+    """Approval before the model reads the result: `ask` the user, deliver it `unattended`, `edit`
+    it first, or `skip` it."""
     result_max_chars: Count | None = None
+    """Maximum length of a result. The middle of a longer one is omitted."""
     cancellation_response: str | None = None
+    """Text for the model when the user cancels the call."""
     style: ToolStyle = table()
     questions: dict[str, QuestionConfig] = Field(default_factory=dict)
+    """Settings of the tool's questions, by question id."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
+    """Values that are passed to the tool."""
     access: Access | None = None
 
     @property
