@@ -98,7 +98,7 @@ def as_object(value: JsonValue) -> JsonObject:
 # `json.dumps` with options would create an encoder for each call.
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
-_signed = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+_ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 _stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _spaced = json.JSONEncoder(ensure_ascii=False).encode
 _line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -135,24 +135,27 @@ def canonical_json(value: Any) -> str:
         StorageError: If it is nested too deeply.
     """
     try:
-        return _signed(_canonical(value))
+        doubles = _with_doubles(value)
+        text = _ascii(doubles)
+        if "\\ud" in text:  # a surrogate, which UTF-8 may be unable to encode
+            text = _ascii(_replace_unstorable(doubles))
     except RecursionError:
         raise StorageError("the record is nested too deeply to sign it") from None
+    return text
 
 
-def _canonical(value: Any) -> Any:
+_NO_NUMBERS: Final = frozenset({str, bool, type(None)})
+
+
+def _with_doubles(value: Any) -> Any:
     kind = type(value)  # each entry of a record is signed, and exact types are the fast case
-    if kind is str:
-        return value if value.isascii() else replace_surrogates(value)
+    if kind in _NO_NUMBERS:
+        return value
     if kind is dict:
         return {
-            key if type(key) is str and key.isascii() else replace_surrogates(str(key)): _canonical(
-                item
-            )
+            key: item if type(item) in _NO_NUMBERS else _with_doubles(item)
             for key, item in value.items()
         }
-    if kind is bool or value is None:
-        return value
     if isinstance(value, (int, float)):
         try:
             number = float(value)
@@ -160,11 +163,9 @@ def _canonical(value: Any) -> Any:
             return None
         # JavaScript writes null for infinite numbers. -0.0 + 0.0 is 0.0.
         return number + 0.0 if math.isfinite(number) else None
-    if isinstance(value, str):
-        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        return _canonical(dict(value))
-    return [_canonical(item) for item in value]
+        return _with_doubles(dict(value))
+    return value if isinstance(value, str) else [_with_doubles(item) for item in value]
 
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})

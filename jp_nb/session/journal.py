@@ -589,7 +589,6 @@ class ConversationJournal:
             if len(raw) == self._base and not self.calls:  # the notebook has everything
                 return
             self._file = self._folder.create(stream.id, self._notebook)
-            self._folder.remove_old()
         if not self._file.size:
             self._rewrite(self._base, self._mark)
         elif len(raw) > self._written > self._base and self._is_saved(self._written):

@@ -70,6 +70,8 @@ MAX_AGE_S: Final = 30 * 24 * 3600.0
 """An unused file is removed after this time without a write."""
 MAX_ALL_BYTES: Final = 1_000_000_000
 """Limit for all files together. The oldest unused files are removed first."""
+REMOVE_EVERY: Final = 32
+"""Old files are removed before the first new file of a kernel, and then before each 32nd."""
 MAX_FILES: Final = 16
 """Maximum number of files of one conversation in one notebook."""
 NEW: Final = ".new"
@@ -207,6 +209,7 @@ class JournalFolder:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._created = 0
 
     @cached_property
     def path(self) -> Path:
@@ -214,7 +217,7 @@ class JournalFolder:
         return self._path or journal_path()
 
     def create(self, conversation: str, notebook: str = "") -> JournalFile:
-        """Create a journal of `conversation`.
+        """Create a journal of `conversation`, and remove old ones at times (`REMOVE_EVERY`).
 
         `notebook` is the notebook's path. It is part of the file name, because conversations of two
         notebooks may have the same id.
@@ -225,6 +228,9 @@ class JournalFolder:
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
+        if self._created % REMOVE_EVERY == 0:
+            self.remove_old()
+        self._created += 1
         name = f"{file_name(conversation)}.{_digest(notebook)[:8]}"
         for number in range(MAX_FILES):
             path = self.path / f"{name}.{number}{SUFFIX}"

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -599,6 +600,30 @@ def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     store.saved[stream.id] = len(stream)
     session.close()
     assert journal_files(clean_folder) == []
+
+
+def test_new_conversations_do_not_look_at_each_journal(
+    clean_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean_folder / "talk.toml").write_text(TALK * 3)
+    session = open_session(clean_folder, None)
+    session.turns.run("First.", model="scripted/talk")
+    journals = journal_files(clean_folder)
+    looked_at: list[tuple[str, str]] = []
+
+    def counted(name: str, call: Any, path: Any, **options: Any) -> Any:
+        looked_at.append((name, str(path)))
+        return call(path, **options)
+
+    for name in ("scandir", "stat", "lstat"):
+        monkeypatch.setattr(os, name, partial(counted, name, getattr(os, name)))
+    for _ in range(5):
+        session.turns.run("Again.", new=True, model="scripted/talk")
+    monkeypatch.undo()
+    assert len(journal_files(clean_folder)) == len(journals) + 5
+    assert ("scandir", str(journals[0].parent)) not in looked_at
+    assert not {str(path) for path in journals} & {path for _, path in looked_at}
+    session.close()
 
 
 def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.storage.journal import JournalFolder
+from jp_nb.storage.journal import REMOVE_EVERY, JournalFolder
 
 fcntl = pytest.importorskip("fcntl", reason="flock")
 
@@ -44,6 +44,18 @@ def test_old_temporary_files_are_swept(tmp_path: Path) -> None:
     folder.remove_old()
     assert sorted(folder.path.iterdir()) == sorted([own.path, fresh])
     own.close()
+
+
+def test_old_files_are_removed_before_the_first_new_file_and_each_32nd(tmp_path: Path) -> None:
+    folder = JournalFolder(tmp_path / "journal")
+    removed = []
+    for number in range(2 * REMOVE_EVERY):
+        folder.path.mkdir(0o700, exist_ok=True)
+        (old := folder.path / "jp-c0.0.jsonl").touch(0o600)
+        os.utime(old, (0, 0))
+        folder.create(f"jp-c{number + 1}").close()
+        removed += [] if old.exists() else [number]
+    assert removed == [0, REMOVE_EVERY]
 
 
 def test_failed_creation_without_locks_leaves_no_file(
