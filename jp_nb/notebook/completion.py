@@ -14,10 +14,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from IPython import get_ipython
 from IPython.core.completer import SimpleCompletion
@@ -38,8 +38,7 @@ from jp_nb.storage.config_files import SUFFIXES
 from jp_nb.storage.files import config_folder
 
 MAX_OFFERED = 300
-MAX_CHARS = 200
-"""Length of one completion; longer texts are not offered."""
+MAX_CHARS = 200  # longer texts are not offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class Names:
         paths = self._config.config_load_paths
         folders = [root / path / folder for root in roots for path in paths]
         names: list[str] = []
-        for entry in (entry for each in folders for entry in _list_folder(each)):
+        for entry in (x for each in folders for x in _try(partial(_list_folder, each), [])):
             suffix = Path(entry).suffix
             if entry.endswith("/"):
                 names.append(entry)
@@ -151,9 +150,7 @@ class Names:
         return [name for name in names if is_schema_like(values.get(name))]
 
 
-MAX_ENTRIES = 5000
-"""Limit of names in one folder."""
-
+MAX_ENTRIES = 5000  # limit of names in one folder
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -162,18 +159,14 @@ def _try(read: Callable[[], _T], default: _T) -> _T:
     """Return the result of `read`, or `default` if a file or the record cannot be read."""
     try:
         return read()
-    except (JpNbError, OSError) as exc:
+    except (JpNbError, OSError, ValueError) as exc:  # `ValueError`: a path with a null byte
         _log.debug("Cannot list names for completion: %s", exc)
         return default
 
 
 def _list_folder(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
-    except (OSError, ValueError) as exc:  # `ValueError`: a null byte
-        _log.debug("Cannot read the folder %s: %s", folder, exc)
-        return []
+    with os.scandir(folder) as entries:
+        return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
 
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
@@ -204,18 +197,19 @@ def complete(before: str, names: Names) -> Completions:
     if magic["asks"] and magic["mark"] == "%":
         return _limit(_complete_placeholder(before, names))
     done, typed = _split_words(before, magic.start("asks") if magic["asks"] else magic.end())
+    word = _join_chars(typed)
     if magic["mark"] == "%%":
-        found = _complete_word(ASK_OPTIONS, None, done, typed.text, names)
+        found = _complete_word(ASK_OPTIONS, None, done, word, names)
     elif not done:
-        found = _match_prefix(typed.text, SUBCOMMANDS)
+        found = _match_prefix(word, SUBCOMMANDS)
     elif command := SUBCOMMANDS.get(done[0]):
-        found = _complete_word(command.options, command, done[1:], typed.text, names)
+        found = _complete_word(command.options, command, done[1:], word, names)
     else:
         return Completions(len(before), [])
-    quote = typed.quotes[found.start]
-    written = {text: word for text in found.texts if (word := _escape(text, quote))}
-    notes = {written[text]: note for text, note in found.notes.items() if text in written}
-    return _limit(Completions(typed.positions[found.start], [*written.values()], notes))
+    _, start, quote = typed[found.start]
+    escaped = {text: form for text in found.texts if (form := _escape(text, quote))}
+    notes = {escaped[text]: note for text, note in found.notes.items() if text in escaped}
+    return _limit(Completions(start, [*escaped.values()], notes))
 
 
 def _limit(found: Completions) -> Completions:
@@ -237,46 +231,42 @@ def _complete_placeholder(before: str, names: Names) -> Completions:
     return _match_prefix(before, offered, placeholder.start("name"))
 
 
-class _TypedWord:
-    """The word before the cursor, without quotes and escapes.
+class _TypedChar(NamedTuple):
+    """A character of the word before the cursor, without quotes and escapes; "" at the cursor.
 
-    `positions` has the position in the line of each character, and of the cursor. `quotes` has the
-    open quote at each position, or "".
+    `position` is its position in the line, and `quote` the quote that is open there, or "".
     """
 
-    def __init__(self) -> None:
-        self.text = ""
-        self.positions: list[int] = []
-        self.quotes: list[str] = []
-
-    def add(self, char: str, position: int, quote: str) -> None:
-        """Add a character, or "" at the cursor."""
-        self.text += char
-        self.positions.append(position)
-        self.quotes.append(quote)
+    char: str
+    position: int
+    quote: str
 
 
-def _split_words(line: str, position: int) -> tuple[list[str], _TypedWord]:
+def _split_words(line: str, position: int) -> tuple[list[str], list[_TypedChar]]:
     """Split `line` from `position` as a shell does: complete words, and the word at the cursor."""
     done: list[str] = []
-    typed, begun, quote = _TypedWord(), False, ""
+    typed: list[_TypedChar] = []
+    begun, quote = False, ""
     while position < len(line):
         char, following = line[position], line[position + 1 : position + 2]
         escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
         if escapes and following:
-            typed.add(following, position, quote)
+            typed.append(_TypedChar(following, position, quote))
             position += 1
         elif char in ("'", '"') and quote in ("", char):
             quote = "" if quote else char
         elif char in " \t\r\n" and not quote:
-            done += [typed.text] if begun else []
-            typed = _TypedWord()
+            done += [_join_chars(typed)] if begun else []
+            typed = []
         elif not escapes:
-            typed.add(char, position, quote)
+            typed.append(_TypedChar(char, position, quote))
         begun = bool(quote) or char not in " \t\r\n" or escapes
         position += 1
-    typed.add("", position, quote)
-    return done, typed
+    return done, [*typed, _TypedChar("", position, quote)]
+
+
+def _join_chars(typed: Iterable[_TypedChar]) -> str:
+    return "".join(each.char for each in typed)
 
 
 def _escape(text: str, quote: str) -> str | None:
@@ -297,21 +287,22 @@ def _complete_word(
     names: Names,
 ) -> Completions:
     """Complete the word `text`, after the words `done`."""
-    last = _find_option(options, done[-1]) if done else None
-    if last is not None and last.takes:
-        found = _complete_option_value(last, text, names)
+    by_flag = {flag: option for option in options for flag in option.flags}
+    takers = {flag for flag, option in by_flag.items() if option.takes}
+    if done and done[-1] in takers:
+        last = by_flag[done[-1]]
+        found = _complete_offer(last.choices or last.offers, text, names)
         if found.texts or not last.has_optional_value:
             return found
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
-        option = _find_option(options, flag)
-        if option is None or not option.takes:
+        if flag not in takers:
             return Completions(len(text), [])
-        return _shift(_complete_option_value(option, value, names), len(flag) + 1)
-    flags = _match_prefix(text, [flag for option in options for flag in option.flags])
+        found = _complete_offer(by_flag[flag].choices or by_flag[flag].offers, value, names)
+        return Completions(found.start + len(flag) + 1, found.texts)
+    flags = _match_prefix(text, by_flag)
     if text.startswith("-"):
         return flags
-    takers = {flag for option in options if option.takes for flag in option.flags}
     arguments = [
         word
         for previous, word in zip(["", *done], done, strict=False)
@@ -319,32 +310,20 @@ def _complete_word(
     ]
     if command is None or not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
-    if not command.verbs:
-        found = _complete_offer(command.offers, text, names)
-    elif not arguments:
-        found = _match_prefix(text, command.verbs)
-    else:
-        offer = command.verbs.get(arguments[0]) if len(arguments) == 1 else None
-        found = _complete_offer(offer, text, names)
+    offer: Offer | Iterable[str] | None = command.offers
+    if command.verbs:
+        offer = command.verbs if not arguments else None
+        if len(arguments) == 1:
+            offer = command.verbs.get(arguments[0])
+    found = _complete_offer(offer, text, names)
     return found if found.texts or text else flags
 
 
-def _find_option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
-    return next((option for option in options if flag in option.flags), None)
-
-
-def _complete_option_value(option: MagicOption, text: str, names: Names) -> Completions:
-    if option.choices:
-        return _match_prefix(text, option.choices)
-    return _complete_offer(option.offers, text, names)
-
-
-def _complete_offer(offer: Offer | None, text: str, names: Names) -> Completions:
-    return OFFERED[offer](text, names) if offer else Completions(len(text), [])
-
-
-def _shift(found: Completions, offset: int) -> Completions:
-    return Completions(found.start + offset, found.texts)
+def _complete_offer(offer: Offer | Iterable[str] | None, text: str, names: Names) -> Completions:
+    """Complete `text` as one kind of offer, or as one of several words."""
+    if offer is None:
+        return Completions(len(text), [])
+    return OFFERED[offer](text, names) if isinstance(offer, str) else _match_prefix(text, offer)
 
 
 def _combine(first: Completions, second: Completions) -> Completions:
@@ -360,11 +339,11 @@ def _list_models(text: str, names: Names) -> list[str]:
 
 
 def _complete_config_file(text: str, names: Names) -> Completions:
-    if text.startswith(("@", ".", "/", "~")):
-        at = text.startswith("@")
-        found = _complete_file(text[at:], names.entries, suffixes=(".toml", ".json"))
-        return _shift(found, int(at))
-    return _complete_file(text, names.config_files, suffixes=("",))
+    if not text.startswith(("@", ".", "/", "~")):
+        return _complete_file(text, names.config_files, suffixes=("",))
+    at = text.startswith("@")
+    found = _complete_file(text[at:], names.entries, suffixes=(".toml", ".json"))
+    return replace(found, start=found.start + at)
 
 
 def _complete_attachment(text: str, names: Names) -> Completions:
@@ -408,52 +387,34 @@ def _complete_key(text: str, node: SchemaNode, above: str, start: int, names: Na
     if node.kind != "table" or node.child(STAR) is not None:
         known += names.keys(above)
     keys = [k for k in dict.fromkeys(known) if k.startswith(typed) and "=" not in k]
-    if separator == "[":
-        if node.kind == "table":
-            return Completions(len(text), [])
-        texts = _format_keys(keys, node, above, names, brackets=True, as_json=as_json)
-        return Completions(start, texts)
-    plain = [key for key in keys if _PLAIN_KEY.fullmatch(key)]
-    texts = _format_keys(plain, node, above, names)
-    if len(plain) == len(keys) or not above:
+    if separator == "[" and node.kind == "table":
+        return Completions(len(text), [])
+    plain = [key for key in keys if separator != "[" and _PLAIN_KEY.fullmatch(key)]
+    texts = [form for key in plain for form in _list_forms(key, key, node, above, names)]
+    others = [key for key in keys if above and key not in plain]
+    if separator != "[" and not others:
         return Completions(start + len(separator), texts)
-    others = [key for key in keys if key not in plain]  # brackets replace the dot
-    in_brackets = _format_keys(others, node, above, names, brackets=True)
-    return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
+    texts = [f".{text}" for text in texts]  # brackets replace the dot
+    for key in others:
+        as_text = as_json or "]" in key or parse_path(f"x[{key}]")[1:] != (key,)
+        # The shell-like splitting removes quotes.
+        shown = f"[{json.dumps(key, ensure_ascii=False) if as_text else key}]"
+        texts += _list_forms(key, shown, node, above, names)
+    return Completions(start, texts)
 
 
-def _format_keys(
-    keys: Iterable[str],
-    node: SchemaNode,
-    above: str,
-    names: Names,
-    *,
-    brackets: bool = False,
-    as_json: bool = False,
-) -> list[str]:
-    """Return `keys` with a dot if a key must follow, and in both forms if one may follow."""
-    texts = []
-    for key in keys:
-        child = node.child(key)
-        text = _in_brackets(key, as_json=as_json) if brackets else key
-        path = f"{above}{text}" if brackets else f"{above}.{text}".removeprefix(".")
-        texts += [text + suffix for suffix in _key_suffixes(child, path, names)] if child else []
-    return texts
-
-
-def _key_suffixes(node: SchemaNode, path: str, names: Names) -> tuple[str, ...]:
-    if node.kind == "map":
-        return (".",) if path == _TOOLS or names.keys(path) else ("",)
-    if node.table is None:
-        return ("",)
-    has_short_form = node.takes_any_text or node.choices or issubclass(node.table, ShortTable)
-    return ("", ".") if has_short_form else (".",)
-
-
-def _in_brackets(key: str, *, as_json: bool) -> str:
-    if not as_json and "]" not in key and parse_path(f"x[{key}]")[1:] == (key,):
-        return f"[{key}]"  # the shell-like splitting removes quotes
-    return f"[{json.dumps(key, ensure_ascii=False)}]"
+def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names) -> list[str]:
+    """Return `shown` with a dot if another key must follow, and in both forms if one may follow."""
+    child = node.child(key)
+    if child is None:
+        return []
+    if child.kind == "map":
+        path = f"{above}{shown}" if shown.startswith("[") else f"{above}.{shown}".removeprefix(".")
+        return [f"{shown}."] if path == _TOOLS or names.keys(path) else [shown]
+    if child.table is None:
+        return [shown]
+    has_short_form = child.takes_any_text or child.choices or issubclass(child.table, ShortTable)
+    return [shown, f"{shown}."] if has_short_form else [f"{shown}."]
 
 
 _WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
@@ -467,9 +428,8 @@ def _complete_assignment(text: str, names: Names) -> Completions:
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = find_node(path) if path else None
-    nothing = Completions(len(text), [])
     if node is None or text.lstrip().startswith("{"):
-        return nothing
+        return Completions(len(text), [])
     start = len(left) + 1
     if ":" in left[len(path) :]:
         null = ["null"] if node.optional else []

@@ -332,19 +332,15 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Tools and configuration": ("tools", "call", "replay", "config", "trust", "cassette"),
 }  # fmt: skip
-"""Names of subcommands as help groups them; the other subcommands come last."""
-OTHER_GROUP: Final = "More"
+"""Names of all subcommands, by the titles of their groups in the help."""
 
 
 def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the title and the help rows of each group."""
-    grouped = {name for names in GROUPS.values() for name in names}
-    others = tuple(name for name in SUBCOMMANDS if name not in grouped)
-    groups = [
-        (title, [row for name in names if name in SUBCOMMANDS for row in SUBCOMMANDS[name].rows])
-        for title, names in (*GROUPS.items(), (OTHER_GROUP, others))
+    return [
+        (title, [row for name in names for row in SUBCOMMANDS[name].rows])
+        for title, names in GROUPS.items()
     ]
-    return [(title, rows) for title, rows in groups if rows]
 
 
 def format_ask_help() -> str:
