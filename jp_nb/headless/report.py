@@ -53,11 +53,7 @@ MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a ce
 
 @dataclass(frozen=True, slots=True)
 class ReportedQuestion:
-    """A question of a tool, and its outcome.
-
-    Attributes:
-        tool: The tool that asked, or `assistant`.
-    """
+    """A question of a tool, or of the `assistant`, and its outcome."""
 
     inquiry: Inquiry
     tool: str
@@ -84,12 +80,9 @@ class ReportedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTurn:
-    """A turn of the run.
+    """A turn of the run, and the number of its cell, from 0; None if it is unknown.
 
-    Attributes:
-        turn: The turn in the record. Its `status` is `answered` or `unfinished` if the record
-            contains no other status, such as `failed`.
-        cell: Number of its cell, from 0; None if it is unknown.
+    The status of the turn is `answered` or `unfinished` if the record contains no other status.
     """
 
     conversation: str
@@ -110,11 +103,7 @@ class ReportedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReportedCell:
-    """A code cell, and its error.
-
-    Attributes:
-        error: Name and message of its error; "" without an error.
-    """
+    """A code cell. `error` is name and message of its error; "" without one."""
 
     number: int
     source: str
@@ -127,11 +116,7 @@ class ReportedCell:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Report of one run.
-
-    Attributes:
-        record_error: Reason why the record cannot be read; "" if it can.
-    """
+    """Report of one run. `record_error` is why its record cannot be read; "" if it can."""
 
     notebook: str
     failure: CellFailure | None
@@ -227,18 +212,15 @@ def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
         return count
     # A reproducible run replaces its old conversation by a new one with the same id, so all entries
     # are new. Only such a run stores times as whole seconds.
-    moments = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
-    first = next(moments, None)
+    times = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
+    first = next(times, None)
     return 0 if first is not None and not first.microsecond else count
 
 
 def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:
     turn = read_turn(entries.number, entries.entries, status="", images=stream.images)
-    askers = {
-        e.id: e.source.name or e.source.source
-        for e in entries.entries
-        if isinstance(e, InquiryRequest)
-    }
+    asked = (each for each in entries.entries if isinstance(each, InquiryRequest))
+    askers = {each.id: each.source.name or each.source.source for each in asked}
     questions = tuple(ReportedQuestion(each, askers.get(each.id, "")) for each in turn.inquiries)
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
     usage, status = _sum_usage((each.model, each.tokens) for each in used), "unfinished"
@@ -310,16 +292,12 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     if not cell.turns:
         return []
     turn = cell.turns[-1]
-    failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
-    return [
-        f"in {turn}",
-        *(
-            f"  call {_format_name(call)}: "
-            + format_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
-            for call in failed
-        ),
-        *(f"  {question}" for question in turn.unanswered),
-    ]
+    lines = [f"in {turn}"]
+    for call in turn.turn.tool_calls:
+        if call.is_error is not False:
+            result = for_user(call.name, call.content or "no result")
+            lines.append(f"  call {_format_name(call)}: {format_line(result, limit=MAX_RESULT)}")
+    return [*lines, *(f"  {question}" for question in turn.unanswered)]
 
 
 def format_turn(turn: ReportedTurn) -> Iterator[str]:
@@ -371,26 +349,29 @@ def format_junit(reports: Iterable[RunReport]) -> bytes:
         _add_suite(root, report)
     for name in ("tests", "failures", "errors"):  # the only attributes that all schemas allow
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    for element in root.iter():
+        element.attrib.update({name: _clean_xml(x) for name, x in element.attrib.items()})
+        element.text = element.text and _clean_xml(element.text)
     indent(root)
     text: str = tostring(root, encoding="unicode")
     return f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n".encode()
 
 
 def _add_suite(root: Element, report: RunReport) -> None:
-    suite = SubElement(root, "testsuite", name=_clean_xml(report.notebook))
+    suite = SubElement(root, "testsuite", name=report.notebook)
     properties = SubElement(suite, "properties")
     for name, value in list_counts(report):
-        SubElement(properties, "property", name=_clean_xml(name), value=_clean_xml(value))
+        SubElement(properties, "property", name=name, value=value)
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
     lost, failure = report.record_error, report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):
         lost = format_text(f"{failure.name}: {failure.message}")
     if lost:
-        case = SubElement(suite, "testcase", classname=_clean_xml(report.notebook), name="the run")
-        SubElement(case, "error", message=_clean_xml(lost))
+        case = SubElement(suite, "testcase", classname=report.notebook, name="the run")
+        SubElement(case, "error", message=lost)
     if open_ := format_open_decisions(report):
-        SubElement(suite, "system-out").text = _clean_xml("\n".join(open_))
+        SubElement(suite, "system-out").text = "\n".join(open_)
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -399,32 +380,21 @@ def _add_suite(root: Element, report: RunReport) -> None:
 
 
 def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
-    case = SubElement(
-        suite,
-        "testcase",
-        classname=_clean_xml(notebook),
-        name=_clean_xml(f"cell {cell.number + 1}: {cell.source}"),
-        time=f"{cell.seconds:.3f}",
-    )
+    name = f"cell {cell.number + 1}: {cell.source}"
+    time = f"{cell.seconds:.3f}"
+    case = SubElement(suite, "testcase", classname=notebook, name=name, time=time)
     if cell.status == "failed":
-        failure = SubElement(case, "failure", message=_clean_xml(cell.error))
-        failure.text = _clean_xml(
-            "\n".join([*format_cell_errors(cell), cell.traceback or cell.error])
-        )
+        lines = [*format_cell_errors(cell), cell.traceback or cell.error]
+        SubElement(case, "failure", message=cell.error).text = "\n".join(lines)
     elif cell.status == "not run":
         SubElement(case, "skipped", message="this cell was not run")
     if cell.turns:
-        output = SubElement(case, "system-out")
-        output.text = _clean_xml(
-            "\n".join(line for turn in cell.turns for line in format_turn(turn))
-        )
+        lines = [line for turn in cell.turns for line in format_turn(turn)]
+        SubElement(case, "system-out").text = "\n".join(lines)
 
 
 def _clean_xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", plain(text))
-
-
-VERSION: Final = 1
 
 
 def format_json_report(report: RunReport) -> str:
@@ -435,13 +405,15 @@ def format_json_report(report: RunReport) -> str:
 def to_json(report: RunReport) -> JsonObject:
     """Return `report` as a JSON object with the shape in `docs/ci.md`."""
     failure = report.failure
+    failed: JsonObject | None = None
+    if failure is not None:
+        message = format_text(failure.message)
+        failed = {"cell": failure.cell, "name": failure.name, "message": message}
     return {
-        "version": VERSION,
+        "version": 1,
         "notebook": report.notebook,
         "ok": failure is None,
-        "failure": None
-        if failure is None
-        else {"cell": failure.cell, "name": failure.name, "message": format_text(failure.message)},
+        "failure": failed,
         "record_error": report.record_error or None,
         "seconds": round(report.seconds, 3),
         "cells": [

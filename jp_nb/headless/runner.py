@@ -70,11 +70,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportedDecision:
-    """A decision that needed the user and was not prepared.
-
-    Attributes:
-        key: Key in an answers file.
-    """
+    """A decision that needed the user and was not prepared, with its `key` in an answers file."""
 
     key: Key
     kind: str
@@ -160,9 +156,10 @@ RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """End of one code cell: the active `conversation` then ("" without one), and its `entries`.
+    """The end of one code cell.
 
-    A cell in which the kernel died, or that took too long, has `failed`.
+    `conversation` is the id of the conversation that was active then, or "", and `entries` the
+    number of its entries. The status is also `failed` if the kernel died or the time was over.
     """
 
     cell: int
@@ -175,11 +172,8 @@ class CellEnd:
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE_S = 10.0  # seconds that an interrupted cell has to end
 WAKE_INTERVAL_S = 0.5  # interval, in seconds, at which the waiting thread handles signals
-
 MAX_STARTS = 2  # maximum number of kernel starts, because another process may take a port
-
-ENCRYPTION: Final = "transport_encryption"
-"""Setting of newer kernel managers. Kernels warn if it is not set."""
+ENCRYPTION: Final = "transport_encryption"  # setting of newer kernel managers
 
 
 class NotStartedError(DeadKernelError):
@@ -194,7 +188,7 @@ class Execution:
             notebook,
             timeout=timeout,
             record_timing=False,  # times would change the file in each run
-            config=_make_encryption_config(),
+            config=_make_kernel_config(),
             on_cell_execute=self._on_cell_start,
             on_cell_executed=self._on_cell_end,
         )
@@ -304,14 +298,9 @@ class Execution:
         (number, start), self._running = self._running, None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == MODULE), {})
-        entries = state.get("length")
-        self._ends[number] = CellEnd(
-            number,
-            status,
-            time.monotonic() - start,
-            conversation_id(state.get("jp")),
-            entries if isinstance(entries, int) else 0,
-        )
+        entries = length if isinstance(length := state.get("length"), int) else 0
+        seconds, conversation = time.monotonic() - start, conversation_id(state.get("jp"))
+        self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
 
     def finish(self) -> tuple[CellEnd, ...]:
         """Return the ends of all code cells after the run. A cell that still runs has failed."""
@@ -323,8 +312,8 @@ class Execution:
         )
 
 
-def _make_encryption_config() -> Config:
-    # Other users of the computer could read unencrypted messages.
+def _make_kernel_config() -> Config:
+    # Other users of the computer could read unencrypted messages, and kernels warn of them.
     config = Config()
     if ENCRYPTION in KernelManager.class_trait_names():
         with suppress(TraitError):  # the sockets library does not support it
@@ -337,8 +326,6 @@ INCOMPLETE_RECORD = (
     "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "
     "that arrived. Run the notebook again, with fewer tool calls in one cell"
 )
-
-
 RUN_VARIABLES: Final = (
     *(environment_module.PATH, environment_module.STRICT, environment_module.CONTINUE),
     *(environment_module.OVERRIDES, environment_module.ANSWERS),
@@ -357,11 +344,9 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run.
+    """Result of a run, whose `notebook` was written to `path`.
 
-    Attributes:
-        notebook: The notebook as written to `path`.
-        taken_over: Number of entries before the run, by id of the conversation.
+    `taken_over` has the number of entries before the run, by id of the conversation.
     """
 
     path: Path

@@ -105,7 +105,8 @@ class Names:
         paths = self._config.config_load_paths
         folders = [root / path / folder for root in roots for path in paths]
         names: list[str] = []
-        for entry in (x for each in folders for x in _try(partial(_list_folder, each), [])):
+        nothing: list[str] = []
+        for entry in (x for each in folders for x in _try(partial(_list_folder, each), nothing)):
             suffix = Path(entry).suffix
             if entry.endswith("/"):
                 names.append(entry)
@@ -310,7 +311,7 @@ def _complete_word(
     ]
     if command is None or not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
-    offer: Offer | Iterable[str] | None = command.offers
+    offer: Offer | Mapping[str, Offer | None] | None = command.offers
     if command.verbs:
         offer = command.verbs if not arguments else None
         if len(arguments) == 1:
@@ -319,7 +320,9 @@ def _complete_word(
     return found if found.texts or text else flags
 
 
-def _complete_offer(offer: Offer | Iterable[str] | None, text: str, names: Names) -> Completions:
+def _complete_offer(
+    offer: Offer | tuple[str, ...] | Mapping[str, Offer | None] | None, text: str, names: Names
+) -> Completions:
     """Complete `text` as one kind of offer, or as one of several words."""
     if offer is None:
         return Completions(len(text), [])

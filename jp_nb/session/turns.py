@@ -477,10 +477,6 @@ class TurnRunner:
                 "Interrupted before you decided. No request was sent, and nothing ran."
             ) from None
 
-    def ask_question(self, question: Question, *, label: str | None, tool: str | None) -> Any:
-        """Return the answer to `question`; see `ask_questions`."""
-        return self.ask_questions([question], label=label, tool=tool)[question.id]
-
     def ask_questions(
         self, questions: Sequence[Question], *, label: str | None, tool: str | None
     ) -> dict[str, Any]:
@@ -493,31 +489,29 @@ class TurnRunner:
         """
         run = CURRENT_RUN.get()
         if run is not None and run.is_over:
-            raise PromptUnavailable(
-                f"{format_questions(questions, 'was', 'were')} asked too late: the tool call has "
-                "already ended",
-                reason="the tool call has already ended",
-            )
-        config = self._active.settings.config
+            reason = "the tool call has already ended"
+            asked = format_questions(questions, "was", "were")
+            raise PromptUnavailable(f"{asked} asked too late: {reason}", reason=reason)
+        config, secrets = self._active.settings.config, self.runner.secrets
+
+        def show(prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
+            running = self._active.running
+            in_turn = running is not None and not running.done()
+            if not in_turn:
+                self._front_end.begin_question(config)
+            end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
+            if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
+                self.runner.output(Notice(record_of(prompt, end).plain))
+            return end
+
         prepared = self.runner.load_answers(config)
-        secrets = self.runner.secrets
         own = CodeQuestions(
             questions, config, label=label, tool=tool, prepared=prepared, secrets=secrets
         )
-        answers = own.answers(lambda prompt: self._show_prompt(prompt, config))
+        answers = own.answers(show)
         for question in questions:
             secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
-
-    def _show_prompt(self, prompt: QuestionPrompt | FormPrompt, config: AppConfig) -> AnyEnd:
-        running = self._active.running
-        in_turn = running is not None and not running.done()
-        if not in_turn:
-            self._front_end.begin_question(config)
-        end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
-        if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
-            self.runner.output(Notice(record_of(prompt, end).plain))
-        return end
 
     def close(self) -> None:
         """Close prompts, providers, and the agent's thread."""

@@ -233,9 +233,8 @@ async def test_threads_of_a_canceled_call_see_that_it_is_over() -> None:
 def test_question_of_a_finished_call_is_refused() -> None:
     def ask() -> None:
         CURRENT_RUN.set(Run(is_over=True))
-        TurnRunner.ask_question(
-            object.__new__(TurnRunner), Question.boolean("q", "Sure?"), label=None, tool=None
-        )
+        runner = object.__new__(TurnRunner)
+        runner.ask_questions([Question.boolean("q", "Sure?")], label=None, tool=None)
 
     with pytest.raises(PromptUnavailable, match="was asked too late"):
         contextvars.copy_context().run(ask)

@@ -323,7 +323,7 @@ def test_declined_trust_leaves_the_conversation_untrusted(
     notebook.jp("export out")
     other = Notebook(folder, days=1)
     other.jp("import out")
-    monkeypatch.setattr(TurnRunner, "ask_question", lambda *_, **__: False)
+    monkeypatch.setattr(TurnRunner, "ask_questions", lambda *_, **__: {"trust": False})
     with pytest.raises(PromptCancelled, match="remains untrusted"):
         other.jp("trust")
     assert not other.session.active.trust.trusted

@@ -321,7 +321,7 @@ def _trust_workspace(call: Invocation) -> None:
 
 def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     call.show(table(head, rows, limit=sys.maxsize))  # the user must see everything
-    question = Question.boolean(
-        "trust", "Trust the settings above? They can run code and send data to other hosts."
-    )
-    return call.session.turns.ask_question(question, label="Trust", tool=None) is True
+    text = "Trust the settings above? They can run code and send data to other hosts."
+    questions = [Question.boolean("trust", text)]
+    answers = call.session.turns.ask_questions(questions, label="Trust", tool=None)
+    return answers["trust"] is True
