@@ -440,8 +440,8 @@ class Coordinator:
         self._turn = turn
         self._interrupts = interrupts
         self._activity = Activity()
-        self._line = PromptLine(turn.prompter, self._activity)
         self._functions = CellFunctions(turn.cell, turn.display)
+        self._line = PromptLine(turn.prompter, self._activity, self._functions)
         self._runner = CallRunner(turn, self._line, self._activity, self._functions)
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()

@@ -75,9 +75,10 @@ class _Place:
 class PromptLine:
     """The line in which calls wait for the screen: one prompt at a time, in order of request."""
 
-    def __init__(self, prompter: Prompter, activity: Activity) -> None:
+    def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
         self._ask = safe_ask(prompter)
         self._activity = activity
+        self._functions = functions
         self._queue = PromptQueue[_Place](self._grant)
 
     @asynccontextmanager
@@ -90,8 +91,9 @@ class PromptLine:
         raise_if_cancelled()
         # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
         # next step, and the cell's thread takes the function that waits for this call's result.
-        for _ in range(2 if after_run else 1):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if after_run:
+            await self._functions.wait_until_begun()
         place = _Place(first=first)
         try:
             await self._wait(place, before=lambda other: first)
@@ -155,6 +157,7 @@ class CellFunctions:
 
     Attributes:
         running: Runs with a function that has not returned.
+        pending: Number of functions that have not returned, including those that wait.
         interrupts: Number of interrupts so far.
         is_deciding: True while the effect of an interrupt is not decided.
         settled: Set when the result of the last function is recorded. A function that ends the
@@ -165,12 +168,14 @@ class CellFunctions:
         self.cell = cell
         self.display = display
         self.running: set[CellCall] = set()
+        self.pending = 0
         self.interrupts = 0
         self.is_deciding = False
         self.settled = Event()
         self.settled.set()
         self._last_continue = CONTINUE
         self._changed = asyncio.Event()
+        self._agent = asyncio.get_running_loop()
 
     def note_interrupt(self) -> None:
         """Note an interrupt whose effect is not yet decided."""
@@ -198,13 +203,24 @@ class CellFunctions:
         while self.running:
             await self._wait_for_change()
 
+    async def wait_until_begun(self) -> None:
+        """Wait until a function runs, or none waits."""
+        while self.pending and not self.running:
+            await self._wait_for_change()
+
     async def _wait_for_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
+    def on_begin(self, begun: CellCall) -> None:
+        """Note that a function begins, on the cell's thread."""
+        self.running.add(begun)
+        self._agent.call_soon_threadsafe(self._changed.set)
+
     def on_end(self, ended: CellCall) -> None:
         """Note the end of a function."""
         self.running.discard(ended)
+        self.pending -= 1
         self._changed.set()
 
 
@@ -233,7 +249,7 @@ class CellCall:
 
         def begin() -> T:
             self.interrupts = self._all.interrupts
-            self._all.running.add(self)
+            self._all.on_begin(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
             before, self._all.settled = self._all.settled, self._settled
             began = monotonic()
@@ -248,6 +264,7 @@ class CellCall:
                 self.seconds += monotonic() - began
                 self._all.display(FunctionEnds(self._call.key))
 
+        self._all.pending += 1
         try:
             return await self._all.cell.call(begin)
         finally:

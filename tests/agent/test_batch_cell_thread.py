@@ -339,3 +339,36 @@ async def test_function_is_queued_before_the_first_prompt_opens() -> None:
     await bench.run()
     assert len(person.asked) == 1
     assert open_prompts == [0]
+
+
+async def test_next_function_begins_before_a_prompt_that_follows_a_run_opens() -> None:
+    """On stdin, an interrupted prompt also ends the question of that function (`docs/turns.md`)."""
+    person, order = FakePrompter(yes(True), yes(True)), list[str]()
+
+    class Cell:
+        """The cell's thread, which takes its next function late."""
+
+        def __init__(self) -> None:
+            self.one = asyncio.Lock()
+
+        async def call(self, function: Any) -> Any:
+            async with self.one:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                order.append(f"function begins, {len(person.asked)} prompts so far")
+                return function()
+
+        def release(self) -> None:
+            pass
+
+    def asks(ctx: ToolContext) -> Outcome:
+        question = Question.boolean("sure", "Sure?").with_persistence("none")
+        return Success("fine") if ctx.answers else NeedsInput(question)
+
+    calls = reply(call("asks", "c1", index=1), call("asks", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(asks)], person)
+    bench.use(cell=Cell())
+    async with asyncio.timeout(5):
+        await bench.run()
+    assert order[:2] == ["function begins, 0 prompts so far"] * 2
+    assert len(person.asked) == 2

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.agent.tasks import Activity, PromptLine
-from tests.support.fakes import FakePrompter, until, yes
+from jp_nb.agent.tasks import Activity, CellFunctions, PromptLine
+from tests.support.fakes import FakePrompter, InlineCell, until, yes
 
 PROMPT = ActionPrompt("Now?", ())
 
@@ -20,7 +20,8 @@ class Work:
 
     def __init__(self, *ends: Any) -> None:
         self.activity = Activity()
-        self.line = PromptLine(FakePrompter(*ends, *[yes()] * 9), self.activity)
+        functions = CellFunctions(InlineCell(), lambda event: None)
+        self.line = PromptLine(FakePrompter(*ends, *[yes()] * 9), self.activity, functions)
         self.log: list[str] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
