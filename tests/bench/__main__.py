@@ -114,7 +114,8 @@ def load() -> None:
 def main() -> None:
     os.environ.setdefault("OPENAI_API_KEY", "none")
     print(heading())
-    with server() as url:
+    with server() as url, tempfile.TemporaryDirectory() as journals:
+        os.environ["XDG_DATA_HOME"] = journals
         turns(url)
         kernel_turns.measure(url)
     load()
