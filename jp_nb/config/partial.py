@@ -65,7 +65,7 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
 
     For free JSON and maps, `strategy` is required: they may have a key `value`.
     """
-    if node is None or not isinstance(value, dict) or "value" not in value:
+    if not isinstance(value, dict) or "value" not in value or node is None:
         return False
     if not value.keys() <= _ANNOTATIONS:
         return False
@@ -76,6 +76,8 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
 
 def unwrap(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     """Return `value` without its merge strategy, if it has one."""
+    if not isinstance(value, dict) or "value" not in value:
+        return value  # fast path for most settings
     return value["value"] if is_wrapper(value, node) else value
 
 
@@ -117,6 +119,8 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     """Return the value of `node` after `new` is merged into `old`."""
     if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
         return new  # fast path for most settings
+    if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
+        return _merge(node, old, new)  # fast path for most tables
     if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
         old, new = expand_shorthand(node, old), expand_shorthand(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:

@@ -211,6 +211,8 @@ class SchemaNode:
 
     def child(self, key: str) -> SchemaNode | None:
         """Return the node at `key` below this one, or None. A map has a node for every key."""
+        if (known := self._fields.get(key)) is not None:
+            return known
         match self.kind:
             case "json":
                 return JSON
@@ -219,8 +221,6 @@ class SchemaNode:
             case "list":
                 return self.item if is_index(key) or isinstance(key, Element) else None
             case "table":
-                if (known := self._fields.get(key)) is not None:
-                    return known
                 field = self.table.model_fields.get(key) if self.table is not None else None
                 if field is not None:
                     node = SchemaNode(field.annotation, field.metadata)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -293,61 +293,37 @@ def _is_list(node: SchemaNode | None) -> bool:
 NEVER = -1
 
 
-@dataclass(slots=True)
-class _Mark:
-    # Numbers of the steps with the last change at one path.
-    value: tuple[int, Mapping[str, Any]] | None = None
-    unset: int = NEVER
-    reverted: int = NEVER
-    inside: int = NEVER
-    parts: dict[str, _Mark] = field(default_factory=dict)
-
-
 class ChangedPaths:
     """The paths that changes set or unset, without reverted ones. Each change is read once."""
 
-    def __init__(self, steps: Iterable[Step]) -> None:
-        self._root = _Mark()
-        for number, step in enumerate(steps):
-            if step.is_reset:
-                self._root = _Mark()
-            else:
-                self._add(number, step.change)
+    def __init__(self, steps: Sequence[Step]) -> None:
+        # Each has the number of the last step by path. `_inside` also has the paths above.
+        self._values: dict[Keys, tuple[int, Partial]] = {}
+        self._unset: dict[Keys, int] = {}
+        self._inside: dict[Keys, int] = {}
+        self._reverted: dict[Keys, int] = {}
+        start = 1 + max((n for n, step in enumerate(steps) if step.is_reset), default=NEVER)
+        for number, step in enumerate(steps[start:]):
+            delta, uncovers = step.change.delta, step.change.uncovers
+            leaves = [keys for keys, _ in iter_leaves(delta)]
+            unsets = [parse_path(path) for path in step.change.unsets if path not in uncovers]
+            self._values |= dict.fromkeys(leaves, (number, delta))
+            self._unset |= dict.fromkeys(unsets, number)
+            self._reverted |= dict.fromkeys(map(parse_path, uncovers), number)
+            for keys in (*leaves, *unsets):
+                self._inside |= {keys[:length]: number for length in range(1, len(keys) + 1)}
 
-    def __contains__(self, path: object) -> bool:
+    def __contains__(self, path: str) -> bool:
         """Return True if a change applies at `path`."""
-        keys = parse_path(str(path))
-        changed = reverted = NEVER
-        mark: _Mark | None = self._root
-        for key in keys:
-            assert mark is not None
-            if mark.value is not None and get_path(mark.value[1], str(path)) is not None:
-                changed = max(changed, mark.value[0])
-            mark = mark.parts.get(key)
-            if mark is None:
-                break
-            changed, reverted = max(changed, mark.unset), max(reverted, mark.reverted)
-        if mark is not None:
-            changed = max(changed, mark.inside)
+        keys = parse_path(path)
+        changed, reverted = self._inside.get(keys, NEVER), self._reverted.get(keys, NEVER)
+        for above in (keys[:length] for length in range(1, len(keys))):
+            number, delta = self._values.get(above, (NEVER, {}))
+            if number > changed and get_path(delta, path) is not None:  # an item of a list
+                changed = number
+            changed = max(changed, self._unset.get(above, NEVER))
+            reverted = max(reverted, self._reverted.get(above, NEVER))
         return changed > NEVER and changed >= reverted
-
-    def _add(self, number: int, change: Change) -> None:
-        for keys, _ in iter_leaves(change.delta):
-            self._mark(keys, number).value = (number, change.delta)
-        for path in change.unsets:
-            keys = parse_path(path)
-            if path not in change.uncovers:
-                self._mark(keys, number).unset = number
-        for path in change.uncovers:
-            self._mark(parse_path(path), None).reverted = number
-
-    def _mark(self, keys: Sequence[str], number: int | None) -> _Mark:
-        mark = self._root
-        for key in keys:
-            mark = mark.parts.setdefault(key, _Mark())
-            if number is not None:
-                mark.inside = number
-        return mark
 
 
 class Draft:
@@ -364,51 +340,61 @@ class Draft:
         """The entries to append."""
         return [step.delta for step in self._made if step.delta is not None]
 
+    def add_from(self, source: Source | None, change: Change) -> bool:
+        """Add `change` by `source`, or without a source: see `add`."""
+        return self.add(change, claims_for(change, source))
+
     def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
         """Add `change` without its redundant parts. Return True if anything is left.
 
         Changed claims are recorded even if no value changes.
         """
-        change = self._reduce(change)
+        change, after = self._reduce(change)
         if not change and (not claims or Claims(self.steps()).hold(claims)):
             return False
         shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
-        metadata: dict[str, JsonValue] = {UNCOVERS: shown} if shown else {}
-        self._append(
-            ConfigDelta(
-                delta=change.delta, unsets=change.unsets, claims=dict(claims), metadata=metadata
-            )
+        delta = ConfigDelta(
+            delta=change.delta,
+            unsets=change.unsets,
+            claims=dict(claims),
+            metadata={UNCOVERS: shown} if shown else {},
         )
+        now = self.now()
+        step = Step(now.number + 1, delta, change, now.below, now.defaults, after)
+        self._made.append(step)
         return bool(change)
 
     def reset(self) -> None:
         """Return to the defaults of the program."""
-        self._append(ConfigDelta(op="reset"))
-
-    def _append(self, delta: ConfigDelta) -> None:
-        self._made.append(self._projection.step(self.now(), delta))
+        self._made.append(self._projection.step(self.now(), ConfigDelta(op="reset")))
 
     def record(self) -> None:
         """Append the deltas. The projection reuses their results."""
         if self._made:
             self._projection.record(self._last, self._made)
 
-    def _reduce(self, change: Change) -> Change:
-        before, wanted = self.partial(), self._after(change)
+    def _reduce(self, change: Change) -> tuple[Change, Partial]:
+        """Return `change` without its redundant parts, and the merged settings after it."""
+        strip, before = self._projection.strip, self.partial()
+        after = self._apply(change)
+        wanted = strip(after)
         is_needed = wanted != before
         if not is_needed and change.uncovers:  # it may remove a value of the conversation
             changed = ChangedPaths(self.steps())
             is_needed = any(path in changed for path in change.uncovers)
         unsets = change.unsets if is_needed else ()
         only_unset = Change(unsets=unsets, uncovers=change.uncovers)
-        needed = diff(self._after(only_unset) if unsets else before, wanted)
+        needed = diff(strip(self._apply(only_unset)) if unsets else before, wanted)
         both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
         smaller = Change(needed.delta, both, change.uncovers.intersection(unsets))
-        return smaller if smaller == change or self._after(smaller) == wanted else change
+        if smaller == change:
+            return change, after
+        reduced = self._apply(smaller)
+        return (smaller, reduced) if strip(reduced) == wanted else (change, after)
 
-    def _after(self, change: Change) -> Partial:
+    def _apply(self, change: Change) -> Partial:
         now = self.now()
-        return self._projection.strip(apply(now.after, change, now.defaults, now.below))
+        return apply(now.after, change, now.defaults, now.below)
 
     def partial(self) -> Partial:
         """Return the merged settings with the changes."""
@@ -485,8 +471,10 @@ def inherited_changes(projection: Projection, begins: Partial) -> Change:
     Only the results of the conversation's own changes are included. `begins` are the settings at
     the beginning of the next conversation, without strategies.
     """
-    changed = ChangedPaths(projection.steps())
     change = diff(begins, projection.partial())
+    if not change:
+        return change
+    changed = ChangedPaths(projection.steps())
     return select_changes(change, lambda path: path in changed)
 
 

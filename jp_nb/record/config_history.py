@@ -431,7 +431,8 @@ class Projection:
 
     def strip(self, partial: Partial) -> Partial:
         """Return `partial` without merge strategies. Parts of the last call are reused."""
-        self._plain = partial, strip_strategies(partial, known=self._plain)
+        if self._plain[0] is not partial:
+            self._plain = partial, strip_strategies(partial, known=self._plain)
         return self._plain[1]
 
     def config(self) -> AppConfig:

@@ -71,7 +71,6 @@ from jp_nb.record.config_changes import (
     Draft,
     Source,
     changes_if_trusted,
-    claims_for,
     inherited_changes,
     inherited_settings,
     revert_source,
@@ -122,10 +121,9 @@ def requested_changes(
                 path=CASSETTE,
             )
         # Models in place of aliases, because an alias can have another meaning later.
-        aliases = get_aliases(apply(current, change))
-        change = Change(resolve_partial(change.delta, aliases), change.unsets)
         current = apply(current, change)
-        changes.append((change, source))
+        delta = resolve_partial(change.delta, get_aliases(current))
+        changes.append((Change(delta, change.unsets), source))
     return changes
 
 
@@ -243,12 +241,11 @@ def find_odd_rules_in(partial: Partial) -> list[str]:
     return [text for tool, rules in rules_by_tool for text in find_rule_warnings(tool, rules)]
 
 
-class DirectiveDraft:
-    """Applies directives one by one to a draft, with notices about those without effect."""
+class DirectiveDraft(Draft):
+    """Draft that directives change one by one, with notices about those without effect."""
 
     def __init__(self, projection: Projection, files: ConfigFiles) -> None:
-        self.draft = Draft(projection)
-        self._projection = projection
+        super().__init__(projection)
         self._files = files
 
     def apply(self, directive: Directive) -> None:
@@ -264,8 +261,8 @@ class DirectiveDraft:
             case "no_cfg":
                 self._revert(directive.text)
             case "tool" | "no_tool":
-                config, on = self.draft.config(), directive.kind == "tool"
-                self.assign(toggle_tools(config, directive.text, on=on))
+                on = directive.kind == "tool"
+                self.assign(toggle_tools(self.config(), directive.text, on=on))
             case "attach":
                 url = self._attachment_url(directive.text)
                 self.assign(Change({"conversation": {"attachments": [url]}}))
@@ -275,21 +272,20 @@ class DirectiveDraft:
     def assign(self, change: Change) -> None:
         """Add `change` as an assignment of the user."""
         if change:
-            self.draft.add(change, claims_for(change, Source.assignment(change)))
+            self.add_from(Source.assignment(change), change)
 
     def _unset(self, path: str) -> None:
         """Remove the conversation's value at `path`."""
         require_node(path)
-        change = Change(unsets=(path,), uncovers=frozenset({path}))
-        if self.draft.add(change, claims_for(change, None)):
+        if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
             return
         shown = format_path(parse_path(path))
         sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
         if not sources or sources[-1].value is None:
-            self.draft.notices.append(f"{shown} is not set, so nothing changes")
+            self.notices.append(f"{shown} is not set, so nothing changes")
             return
         source = ", ".join(filter(None, (sources[-1].source, sources[-1].file)))
-        self.draft.notices.append(
+        self.notices.append(
             f"this conversation does not set {shown}; its value is from {source}. "
             f"Unset it in this conversation: `%jp config {shlex.quote(f'{shown}:=null')}`"
         )
@@ -312,14 +308,14 @@ class DirectiveDraft:
 
     def _set(self, text: str) -> None:
         if text in ("NONE", "WORKSPACE"):
-            self.draft.reset()
+            self.reset()
             if text == "WORKSPACE":
-                change = Change(to_store(with_model(merge_layers(self._files.layers()))))
-                self.draft.add(change, claims_for(change, None))
+                settings = with_model(merge_layers(self._files.layers()))
+                self.add_from(None, Change(to_store(settings)))
             return
-        for change, layer in requested_changes(text, self.draft.partial(), self._files):
+        for change, layer in requested_changes(text, self.partial(), self._files):
             source = Source.assignment(change) if layer is None else self._source_of(layer)
-            self.draft.add(change, claims_for(change, source))
+            self.add_from(source, change)
 
     def _source_of(self, layer: Layer) -> Source:
         names, label = self._files.claim_names(layer)
@@ -329,7 +325,7 @@ class DirectiveDraft:
         """Revert the changes of a file, or values from any source, for `-C`."""
         if not is_assignment(text):
             hashes: frozenset[str] = frozenset()
-            for layer in self._files.named(text, load_paths(self.draft.partial())):
+            for layer in self._files.named(text, load_paths(self.partial())):
                 hashes |= self._source_of(layer).hashes
             variables = [
                 path
@@ -337,14 +333,13 @@ class DirectiveDraft:
                 if layer.name == ENVIRONMENT
                 for path, _ in iter_leaf_paths(layer.partial)
             ]
-            revert = revert_source(self.draft.steps(), hashes, unclaimed=variables)
+            revert = revert_source(self.steps(), hashes, unclaimed=variables)
             if revert.claims:
-                self.draft.add(revert.change, revert.claims)
+                self.add(*revert)
             else:
-                notice = f"no current setting is from {text!r}, so nothing changes"
-                self.draft.notices.append(notice)
+                self.notices.append(f"no current setting is from {text!r}, so nothing changes")
             return
-        change = parse_assignment(text, self.draft.partial())
+        change = parse_assignment(text, self.partial())
         if change.unsets and not change.delta:
             raise UsageError(
                 "-C undoes a value or the settings of a file. To undo a setting of this "
@@ -353,21 +348,20 @@ class DirectiveDraft:
         for path, value in iter_leaf_paths(change.delta):
             if not self._revert_value(path, value):
                 shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
-                self.draft.notices.append(f"{path} is not {shown}, so nothing changes")
+                self.notices.append(f"{path} is not {shown}, so nothing changes")
 
     def _revert_value(self, path: str, value: JsonValue) -> bool:
         node = find_node(path)
-        now = get_path(self.draft.partial(), path)
+        now = get_path(self.partial(), path)
         if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
             present = [item for item in value if isinstance(now, list) and item in now]
             keys = parse_path(path)
             items = Change(unsets=tuple(format_path((*keys, Element(item))) for item in present))
-            return bool(present) and self.draft.add(items, claims_for(items, None))
-        revert = revert_value(self.draft.steps(), path, value)
-        if revert is None:
-            return False
-        self.draft.add(revert.change, revert.claims)
-        return True
+            return bool(present) and self.add_from(None, items)
+        revert = revert_value(self.steps(), path, value)
+        if revert is not None:
+            self.add(*revert)
+        return revert is not None
 
 
 class Settings:
@@ -501,8 +495,10 @@ class Settings:
         """Return the change that copies settings of another conversation that are not set here."""
         self.projection.reload_layers()
         other.reload_layers()
-        own = ChangedPaths(self.projection.steps())
         change = inherited_changes(other, self.projection.partial())
+        if not change:
+            return change
+        own = ChangedPaths(self.projection.steps())
         return select_changes(change, lambda path: path not in own)
 
     def record_change(self, change: Change) -> None:
@@ -512,7 +508,7 @@ class Settings:
             ConfigError: The resulting configuration is not valid.
         """
         draft = Draft(self.projection)
-        draft.add(change, claims_for(change, None))
+        draft.add_from(None, change)
         draft.config()  # validates it
         draft.record()
 
@@ -528,7 +524,7 @@ class Settings:
             change = inherited_settings(other.projection, self.projection, paths)
             if change:
                 draft = Draft(self.projection)
-                draft.add(change, claims_for(change, None))
+                draft.add_from(None, change)
                 draft.record()
         return change
 
@@ -541,18 +537,17 @@ class Settings:
         only_unsets = model is None and all(x.kind == "unset" for x in directives)
         with self.skip_invalid_files() if only_unsets else nullcontext():
             self.projection.reload_layers()
-        builder = DirectiveDraft(self.projection, self._files)
-        draft = builder.draft
+        draft = DirectiveDraft(self.projection, self._files)
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
         if names:
             require_tools(draft.config(), names)
         for directive in directives:
-            builder.apply(directive)
+            draft.apply(directive)
         if model is not None:
             reference = parse_model_reference(model)
-            builder.assign(Change(model_partial(reference, draft.partial())))
+            draft.assign(Change(model_partial(reference, draft.partial())))
         try:
             _check_model(draft.config())
         except ConfigError:
@@ -618,8 +613,7 @@ def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator
     for path in file.paths:
         if is_secret_path(parse_path(path)):
             yield f"{path} looks like a secret: the file now contains it as plain text"
-        change = Change(unsets=(path,), uncovers=frozenset({path}))
-        draft.add(change, claims_for(change, None))
+        draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
     draft.config()
     draft.record()
     for path, sources in projection.explain(file.paths).items():

@@ -140,17 +140,18 @@ class TurnRunner:
                 if new
                 else self._reruns.next_conversation(request.text, cell, self.ask_action)
             )
-        return self._run(
-            ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
-            other,
-            cell,
-            images=request.images,
-            model=model,
-            directives=directives,
-            tool_choice=tool_choice,
-            strict=strict,
-            compact=compact,
-        )
+            run = self._begin(
+                ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
+                other,
+                cell,
+                images=request.images,
+                model=model,
+                directives=directives,
+                tool_choice=tool_choice,
+                strict=strict,
+                compact=compact,
+            )
+        return run()
 
     def explain(self, question: str = "") -> Turn:
         """Let the model explain the last exception of a cell, and show that in the cell.
@@ -162,17 +163,19 @@ class TurnRunner:
             UsageError: No cell failed.
         """
         self.require_ready()
-        max_chars = self._active.settings.config.interpolation.max_chars
-        error, names = self._host.last_error(), self._host.namespace
-        request = error_request(error, question, room=max_chars, namespace=names)
-        content = self.runner.secrets.hide(request)
-        cell = self._host.cell_run()
-        return self._run(
-            ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
-            self._reruns.next_conversation(content, cell, self.ask_action, same_text=True),
-            cell,
-            shows_request=True,
-        )
+        with self._active.files.read_once():
+            max_chars = self._active.settings.config.interpolation.max_chars
+            error, names = self._host.last_error(), self._host.namespace
+            request = error_request(error, question, room=max_chars, namespace=names)
+            content = self.runner.secrets.hide(request)
+            cell = self._host.cell_run()
+            run = self._begin(
+                ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
+                self._reruns.next_conversation(content, cell, self.ask_action, same_text=True),
+                cell,
+                shows_request=True,
+            )
+        return run()
 
     def retry(self, *, model: str | None = None) -> Turn:
         """Send the last request again, in a branch without its turn, and show it in the cell.
@@ -189,7 +192,7 @@ class TurnRunner:
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         set_again = (IMAGES, TOOL_CHOICE, HOST)
         metadata = {key: x for key, x in request.metadata.items() if key not in set_again}
-        return self._run(
+        run = self._begin(
             ChatRequest(content=request.content, schema=request.response_schema, metadata=metadata),
             branch_before(
                 self._active,
@@ -203,6 +206,7 @@ class TurnRunner:
             images=stream.images.images_of(request).images,
             shows_request=True,
         )
+        return run()
 
     def require_ready(self) -> None:
         """Apply configuration files that were not valid when the conversation was opened.
@@ -309,7 +313,7 @@ class TurnRunner:
         self._describe_attached_values(config)
         return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
 
-    def _run(
+    def _begin(
         self,
         request: ChatRequest,
         other: NextConversation | None,
@@ -322,7 +326,8 @@ class TurnRunner:
         images: Sequence[Image] = (),
         shows_request: bool = False,
         compact: bool = False,
-    ) -> Turn:
+    ) -> Callable[[], Turn]:
+        """Record the options of a turn and activate its conversation; return the turn to run."""
         active = self._active
         with active.files.read_once():
             settings, draft, resolved = self.prepare(
@@ -337,22 +342,26 @@ class TurnRunner:
             if other is not None and other.is_new:
                 self._conversations.announce_left_settings(previous, asks=True)
         number, options = active.document.conversation.turn_count, len(draft.deltas)
-        try:
-            stream = self.repair_conversation()
-            sent = request.model_copy(update={"author": resolved.basis.config.user.name})
-            return self._run_loop(
-                resolved,
-                self._request_context(stream),
-                lambda turn: turn.run(sent, images),
-                number=stream.turn_count,
-                schema=request.response_schema,
-                shown=request.content if shows_request else "",
-                strict=strict,
-                changes=options,
-                compact=compact,
-            )
-        finally:
-            self._reruns.remember(cell, turn=number, options=options)
+
+        def run() -> Turn:
+            try:
+                stream = self.repair_conversation()
+                sent = request.model_copy(update={"author": resolved.basis.config.user.name})
+                return self._run_loop(
+                    resolved,
+                    self._request_context(stream),
+                    lambda turn: turn.run(sent, images),
+                    number=stream.turn_count,
+                    schema=request.response_schema,
+                    shown=request.content if shows_request else "",
+                    strict=strict,
+                    changes=options,
+                    compact=compact,
+                )
+            finally:
+                self._reruns.remember(cell, turn=number, options=options)
+
+        return run
 
     def resume(
         self,

@@ -16,6 +16,7 @@ import textwrap
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, cast, overload
 
 from pydantic import (
@@ -102,7 +103,7 @@ class PythonTool(Tool):
         self.__name__, self.__doc__ = self.name, function.__doc__
         self.__wrapped__ = function
 
-    @property
+    @cached_property
     def definition(self) -> tuple[str, ...]:
         """Name, signature, and docstring: equal if advice about the tool would be the same."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
