@@ -371,7 +371,7 @@ class AnthropicDecoder(Decoder):
             case "text":
                 self._add_text(index, content.get("text"), out)
             case "thinking":
-                self._add_signature(block, content.get("signature") or "")
+                self._add_signature(block, content.get("signature") or "", out)
                 self._add_piece(index, "reasoning", content.get("thinking") or "", out)
             case "redacted_thinking":
                 block.redacted = content["data"]
@@ -389,7 +389,7 @@ class AnthropicDecoder(Decoder):
             case "thinking_delta":
                 self._add_piece(index, "reasoning", delta["thinking"], out)
             case "signature_delta":
-                self._add_signature(self._blocks[index], delta["signature"])
+                self._add_signature(self._blocks[index], delta["signature"], out)
 
     def _stop_block(self, index: int, out: EventBuffer) -> None:
         block = self._blocks.pop(index)
@@ -401,7 +401,7 @@ class AnthropicDecoder(Decoder):
                 metadata: dict[str, JsonValue] = {}
                 if signature := "".join(block.signature):
                     metadata[SIGNATURE] = signature
-                    self._extra_chars -= len(signature)
+                    out.held_chars -= len(signature)
                 if block.redacted:
                     metadata[REDACTED] = block.redacted
                 if metadata and not block.pieces:
@@ -425,9 +425,9 @@ class AnthropicDecoder(Decoder):
             pieces.append(text)
             out.add_text(index, kind, text)
 
-    def _add_signature(self, block: _OpenBlock, signature: str) -> None:
+    def _add_signature(self, block: _OpenBlock, signature: str, out: EventBuffer) -> None:
         block.signature.append(signature)
-        self._extra_chars += len(signature)
+        out.held_chars += len(signature)
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
         flush, self._pending_flush = self._pending_flush, None

@@ -17,6 +17,7 @@ import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import lru_cache
 from typing import Final, cast
 from urllib.parse import quote, urlsplit
 
@@ -61,13 +62,21 @@ class Redaction:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, PROVIDER_KEY)
-        if self._key and _ESCAPES.search(text):
+        if self._key and _has_escapes(text):
             text = re.sub("".join(map(_escape_pattern, self._key)), PROVIDER_KEY, text)
         return text
 
     def hide_in_response(self, text: str) -> str:
         """Return the model's `text` without the key, unless the key is a common word."""
         return self(text) if self.applies_to_responses else text
+
+    def hide_in_lines(self, text: str) -> list[str]:
+        """Return the lines of a response without the key, which is never in two lines."""
+        lines = text.split("\n")
+        if not self.applies_to_responses:
+            return lines
+        may_have_key = any(map(text.__contains__, self._forms)) or _has_escapes(text)
+        return [*map(self, lines)] if may_have_key else lines
 
     def redact_json(self, value: JsonValue) -> JsonValue:
         """Return `value` without the key in its names and texts."""
@@ -164,6 +173,12 @@ def _encode_key(key: str) -> set[str]:
     return forms
 
 
+def _has_escapes(text: str) -> bool:
+    # Finding a character is much faster than the pattern.
+    is_likely = "\\" in text or "%" in text or "&" in text
+    return is_likely and _ESCAPES.search(text) is not None
+
+
 def _escape_pattern(char: str) -> str:
     code = ord(char)
     return (
@@ -183,6 +198,7 @@ _LOGGERS: Final = (
 )
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}
+_parse_url: Final = lru_cache(8)(httpx.URL)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -218,7 +234,8 @@ class HttpClient:
         self._check_key()
         try:
             client = await self._open_client(url)
-            request = client.build_request(method, url, content=content, headers=headers)
+            address = _parse_url(url)
+            request = client.build_request(method, address, content=content, headers=headers)
             response = await client.send(request, auth=self._add_key, stream=True)
             try:
                 yield response

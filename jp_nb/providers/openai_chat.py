@@ -378,7 +378,7 @@ class ChatDecoder(Decoder):
                 self._add_piece(kind, piece, out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
-            self._extra_chars += len(refusal)
+            out.held_chars += len(refusal)
         if calls := delta.get("tool_calls"):
             for call in calls:
                 self._apply_call(call, out)
@@ -402,7 +402,7 @@ class ChatDecoder(Decoder):
         if _REASONING not in self._open:
             self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
         for detail in details:
-            self._extra_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
+            out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
                 self._details.append(dict(detail))
@@ -442,7 +442,7 @@ class ChatDecoder(Decoder):
             arguments = json.dumps(arguments, ensure_ascii=False)
         call.receive(id_, name, arguments, out)
         if not call.name:
-            self._extra_chars += len(arguments)
+            out.held_chars += len(arguments)
 
     @staticmethod
     def _is_new_call(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:

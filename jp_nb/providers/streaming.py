@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
@@ -34,24 +36,27 @@ from jp_nb.providers.http import Redaction, StreamRedaction
 from jp_nb.providers.schemas import AnswerSchema
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-_BOM: Final = b"\xef\xbb\xbf"
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
+_NO_KEY: Final = Redaction("")
 
 
 class SseDecoder:
     """Decoder for one stream of server-sent events. Returns the data of each event.
 
-    Only `data` is decoded, because the messages of the protocols contain their types. It must be
+    Only `data` is used, because the messages of the protocols contain their types. It must be
     UTF-8: a replacement would change the answer without notice. Comments are only counted. Lines
-    end in LF, CR LF, or CR, and are split as bytes.
+    end in LF, CR LF, or CR. The key of `redaction` is removed, which cannot contain a line end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, redaction: Redaction = _NO_KEY) -> None:
         self.comments = 0
+        self._redaction = redaction
         self._tail = bytearray()
-        self._data: list[bytes] = []
+        self._data: list[str] = []
         self._size = 0
         self._skip_newline = False
         self._at_start = True
+        self._is_utf8 = True
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the events that `chunk` completes. Exhaust the iterator before the next call.
@@ -69,13 +74,13 @@ class SseDecoder:
         self._size += len(chunk)
         data = self._data
         end = chunk.rfind(b"\n")
-        lines: list[bytes] = []
+        lines: list[str] = []
         if end >= 0:
-            lines = (bytes(self._tail) + chunk[:end]).split(b"\n")
+            lines = self._split_lines(self._tail + chunk[:end])
             self._tail.clear()
         self._tail += chunk[end + 1 :]
         for line in lines:
-            if line.startswith(b"data: "):
+            if line.startswith("data: "):
                 data.append(line[6:])
             elif line:
                 self._process_field(line)
@@ -88,33 +93,36 @@ class SseDecoder:
 
     def finish(self) -> Iterator[str]:
         """Yield the last event if only its blank line is missing."""
-        line, self._tail = bytes(self._tail), bytearray()
-        if line:
+        for line in self._split_lines(self._tail):
             self._process_field(line)
         if self._data:
-            try:
+            with suppress(ProtocolError):  # the stream ended inside a character
                 yield self._dispatch()
-            except ProtocolError:
-                self._data.clear()  # the stream ended inside a character
 
-    def _process_field(self, line: bytes) -> None:
+    def _split_lines(self, lines: bytearray) -> list[str]:
+        try:
+            text = lines.decode()
+        except UnicodeDecodeError:  # may be outside the data, or after other events
+            self._is_utf8 = False
+            text = lines.decode(errors="surrogateescape")
+        return self._redaction.hide_in_lines(text)
+
+    def _process_field(self, line: str) -> None:
         if self._at_start:
             self._at_start = False
-            line = line.removeprefix(_BOM)
-        name, _, value = line.partition(b":")
-        if not name:
+            line = line.removeprefix("\ufeff")
+        name, separator, value = line.partition(":")
+        if separator and not name:
             self.comments += 1
-        elif name == b"data":
-            self._data.append(value.removeprefix(b" "))
+        elif name == "data":
+            self._data.append(value.removeprefix(" "))
 
     def _dispatch(self) -> str:
-        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
         self._data.clear()
         self._size = 0
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            pass  # not chained to it: its text may contain a key
+        if self._is_utf8 or _UNDECODED.search(data) is None:
+            return data
         raise ProtocolError("the stream is not UTF-8")
 
 
@@ -135,7 +143,6 @@ MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
 MAX_TOKENS: Final = 2**53
-_NO_KEY: Final = Redaction("")
 _EXCERPT: Final = 200
 _UNEXPECTED: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
@@ -156,7 +163,6 @@ class AnswerText:
         self._schema = schema
         self._kind: Literal["message", "structured"] | None = None
         self._held: list[str] = []
-        self.held_chars = 0
 
     def feed(self, index: int, text: str, out: EventBuffer) -> None:
         """Add a piece of text to `out`, unless it is held back."""
@@ -164,24 +170,28 @@ class AnswerText:
             out.add_text(index, "message", text)
             return
         if self._kind is None:
-            text = "".join([*self._held, text])
-            self._held, self.held_chars = [], 0
+            text = self._take_held(out) + text
             leading = text.lstrip()
             if leading:
                 is_data = leading[0] in self._schema.first_chars
                 self._kind = "structured" if is_data else "message"
         if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
             self._held.append(text)
-            self.held_chars += len(text)
+            out.held_chars += len(text)
         else:
             out.add_text(index, self._kind, text)
 
     def finish(self, index: int, out: EventBuffer) -> None:
         """Add the text that was held back to `out`. The next `feed` begins a new text."""
         kind, self._kind = self._kind, None
-        text, self._held, self.held_chars = "".join(self._held), [], 0
+        text = self._take_held(out)
         if text and kind is not None and self._schema is not None:
             out.add_text(index, kind, self._schema.restore(text))
+
+    def _take_held(self, out: EventBuffer) -> str:
+        text, self._held = "".join(self._held), []
+        out.held_chars -= len(text)
+        return text
 
 
 class Decoder(ABC):
@@ -192,16 +202,10 @@ class Decoder(ABC):
 
     def __init__(self, schema: AnswerSchema | None = None) -> None:
         self._answer = AnswerText(schema)
-        self._extra_chars = 0  # in no event yet, in addition to the text of the answer
-
-    @property
-    def held_chars(self) -> int:
-        """Number of received characters that are in no event yet."""
-        return self._answer.held_chars + self._extra_chars
 
     @abstractmethod
     def feed(self, message: WireObject, out: EventBuffer) -> None:
-        """Add the events of `message` to `out`.
+        """Add the events of `message` to `out`, and count the characters that it holds back there.
 
         Raises:
             ProviderError: The message reports an error.
@@ -222,6 +226,7 @@ class EventBuffer:
         self.finished = False
         self.open_calls: set[int] = set()  # indexes of the incomplete ones
         self.keep_alives = 0
+        self.held_chars = 0  # received characters that are in no event yet
         self.chars = 0  # of texts, arguments, and names of tools
         self.bytes = 0  # of texts, arguments, tool calls, and metadata
         self._events: list[ProviderEvent] = []
@@ -340,8 +345,7 @@ class StreamDecoder:
         self._bytes_at_content = 0  # bytes on the wire at the last content
         self._framing = 0  # messages since the last content
         self._decoder = decoder
-        self._sse = SseDecoder()
-        self._comments = 0
+        self._sse = SseDecoder(redaction)
         self._limit = max_response_bytes
 
     @property
@@ -352,7 +356,7 @@ class StreamDecoder:
     @property
     def progress(self) -> int:
         """Characters of content so far, without keep-alives, empty deltas, and usage."""
-        return self.events.chars + self._decoder.held_chars
+        return self.events.chars + self.events.held_chars
 
     def feed(self, chunk: bytes) -> Iterator[ProviderEvent]:
         """Yield the events of the messages that `chunk` completes. Pieces of one text are joined.
@@ -375,24 +379,23 @@ class StreamDecoder:
         self._wire_bytes += len(chunk)
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
-        before, events = self.progress, self.events
+        before, comments, events = self.progress, self._sse.comments, self.events
         for data in self._sse.feed(chunk):
             self._decode(data)
             if events.finished:
                 return
-            if (progress := self.progress) != before:
+            if (progress := events.chars + events.held_chars) != before:
                 before = progress
                 self._bytes_at_content, self._framing = self._wire_bytes, 0
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 events.keep_alives += 1
-        if self._sse.comments != self._comments:
-            self._comments = self._sse.comments
+        if self._sse.comments != comments:
             events.add(KeepAlive())
 
     def _check_overhead(self) -> None:
         if 0 < self._limit < (self._wire_bytes - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
-            size = self.events.bytes + self._decoder.held_chars
+            size = self.events.bytes + self.events.held_chars
             raise ProviderError(
                 f"{self.provider} sent {self._wire_bytes} bytes for an answer of {size}",
                 kind="output_limit",
@@ -422,7 +425,6 @@ class StreamDecoder:
             return
         if not data or data.isspace():
             return
-        data = self._redaction.hide_in_response(data)
         try:
             try:
                 message = from_json(data)  # twice as fast as `json.loads`
@@ -448,7 +450,7 @@ class StreamDecoder:
             )
 
     def _check_size(self) -> None:
-        if 0 < self._limit < self.events.bytes + self._decoder.held_chars:
+        if 0 < self._limit < self.events.bytes + self.events.held_chars:
             raise ProviderError(
                 f"the response of {self.provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
@@ -539,10 +541,10 @@ async def stream_events(
     """
     problem: ProviderError | None = None
     async with aclosing(chunks):
-        with IdleWatch(idle_timeout, provider=decoder.provider) as idle:
+        with IdleWatch(decoder, idle_timeout) as idle:
             try:
                 while not decoder.events.finished:
-                    chunk = await idle.read_next(chunks, complete=decoder.is_complete)
+                    chunk = await idle.read_next(chunks)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
                             # A connection can be reused only after its whole body was read.
@@ -553,8 +555,7 @@ async def stream_events(
                         yielded_at = wall_clock()
                         yield event
                         idle.exclude(wall_clock() - yielded_at)
-                    idle.touch(decoder.progress, decoder.events.keep_alives)
-                    idle.paused = bool(decoder.events.open_calls)
+                    idle.touch()
             except ProviderError as exc:
                 problem = exc
     chunk = None  # a traceback must not show its content, which may contain a key
@@ -572,37 +573,36 @@ class IdleWatch:
     """Idle timeout of a stream: ends a read that receives no content.
 
     A keep-alive restarts the timeout, but keep-alives alone extend the wait to at most `PATIENCE`
-    timeouts. The same limit applies while `paused`, because servers hold back the arguments of a
-    tool call until they are complete.
+    timeouts. The same limit applies within a tool call, because servers hold back its arguments
+    until they are complete.
 
-    The watch reads the wall clock every few seconds, because the event loop's clock stops while a
-    laptop sleeps. The consumer's time between two reads does not count.
+    One timer looks at the wall clock every few seconds, because the event loop's clock stops while
+    a laptop sleeps. The consumer's time between two reads does not count.
     """
 
-    def __init__(self, seconds: float, *, provider: str) -> None:
-        self.paused = False
-        self._seconds = seconds
-        self._provider = provider
+    def __init__(self, decoder: StreamDecoder, seconds: float) -> None:
+        self._decoder = decoder
+        self._seconds = seconds if seconds > 0 else math.inf
         self._progress = self._keep_alives = 0
-        self._deadline = self._last_deadline = 0.0
-        self._end_deadline: float | None = None
-        self._current_read: asyncio.Timeout | None = None
+        self._deadline = wall_clock() + self._seconds
+        self._last_deadline = wall_clock() + PATIENCE * self._seconds
+        self._end_deadline: float | None = None  # set when only the end mark is missing
+        self._reader: asyncio.Task[Any] | None = None  # waits for the next chunk
+        self._has_expired = False
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        if self._seconds > 0:
-            self._deadline = wall_clock() + self._seconds
-            self._last_deadline = wall_clock() + PATIENCE * self._seconds
-            self._check_deadline()
+        self._check_deadline()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def touch(self, progress: int, keep_alives: int) -> None:
-        """Restart the timeout if `progress` or the number of `keep_alives` has changed."""
-        now = wall_clock()
+    def touch(self) -> None:
+        """Restart the timeout if content or keep-alives have arrived."""
+        now, progress = wall_clock(), self._decoder.progress
+        keep_alives = self._decoder.events.keep_alives
         if progress != self._progress:
             self._last_deadline = now + PATIENCE * self._seconds
         elif keep_alives == self._keep_alives:
@@ -615,51 +615,54 @@ class IdleWatch:
         self._deadline += seconds
         self._last_deadline += seconds
 
-    async def read_next(
-        self, chunks: AsyncGenerator[bytes, None], *, complete: bool = False
-    ) -> bytes | None:
-        """Return the next item of `chunks`; None at its end.
+    async def read_next(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+        """Return the next item of `chunks`; None at its end, or if only an end mark is missing.
 
         Raises:
             ProviderError: Of kind `timeout`: the stream was idle for too long.
         """
-        if complete:
-            return await self._read_end(chunks)
-        with suppress(TimeoutError):
-            if self._seconds > 0 and self._remaining_s() <= 0:
-                raise TimeoutError  # a read that never waits is never cancelled
-            try:
-                async with asyncio.timeout(None) as self._current_read:
-                    return await anext(chunks, None)
-            finally:
-                self._current_read = None
+        if self._end_deadline is None and self._decoder.is_complete:
+            self._end_deadline = wall_clock() + END_SECONDS
+        reader = self._reader = asyncio.current_task()
+        assert reader is not None
+        cancels = reader.cancelling()
+        try:
+            if self._remaining_s() > 0:  # a read that never waits is never canceled
+                return await anext(chunks, None)
+        except asyncio.CancelledError:
+            if not self._has_expired or reader.cancelling() > cancels + 1:
+                raise  # canceled by the caller
+        finally:
+            self._reader = None
+            if self._has_expired:
+                reader.uncancel()
+        if self._end_deadline is not None:
+            return None
         setting = "assistant.request.stream_idle_timeout_secs"
         silence = f"{self._seconds:g} s ({setting})"
-        if wall_clock() < self._deadline or self.paused:
+        if wall_clock() < self._deadline or self._decoder.events.open_calls:
             silence = (
                 f"{PATIENCE * self._seconds:g} s, only keep-alives or an unfinished tool call "
                 f"({PATIENCE} times {setting})"
             )
-        raise ProviderError(f"{self._provider} sent no content for {silence}", kind="timeout")
-
-    async def _read_end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
-        if self._end_deadline is None:
-            self._end_deadline = asyncio.get_running_loop().time() + END_SECONDS
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._end_deadline):
-                return await anext(chunks, None)
-        return None
+        raise ProviderError(
+            f"{self._decoder.provider} sent no content for {silence}", kind="timeout"
+        )
 
     def _remaining_s(self) -> float:
-        last = self._last_deadline
-        return (last if self.paused else min(self._deadline, last)) - wall_clock()
+        deadline = self._end_deadline
+        if deadline is None:
+            deadline = self._last_deadline
+            if not self._decoder.events.open_calls:
+                deadline = min(deadline, self._deadline)
+        return deadline - wall_clock()
 
     def _check_deadline(self) -> None:
-        loop = asyncio.get_running_loop()
         left = self._remaining_s()
-        if left <= 0 and self._current_read is not None:
-            self._current_read.reschedule(loop.time())
+        if left <= 0 and self._reader is not None:
+            self._has_expired = True
+            self._reader.cancel()
             return
-        self._timer = loop.call_later(
+        self._timer = asyncio.get_running_loop().call_later(
             min(left, POLL_SECONDS) if left > 0 else 0.05, self._check_deadline
         )

@@ -246,6 +246,33 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
     assert "sent no content for 60 s" in str(error)
 
 
+async def test_cancellation_wins_over_the_idle_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        nonlocal now
+        try:
+            await asyncio.sleep(5)
+        finally:
+            now += 100.0
+            await asyncio.sleep(0.01)  # the timeout expires meanwhile
+        yield b""
+
+    async def consume() -> None:
+        decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
+        async for _ in streaming.stream_events(chunks(), decoder, idle_timeout=1):
+            pass
+
+    task = asyncio.create_task(consume())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelling() == 1
+
+
 async def test_leaving_early_closes_the_connection() -> None:
     with LoopbackServer([Reply(text="x" * 999, pause=0.01), "Again."]) as server:
         provider = create_provider("openai", {"base_url": server.url})
