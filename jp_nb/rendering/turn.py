@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from types import MappingProxyType
@@ -81,53 +82,6 @@ MAX_OPEN_LINES = 40
 """Limit of lines of code in the arguments. Longer code is folded."""
 _CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
 _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
-
-
-class TurnPiece:
-    """A piece of a turn as it is shown. Each of its states is rendered once.
-
-    Attributes:
-        is_final: True if the piece cannot change.
-    """
-
-    def __init__(self, *, is_final: bool = True) -> None:
-        self.is_final = is_final
-        self._rendered: Report | None = None
-
-    def render(self) -> Report:
-        """Return the piece as it is now."""
-        if self._rendered is None:
-            self._rendered = self._render()
-        return self._rendered
-
-    def _render(self) -> Report:
-        raise NotImplementedError
-
-
-class CallPiece(TurnPiece):
-    """One tool call: its line, and the blocks below it.
-
-    Attributes:
-        begins: The latest event before the call runs.
-        ends: The end of the call; None while it runs.
-    """
-
-    def __init__(self, begins: ToolBegins) -> None:
-        super().__init__(is_final=False)
-        self.begins = begins
-        self.ends: ToolEnds | None = None
-
-    def begin_again(self, begins: ToolBegins) -> None:
-        """Show the call as in `begins` from now on."""
-        self.begins = begins
-        self._rendered = None
-
-    def end(self, ends: ToolEnds) -> None:
-        """Show the end of the call."""
-        self.ends, self.is_final, self._rendered = ends, True, None
-
-    def _render(self) -> Report:
-        return render_call(self.begins, self.ends)
 
 
 def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
@@ -266,34 +220,40 @@ Event = QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
 """An event that is shown as it is."""
 
 
-class TextPiece(TurnPiece):
-    """Assistant text, reasoning or structured data as received; `render` formats it."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Piece:
+    """A piece of a turn as it is shown.
 
-    def __init__(self, kind: TextKind, render: Callable[[TextKind, str], Report]) -> None:
-        super().__init__(is_final=False)
-        self.kind = kind
-        self._render_text = render
-        self._chunks: list[str] = []
+    Attributes:
+        is_final: True if the piece cannot change.
+        rendered: The rendering of the current state; None until it is needed.
+    """
 
-    def add(self, text: str) -> None:
-        """Append `text`."""
-        self._chunks.append(text)
-        self._rendered = None
-
-    def _render(self) -> Report:
-        self._chunks[:] = ["".join(self._chunks)]
-        return self._render_text(self.kind, self._chunks[0])
+    is_final: bool = False
+    rendered: Report | None = None
 
 
-class EventPiece(TurnPiece):
+@dataclass(slots=True, eq=False)
+class TextPiece(_Piece):
+    """Assistant text, reasoning, or structured data as received."""
+
+    kind: TextKind
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class CallPiece(_Piece):
+    """One tool call: the latest event before it runs, and its end."""
+
+    begins: ToolBegins
+    ends: ToolEnds | None = None
+
+
+@dataclass(slots=True, eq=False)
+class EventPiece(_Piece):
     """An event that is shown as it is: a decision, a notice, or a message of the user."""
 
-    def __init__(self, event: Event) -> None:
-        super().__init__()
-        self.event = event
-
-    def _render(self) -> Report:
-        return _render_event(self.event)
+    event: Event
 
 
 Piece = TextPiece | CallPiece | EventPiece
@@ -303,6 +263,21 @@ def _deciding_call(piece: Piece) -> str | None:
     # The call that a decision belongs to; None for other pieces.
     event = piece.event if isinstance(piece, EventPiece) else None
     return event.call_id if isinstance(event, (QuestionEnds, ChangeEnds)) else None
+
+
+def _render_text(
+    kind: TextKind, text: str, *, show_reasoning: bool, image_hosts: Collection[str]
+) -> Report:
+    if kind == "structured":
+        with suppress(ValueError):
+            text = indented_json(read_json(text))
+        return Report(code_block(text), plain(text))
+    if kind == "reasoning" and not (show_reasoning and text.strip()):
+        return Report("", "")
+    markdown = safe_markdown(text, image_hosts=image_hosts)
+    if kind == "reasoning":  # not shown in terminals
+        return Report(details_block("Reasoning", markdown), "")
+    return Report(markdown.strip("\n"), plain(text).strip("\n"))
 
 
 def _render_event(event: Event) -> Report:
@@ -322,21 +297,6 @@ def _render_event(event: Event) -> Report:
             return Report(f"> 💬 {shown.markdown}", f"> {shown.text}")
         case _:
             assert_never(event)
-
-
-def _render_text(
-    kind: TextKind, text: str, *, show_reasoning: bool, image_hosts: Collection[str]
-) -> Report:
-    if kind == "structured":
-        with suppress(ValueError):
-            text = indented_json(read_json(text))
-        return Report(code_block(text), plain(text))
-    if kind == "reasoning" and not (show_reasoning and text.strip()):
-        return Report("", "")
-    markdown = safe_markdown(text, image_hosts=image_hosts)
-    if kind == "reasoning":  # not shown in terminals
-        return Report(details_block("Reasoning", markdown), "")
-    return Report(markdown.strip("\n"), plain(text).strip("\n"))
 
 
 def _render_question(ends: QuestionEnds) -> Report:
@@ -420,9 +380,9 @@ def _render_notice(text: str) -> Report:
 class TranscriptPart:
     """The pieces of a turn in one output."""
 
-    def __init__(self, pieces: list[Piece], calls: Mapping[str, int]) -> None:
+    def __init__(self, transcript: Transcript, pieces: list[Piece]) -> None:
         self.pieces = pieces
-        self._calls = calls
+        self._transcript = transcript
 
     @property
     def is_final(self) -> bool:
@@ -436,7 +396,7 @@ class TranscriptPart:
             live: Whether durations are shown, because the turn still runs. They are never saved.
             status: Last line while the turn runs.
         """
-        rendered = [piece.render() for piece in self._in_call_order()]
+        rendered = list(map(self._transcript.render, self._in_call_order()))
         markdown = [(each.live if live else None) or each.markdown for each in rendered]
         if status:
             markdown.append(f"*{no_markup(status)}*")
@@ -448,12 +408,12 @@ class TranscriptPart:
     def _in_call_order(self) -> Iterator[Piece]:
         # Calls run concurrently and ask in any order. Adjacent decisions are sorted by call, so
         # that each run shows the same order.
-        def place(piece: Piece) -> int:
-            return self._calls.get(_deciding_call(piece) or "", 0)
-
+        calls = self._transcript.calls
         for decides, found in groupby(self.pieces, lambda each: _deciding_call(each) is not None):
             pieces = list(found)
-            yield from sorted(pieces, key=place) if decides else pieces
+            if decides:
+                pieces.sort(key=lambda each: calls.get(_deciding_call(each) or "", 0))
+            yield from pieces
 
 
 class Transcript:
@@ -464,6 +424,7 @@ class Transcript:
 
     Attributes:
         parts: The parts. The last one may be empty.
+        calls: Order of the calls, by id.
     """
 
     def __init__(
@@ -478,10 +439,10 @@ class Transcript:
             _render_text, show_reasoning=show_reasoning, image_hosts=image_hosts
         )
         self._running: dict[str, CallPiece] = {}
-        self._calls: dict[str, int] = {}  # order of the calls, by id
         self._last: Piece | None = None
         self._response: list[Piece] = []  # the pieces that `DiscardText` removes
-        self.parts = [TranscriptPart([], self._calls)]
+        self.calls: dict[str, int] = {}
+        self.parts = [TranscriptPart(self, [])]
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
         """Process `events`."""
@@ -509,9 +470,9 @@ class Transcript:
             case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptReceived():
                 pass
             case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
-                self._append(piece := EventPiece(event))
+                self._append(shown := EventPiece(event, is_final=True))
                 self._response = self._response if isinstance(event, (QuestionEnds, Notice)) else []
-                return piece
+                return shown
             case _:
                 assert_never(event)
         return None
@@ -522,24 +483,24 @@ class Transcript:
         self._last = piece
 
     def _add_text(self, kind: TextKind, text: str) -> TextPiece:
-        last = self._last
-        if not isinstance(last, TextPiece) or last.is_final or last.kind != kind:
-            self._append(last := TextPiece(kind, self._render_text))
-        last.add(text)
-        return last
+        piece = self._last
+        if not isinstance(piece, TextPiece) or piece.is_final or piece.kind != kind:
+            self._append(piece := TextPiece(kind))
+        piece.texts.append(text)
+        piece.rendered = None
+        return piece
 
     def _begin_tool(self, event: ToolBegins) -> CallPiece | None:
-        self._calls.setdefault(event.call_id, len(self._calls))
+        self.calls.setdefault(event.call_id, len(self.calls))
         if not self.shows(event):
             return None
         piece = self._running.get(event.call_id)
         if piece is None:
             self._append(piece := CallPiece(event))
             self._running[event.call_id] = piece
-        elif piece.begins != event:
-            piece.begin_again(event)
-        else:
+        elif piece.begins == event:
             return None
+        piece.begins, piece.rendered = event, None
         return piece
 
     def _end_tool(self, event: ToolEnds) -> CallPiece | None:
@@ -548,13 +509,31 @@ class Transcript:
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
             self._append(piece := CallPiece(begins))
         if piece is not None:
-            piece.end(event)
+            piece.ends, piece.is_final, piece.rendered = event, True, None
         self._response = []
         return piece
 
     def shows(self, event: ToolBegins | ToolEnds) -> bool:
         """Return True if the transcript shows the call."""
         return self._show_tools and not event.hidden
+
+    def render(self, piece: Piece) -> Report:
+        """Return `piece` as it is now. Each of its states is rendered once."""
+        if piece.rendered is None:
+            piece.rendered = self._render(piece)
+        return piece.rendered
+
+    def _render(self, piece: Piece) -> Report:
+        match piece:
+            case TextPiece(kind=kind, texts=texts):
+                texts[:] = ["".join(texts)]
+                return self._render_text(kind, texts[0])
+            case CallPiece(begins=begins, ends=ends):
+                return render_call(begins, ends)
+            case EventPiece(event=event):
+                return _render_event(event)
+            case _:
+                assert_never(piece)
 
     def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
         """Start a new part, and return True. If the last part would be empty, do nothing.
@@ -569,18 +548,6 @@ class Transcript:
         end = pieces.index(piece) + 1 if piece and piece in pieces else len(pieces)
         if not end and not always:
             return False
-        self.parts.append(TranscriptPart(pieces[end:], self._calls))
+        self.parts.append(TranscriptPart(self, pieces[end:]))
         del pieces[end:]
         return True
-
-    def markdown(self, *, live: bool = False, status: str | None = None) -> str:
-        """Return the last part as safe Markdown."""
-        return self.parts[-1].bundle(live=live, status=status)["text/markdown"]
-
-    def plain_text(self) -> str:
-        """Return the last part as text, for terminals and diffs."""
-        return self.parts[-1].bundle()["text/plain"]
-
-    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
-        """Return the MIME bundle of the last part."""
-        return self.parts[-1].bundle(live=live, status=status)

@@ -90,7 +90,7 @@ def notices(bench: Bench) -> list[str]:
 def shown(bench: Bench) -> str:
     transcript = Transcript()
     transcript.apply(bench.shown)
-    return transcript.plain_text()
+    return transcript.parts[-1].bundle()["text/plain"]
 
 
 async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:

@@ -162,8 +162,8 @@ async def test_transcript_shows_the_question_alone() -> None:
     await bench.run()
     transcript = Transcript()
     transcript.apply(bench.shown)
-    assert transcript.plain_text() == "? Assistant: Ship it? → Yes\nDone."
-    assert "ask_user" not in transcript.markdown()
+    assert transcript.parts[-1].bundle()["text/plain"] == "? Assistant: Ship it? → Yes\nDone."
+    assert "ask_user" not in transcript.parts[-1].bundle()["text/markdown"]
 
 
 @pytest.mark.req("R083-59")

@@ -132,7 +132,7 @@ async def test_cell_shows_the_questions_and_not_the_call() -> None:
     await bench.run()
     transcript = Transcript()
     transcript.apply(bench.shown)
-    shown = transcript.plain_text()
+    shown = transcript.parts[-1].bundle()["text/plain"]
     assert "Which database?" in shown
     assert "PostgreSQL" in shown
     assert "{" not in shown

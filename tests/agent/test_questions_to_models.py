@@ -150,8 +150,8 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     everything = [
         json.dumps(list(bench.stream.raw)),
         *[repr(item.entry) for item in bench.thread],
-        transcript.plain_text(),
-        transcript.markdown(),
+        transcript.parts[-1].bundle()["text/plain"],
+        transcript.parts[-1].bundle()["text/markdown"],
         str(shown),
         repr(shown),
     ]
@@ -160,7 +160,7 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
             assert unwanted not in text
     [question] = bench.of(InquiryRequest)
     assert question.id == "call_1.sure.1"
-    assert "Create backups?" in transcript.plain_text()
+    assert "Create backups?" in transcript.parts[-1].bundle()["text/plain"]
 
 
 @pytest.mark.req("R028-14")

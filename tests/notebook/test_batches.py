@@ -89,12 +89,12 @@ SCRIPTS = {
     },
 }  # fmt: skip
 WAIT_FOREVER = """
-from jp_nb.notebook.display import outbox
+from jp_nb.notebook.display import capture
 from jp_nb.notebook.page import delivery
-before = outbox.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
-outbox.INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
+before = capture.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
+capture.INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
 """
-WAIT_AS_BEFORE = "outbox.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
+WAIT_AS_BEFORE = "capture.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 

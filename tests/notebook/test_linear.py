@@ -98,7 +98,7 @@ def shown(text: str) -> None:
     transcript = Transcript()
     result = ToolEnds("1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0)
     transcript.apply([ShowText("message", text), EndOfText(), ShowText("reasoning", text)])
-    transcript.bundle(live=True)
+    transcript.parts[-1].bundle(live=True)
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     render_call(begins, result)
     text_module.escape_invisible(text)
@@ -133,7 +133,7 @@ def test_deeply_nested_data_is_not_indented() -> None:
     text = "[" * 99 + ",".join("1" for _ in range(3_000)) + "]" * 99
     transcript = Transcript()
     transcript.apply([ShowText("structured", text)])
-    bundle = transcript.bundle()
+    bundle = transcript.parts[-1].bundle()
     begins = ToolBegins("1", "t", {"a": read_json(text)}, hidden=False, parameters="json")
     for part in (*bundle.values(), render_call(begins, None).live or ""):
         assert len(part) < 2 * len(text) + 1000
@@ -143,4 +143,6 @@ def test_deeply_nested_data_is_not_indented() -> None:
 def test_data_is_shown_with_a_line_for_each_item() -> None:
     transcript = Transcript()
     transcript.apply([ShowText("structured", '{"a":[1]}')])
-    assert transcript.markdown() == code_block('{\n  "a": [\n    1\n  ]\n}')
+    assert transcript.parts[-1].bundle()["text/markdown"] == code_block(
+        '{\n  "a": [\n    1\n  ]\n}'
+    )

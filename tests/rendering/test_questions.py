@@ -41,7 +41,7 @@ def answered(value: JsonValue, *marks: Mark) -> Answered:
 def shown(question: Question, outcome: QuestionOutcome, answer: JsonValue = None) -> dict[str, str]:
     transcript = Transcript()
     transcript.apply([QuestionEnds("c", "ask", question, outcome, answer)])
-    return transcript.bundle()
+    return transcript.parts[-1].bundle()
 
 
 @pytest.mark.req("RPI-38", "RCP-84")

@@ -56,11 +56,15 @@ def question(**fields: Any) -> QuestionEnds:
 def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:
     asked = "```\n</details><img src=x>\n" + "word " * 10_000 + "end"
     shown = folded(ShowRequest(asked), *text("a"), DiscardText(), Notice("refused"))
-    markdown = shown.markdown()
+    markdown = shown.parts[-1].bundle()["text/markdown"]
     assert markdown.startswith("<details><summary>Request</summary>\n\n````text\n```\n</details>")
     assert "end\n````\n\n</details>" in markdown
     assert "refused" in markdown
-    assert shown.plain_text().startswith("> ```\n> </details><img src=x>\n> word word")
+    assert (
+        shown.parts[-1]
+        .bundle()["text/plain"]
+        .startswith("> ```\n> </details><img src=x>\n> word word")
+    )
 
 
 def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
@@ -73,7 +77,7 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
         Waits("model", "⚠ retrying"),
         *text("Done."),
     )
-    assert transcript.plain_text().split("\n") == [
+    assert transcript.parts[-1].bundle()["text/plain"].split("\n") == [
         "Let me look.",
         "✓ t(a=1)",
         "? Ops: Ship it? → Yes",
@@ -81,14 +85,16 @@ def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
         "⚠ cut off",
         "Done.",
     ]
-    assert set(transcript.bundle()) == {"text/plain", "text/markdown"}
+    assert set(transcript.parts[-1].bundle()) == {"text/plain", "text/markdown"}
 
 
 def test_times_and_status_are_shown_only_while_the_turn_runs() -> None:
     transcript = folded(*text("Hi."), *tool())
-    assert "1.2 s" in transcript.markdown(live=True, status="⚠ retrying")
-    assert "retrying" in transcript.markdown(live=True, status="⚠ retrying")
-    for static in transcript.bundle().values():
+    assert "1.2 s" in transcript.parts[-1].bundle(live=True, status="⚠ retrying")["text/markdown"]
+    assert (
+        "retrying" in transcript.parts[-1].bundle(live=True, status="⚠ retrying")["text/markdown"]
+    )
+    for static in transcript.parts[-1].bundle().values():
         assert "1.2" not in static
         assert "retrying" not in static
 
@@ -98,26 +104,29 @@ def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
     growing = Transcript()
     for event in events:
         growing.apply([event])
-        growing.markdown(live=True)
-    assert growing.bundle() == folded(*events).bundle()
+        growing.parts[-1].bundle(live=True)["text/markdown"]
+    assert growing.parts[-1].bundle() == folded(*events).parts[-1].bundle()
 
 
 def test_discard_removes_only_the_latest_text() -> None:
     transcript = folded(*text("a"), *tool(), *text("b"), DiscardText(), Notice("refused"))
-    assert transcript.plain_text() == "a\n✓ t(a=1)\nrefused"
+    assert transcript.parts[-1].bundle()["text/plain"] == "a\n✓ t(a=1)\nrefused"
 
 
 def test_reasoning_is_folded_or_hidden_and_tools_may_be_hidden() -> None:
     events = [*text("hm", kind="reasoning"), *tool(), *tool("secret", hidden=True)]
-    shown = folded(*events).markdown()
+    shown = folded(*events).parts[-1].bundle()["text/markdown"]
     assert "<details><summary>Reasoning</summary>\n\nhm\n\n</details>" in shown
     assert "secret" not in shown
-    assert folded(*events, show_reasoning=False, show_tools=False).markdown() == ""
+    assert (
+        folded(*events, show_reasoning=False, show_tools=False).parts[-1].bundle()["text/markdown"]
+        == ""
+    )
 
 
 def test_traceback_is_folded_and_names_no_temporary_file() -> None:
     trace = 'File "/tmp/ipykernel_123/456.py", line 1\nFile "<ipython-input-3-abc>", line 2'
-    shown = folded(*tool(error=True, traceback=trace)).markdown()
+    shown = folded(*tool(error=True, traceback=trace)).parts[-1].bundle()["text/markdown"]
     assert shown.count('File "<cell>"') == 2
     assert "<details><summary>Traceback</summary>" in shown
 
@@ -140,7 +149,7 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
     ]  # fmt: skip
     for fields, expected in rows:
         with subtests.test(fields=fields):
-            assert expected in folded(question(**fields)).plain_text()
+            assert expected in folded(question(**fields)).parts[-1].bundle()["text/plain"]
 
 
 # --- a configuration change ------------------------------------------------------------------
@@ -170,7 +179,7 @@ def test_change_is_shown_with_the_decision_and_its_author() -> None:
         ),
         (change(CHANGE, by="nobody", applied=False), "not applied: no user was available"),
     ]:
-        assert folded(ends).bundle() == {
+        assert folded(ends).parts[-1].bundle() == {
             "text/plain": f"⟳ change_model: {ONE} — {decision}",
             "text/markdown": f"⟳ `change_model: {ONE}` — {decision}",
         }
@@ -178,13 +187,13 @@ def test_change_is_shown_with_the_decision_and_its_author() -> None:
 
 def test_several_changes_have_one_line_each() -> None:
     shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
-    assert shown.plain_text() == (
+    assert shown.parts[-1].bundle()["text/plain"] == (
         "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
         f"    {ONE}\n"
         '    conversation.attachments: + "a.txt"\n'
         "    assistant.model.parameters.temperature: (unset)"
     )
-    assert shown.markdown() == (
+    assert shown.parts[-1].bundle()["text/markdown"] == (
         "⟳ `change_model: 3 configuration changes` — rejected by you (stdin)\n\n"
         f"- `{ONE}`\n"
         '- `conversation.attachments: + "a.txt"`\n'
@@ -195,7 +204,9 @@ def test_several_changes_have_one_line_each() -> None:
 def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarded() -> None:
     events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
     for transcript in (folded(*events), folded(*events, show_tools=False)):
-        assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
+        assert (
+            transcript.parts[-1].bundle()["text/plain"] == f"⟳ change_model: {ONE} — applied by you"
+        )
 
 
 def test_difference_of_a_long_change_is_shown() -> None:
@@ -212,7 +223,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
         "⟨… 12 unchanged lines⟩",
     ]
     about = "a.prompt: text, 30 lines → text, 30 lines"
-    assert folded(change(long)).bundle() == {
+    assert folded(change(long)).parts[-1].bundle() == {
         "text/plain": "\n".join(
             [f"⟳ change_model: {about} — applied by you", *(f"    {line}" for line in differs)]
         ),
@@ -220,7 +231,7 @@ def test_difference_of_a_long_change_is_shown() -> None:
             [f"⟳ `change_model: {about}` — applied by you", "", "```diff", *differs, "```"]
         ),
     }
-    several = folded(change(CHANGE, long)).bundle()
+    several = folded(change(CHANGE, long)).parts[-1].bundle()
     assert several["text/plain"].split("\n")[2:] == [
         f"    {about}",
         *(f"        {line}" for line in differs),
@@ -236,12 +247,12 @@ def test_size_of_a_shown_difference_is_limited() -> None:
     long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
     a, b = "a" * 198, "b" * 198
-    assert folded(change(long)).plain_text().split("\n")[1:] == [
+    assert folded(change(long)).parts[-1].bundle()["text/plain"].split("\n")[1:] == [
         f"    - {a}{left}",
         f"    + {b}{left}",
     ]
     many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
-    for shown in folded(change(many, many)).bundle().values():
+    for shown in folded(change(many, many)).parts[-1].bundle().values():
         assert shown.count("+ x\n") == 100
         assert "… 4900 more lines that differ" in shown
         assert "… 5000 more lines that differ" in shown
@@ -249,7 +260,7 @@ def test_size_of_a_shown_difference_is_limited() -> None:
 
 def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
     context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
-    shown = folded(with_context(context)).markdown()
+    shown = folded(with_context(context)).parts[-1].bundle()["text/markdown"]
     assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
     assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
 
@@ -262,12 +273,12 @@ def with_context(context: str) -> QuestionEnds:
 @given(markdowns, markdowns)
 def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
     transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
-    assert dangers(transcript.markdown()) == []
+    assert dangers(transcript.parts[-1].bundle()["text/markdown"]) == []
 
 
 def test_number_of_shown_changes_is_limited() -> None:
     many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
-    for shown in folded(change(*many)).bundle().values():
+    for shown in folded(change(*many)).parts[-1].bundle().values():
         assert "60 configuration changes" in shown
         assert "options.k49: " in shown
         assert "options.k50: " not in shown
@@ -276,7 +287,9 @@ def test_number_of_shown_changes_is_limited() -> None:
 
 def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
     path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
-    for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
+    for shown in (
+        folded(change(ProposedChange(path, None, "1"), applied=False)).parts[-1].bundle().values()
+    ):
         assert "\n" not in shown
         assert "x⟨U+000A⟩⟳ change_model" in shown
         assert "⟨U+001B⟩[2K⟨U+202E⟩" in shown
@@ -293,8 +306,8 @@ Change not applied, tool re-invoked."""
 
 def test_notice_keeps_its_lines() -> None:
     shown = folded(Notice(INVALID))
-    assert shown.plain_text() == INVALID.replace("\u202e", "⟨U+202E⟩")
-    assert shown.markdown().split("  \n") == [
+    assert shown.parts[-1].bundle()["text/plain"] == INVALID.replace("\u202e", "⟨U+202E⟩")
+    assert shown.parts[-1].bundle()["text/markdown"].split("  \n") == [
         "*⚠ Tool 't' proposed an invalid config change:*",
         "\xa0\xa0*assistant.name = 1 (expected a string)*",
         '\xa0\xa0*` assistant.model.id = "<b>$⟨U+202E⟩" (unknown *alias*) `*',
@@ -303,7 +316,7 @@ def test_notice_keeps_its_lines() -> None:
 
 
 def test_size_of_a_notice_is_limited() -> None:
-    for shown in folded(Notice("x\n" * 100_000 + "y")).bundle().values():
+    for shown in folded(Notice("x\n" * 100_000 + "y")).parts[-1].bundle().values():
         assert "… 99951 more lines" in shown
         assert len(shown) < 1000
 
@@ -339,34 +352,39 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
         ChangeEnds("h", evil, (CHANGE, ProposedChange(evil, evil, evil)), True, "grant"),
         *text(f"```\n{HTML}\n```\n{evil}"),
     )
-    assert dangers(transcript.markdown()) == []
-    assert dangers(transcript.markdown(live=True, status=evil)) == []
+    assert dangers(transcript.parts[-1].bundle()["text/markdown"]) == []
+    assert dangers(transcript.parts[-1].bundle(live=True, status=evil)["text/markdown"]) == []
 
 
 def test_call_that_begins_again_keeps_its_line() -> None:
     transcript = Transcript()
     transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
     transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
-    assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
+    assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=2) …\n⚙ look() …"
 
 
 def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> None:
     transcript = folded(ToolBegins("c", "publish", {"page": 1}))
-    assert transcript.plain_text() == "⚙ publish(page=1) …"
+    assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=1) …"
     transcript.apply([ToolBegins("c", "publish", {"page": 2}, edited=True)])
-    assert transcript.plain_text() == "⚙ publish(page=2) (arguments edited by you) …"
+    assert (
+        transcript.parts[-1].bundle()["text/plain"]
+        == "⚙ publish(page=2) (arguments edited by you) …"
+    )
     transcript.apply([ToolEnds("c", "publish", "", False, 1.25)])
-    assert transcript.plain_text() == "✓ publish(page=2) (arguments edited by you)"
-    assert transcript.markdown(live=True).endswith(" 1.2 s")
+    assert (
+        transcript.parts[-1].bundle()["text/plain"] == "✓ publish(page=2) (arguments edited by you)"
+    )
+    assert transcript.parts[-1].bundle(live=True)["text/markdown"].endswith(" 1.2 s")
 
 
 def test_text_of_one_kind_grows_until_it_is_complete() -> None:
     transcript = folded(ShowText("message", "a"))
-    assert transcript.plain_text() == "a"
+    assert transcript.parts[-1].bundle()["text/plain"] == "a"
     transcript.apply([ShowText("message", "b")])
-    assert transcript.plain_text() == "ab"
+    assert transcript.parts[-1].bundle()["text/plain"] == "ab"
     transcript.apply([EndOfText(), ShowText("message", "c")])
-    assert transcript.plain_text() == "ab\nc"
+    assert transcript.parts[-1].bundle()["text/plain"] == "ab\nc"
 
 
 def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> None:
@@ -382,14 +400,14 @@ def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> No
     assert transcript.cut()
     assert not transcript.cut()
     assert transcript.cut(always=True)
-    assert transcript.plain_text() == ""
+    assert transcript.parts[-1].bundle()["text/plain"] == ""
 
 
 def test_deeply_nested_data_is_shown_unparsed() -> None:
     deep = "[" * 100_000
     shown = folded(*text(deep, kind="structured"))
-    assert deep in shown.markdown()
-    assert shown.plain_text().startswith("[[[[")
+    assert deep in shown.parts[-1].bundle()["text/markdown"]
+    assert shown.parts[-1].bundle()["text/plain"].startswith("[[[[")
 
 
 def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
@@ -400,7 +418,9 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
             end = QuestionEnds(each, "t", question, YES, answer=True)
             transcript.apply([end, replace(end, outcome=SECRET, answer=None)])
         transcript.apply([Notice("Well."), *text("Done.")])
-        return transcript.markdown(), transcript.plain_text()
+        return transcript.parts[-1].bundle()["text/markdown"], transcript.parts[-1].bundle()[
+            "text/plain"
+        ]
 
     markdown, plain = shown("a", "b", "c")
     assert plain.index("Is it a?") < plain.index("Is it b?") < plain.index("Is it c?")
@@ -410,4 +430,4 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
 
 def test_declined_call_that_never_began_has_its_line() -> None:
     ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
-    assert folded(ends).plain_text() == "⊘ t — Tool skipped by user."
+    assert folded(ends).parts[-1].bundle()["text/plain"] == "⊘ t — Tool skipped by user."

@@ -86,7 +86,7 @@ async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
     )
     transcript = Transcript()
     transcript.apply(bench.shown)
-    assert transcript.plain_text() == "Fine."
+    assert transcript.parts[-1].bundle()["text/plain"] == "Fine."
 
 
 def test_registration_follows_the_specification() -> None:

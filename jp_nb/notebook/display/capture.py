@@ -1,9 +1,11 @@
-"""Capture the output of tools, and show it in the cell.
+"""Output of a cell: captured for the model, and sent in batches.
 
-The captured text is bounded: its beginning and its end are kept. All output of a cell leaves the
-kernel through `Session.send`, from any thread.
+All output of a cell leaves the kernel through `Session.send`, from any thread. The captured text is
+bounded: its beginning and its end are kept. A page redraws after each message, and a turn may have
+thousands of messages, so they are sent in batches.
 
-Source: `docs/notebook-tools.md`.
+Source: `docs/notebook-tools.md`, `docs/protocol.md`,
+https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ import base64
 import binascii
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import local
-from typing import Any, Final, Literal
+from time import monotonic
+from typing import Any, Final, Literal, Self
 from weakref import WeakKeyDictionary
 
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
-from jp_nb.notebook.display.outbox import INTERVAL_S, KINDS, Outbox, Published
+from jp_nb.notebook.page.protocol import is_batchable
 from jp_nb.text import plain
 from jp_nb.tools.base import CellOutput
 
@@ -47,21 +50,19 @@ _FLUSHED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 
 def flush_streams() -> None:
     """Send the printed text. Return at once if nothing was printed since the last call."""
-    for stream in (sys.stdout, sys.stderr):
+    streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
+    for stream in streams:
         # New buffers are empty too, while the text of the previous ones is not yet sent.
         buffers = getattr(stream, "_buffers", None)
         if buffers is None or buffers or _FLUSHED.get(stream) is not buffers:
             with suppress(Exception):  # the user may have replaced the stream
-                _flush(stream)
+                stream.flush()
+                # The publishing thread replaces the buffers when it has sent their text.
+                stream.pub_thread.schedule(partial(_set_flushed, stream))
 
 
-def _flush(stream: Any) -> None:
-    # This runs in the publishing thread, which replaces the buffers when it has sent their text.
-    def set_flushed() -> None:
-        _FLUSHED[stream] = stream._buffers
-
-    stream.flush()
-    stream.pub_thread.schedule(set_flushed)
+def _set_flushed(stream: Any) -> None:
+    _FLUSHED[stream] = stream._buffers
 
 
 MAX_CHARS: Final = 25_000
@@ -149,10 +150,7 @@ class OutputCapture:
         self._clears_next = False
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add the content of an iopub message of the type `kind`.
-
-        Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html
-        """
+        """Add the content of an iopub message of the type `kind`."""
         display_id = (content.get("transient") or {}).get("display_id")
         if kind == "stream":
             self.add_text(str(content.get("name", "stdout")), str(content.get("text", "")))
@@ -214,7 +212,7 @@ class OutputCapture:
 
 
 def _extract_text(bundle: Mapping[str, Any]) -> str:
-    """Return the plainest text of a MIME bundle, or the list of its types."""
+    # The plainest text of a MIME bundle, or the list of its types.
     for kind in ("text/plain", "text/markdown", "text/latex"):
         if kind in bundle:
             return str(bundle[kind])
@@ -222,7 +220,7 @@ def _extract_text(bundle: Mapping[str, Any]) -> str:
 
 
 def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
-    """Return the first image whose content fits its type, in the order of `MEDIA_TYPES`."""
+    # The first image whose content fits its type, in the order of `MEDIA_TYPES`.
     for kind in MEDIA_TYPES:
         text = bundle.get(kind)
         with suppress(binascii.Error, ValueError):
@@ -231,6 +229,53 @@ def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
                 return Image(kind, content)
     return None
 
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message that is published on iopub: `parent` is the header of its request."""
+
+    kind: str
+    content: Mapping[str, Any]
+    parent: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    ident: Any
+
+    @classmethod
+    def read(
+        cls, message: Any, content: Any = None, parent: Any = None, ident: Any = None, *_: Any,
+        metadata: Any = None, **__: Any,
+    ) -> Self:  # fmt: skip
+        """Read the arguments of `Session.send` after the socket."""
+        kind = message
+        if isinstance(message, dict):
+            kind, content = message.get("msg_type"), message.get("content")
+            parent, metadata = message.get("parent_header"), message.get("metadata")
+        about = _mapping(parent)
+        header = _mapping(about.get("header", about))
+        return cls(str(kind), _mapping(content), header, _mapping(metadata), ident)
+
+    @property
+    def display_id(self) -> str | None:
+        """The display id of the output, if it has one."""
+        display_id = _mapping(self.content.get("transient")).get("display_id")
+        return display_id if isinstance(display_id, str) else None
+
+    def is_about(self, request: str | None) -> bool:
+        """Return True if the message belongs to the request with this id."""
+        return request is not None and self.parent.get("msg_id") == request
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+OUTPUTS: Final = frozenset(("stream", "display_data", "execute_result", "error"))
+"""Types of messages that add an output to a cell."""
+KINDS: Final = OUTPUTS | {"update_display_data", "clear_output"}
+"""Types of messages that change the outputs of a cell."""
 
 # --- capture of the running cell ---------------------------------------------------------------
 
@@ -245,16 +290,10 @@ def capturing(shell: Any) -> Iterator[OutputCapture]:
         out, err = _Tee(sys.stdout, "stdout", capture), _Tee(sys.stderr, "stderr", capture)
         with redirect_stdout(out), redirect_stderr(err):
             yield capture
-    else:
-        with _capturing_messages(capture, session, shell.kernel):
-            yield capture
-
-
-@contextmanager
-def _capturing_messages(capture: OutputCapture, session: Any, kernel: Any) -> Iterator[None]:
+        return
     outer: Callable[..., Any] = session.send
     replaced = session.__dict__.get("send")
-    cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
+    cell = _running_request(shell.kernel)
 
     def send(stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         published = Published.read(message, *args, **kwargs)
@@ -265,13 +304,19 @@ def _capturing_messages(capture: OutputCapture, session: Any, kernel: Any) -> It
     flush_streams()
     session.send = send
     try:
-        yield
+        yield capture
         flush_streams()
     finally:
         if replaced is None:
             del session.send
         else:
             session.send = replaced
+
+
+def _running_request(kernel: Any) -> str | None:
+    # The id of the request that runs the cell.
+    request: str | None = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
+    return request
 
 
 class _Tee:
@@ -307,6 +352,192 @@ def is_ours() -> bool:
     return getattr(_OURS, "inside", False)
 
 
+# --- batches of messages -------------------------------------------------------------------------
+
+INTERVAL_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class _QueuedMessage:
+    """A message in the queue; `texts` are those of a `stream` message.
+
+    With `ends_batch`, the batch is sent at once. No messages are dropped or joined across it.
+    """
+
+    published: Published
+    send: Callable[[Any], object]
+    texts: list[str] = field(default_factory=list)
+    ends_batch: bool = False
+
+    @property
+    def adds_output(self) -> bool:
+        return self.published.kind in OUTPUTS
+
+    @property
+    def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
+        is_text = self.published.kind == "stream"
+        return (self.published.content.get("name"), self.published.parent) if is_text else None
+
+
+class Outbox:
+    """Replacement of `Session.send` while a turn runs. Thread-safe, without a lock.
+
+    - Messages that change the outputs of the cell, and entries of the record, wait for the next
+      batch. Consecutive text of one stream becomes one message. Only the newest update of a
+      display is sent. Outputs that were cleared meanwhile are not sent.
+    - Other messages of the cell, such as those of widgets, end the batch, which is sent at once:
+      the widgets of a form must exist before the page shows the form.
+    - Messages of other requests, and the kernel's status, are sent directly.
+    - ipykernel's publishing thread sends all messages of the cell in the order of the calls.
+
+    Args:
+        request: The id of the request that runs the cell.
+        interval: Shortest time between two batches, in seconds.
+    """
+
+    def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
+        self._send: Callable[..., Any] = kernel.session.send
+        self._thread = kernel.iopub_thread
+        self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
+        self._request = request
+        self._interval = min(interval, INTERVAL_S)
+        self._queue: deque[_QueuedMessage] = deque()
+        self._scheduled_until = self._next_batch_at = 0.0
+
+    @classmethod
+    def of(cls, kernel: Any, request: str | None, interval: float) -> Outbox | None:
+        """Return an outbox for `kernel`, or None if it does not publish as ipykernel does."""
+        thread = getattr(kernel, "iopub_thread", None)
+        is_supported = all(
+            hasattr(thread, name) for name in ("schedule", "io_loop", "socket", "thread")
+        )
+        return cls(kernel, request, interval) if is_supported else None
+
+    def send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a message as `Session.send` does, or add it to the next batch."""
+        published = Published.read(message, *args, **kwargs)
+        of_cell = published.is_about(self._request)
+        waits = (of_cell and published.kind in KINDS) or is_batchable(
+            published.kind, published.content
+        )
+        if not self._thread.thread.is_alive():  # for example in a forked process
+            return self._send(stream, message, *args, **kwargs)
+        if not waits:
+            # `RunningCells` repeats the status of the cell after each request of a page.
+            if not of_cell or published.kind == "status":
+                return self._send(stream, message, *args, **kwargs)
+            if not any(stream is each for each in self._iopub_streams):
+                self.release()
+                return self._send(stream, message, *args, **kwargs)
+        if published.kind == "stream":
+            sent, queued = message, self._queue_text(published)
+        else:
+            recorder = _SocketRecorder()
+            sent = self._send(recorder, message, *args, **kwargs)
+            queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
+        self._queue.append(queued)
+        if not waits:
+            self.release()
+            return sent
+        # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
+        if (now := monotonic()) >= self._scheduled_until:
+            self._scheduled_until = max(now, self._next_batch_at) + self._interval
+            self._thread.schedule(self._release_in_time)
+        return sent
+
+    def release(self) -> None:
+        """Let the publishing thread send the queue, before later messages of this thread."""
+        if self._queue:
+            self._thread.schedule(self._release)
+
+    def _queue_text(self, published: Published) -> _QueuedMessage:
+        def send(socket: Any) -> None:
+            content = {**published.content, "text": "".join(queued.texts)}
+            parent, metadata = dict(published.parent), dict(published.metadata)
+            self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
+
+        return (queued := _QueuedMessage(published, send, [str(published.content.get("text", ""))]))
+
+    # --- in the publishing thread ---
+
+    def _release_in_time(self) -> None:
+        wait = self._next_batch_at - monotonic()
+        if wait > 0:
+            self._thread.io_loop.call_later(wait, self._release)
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        self._scheduled_until = 0.0  # before the queue is read: later messages need a new batch
+        messages = [self._queue.popleft() for _ in range(len(self._queue))]
+        if not messages or self._thread.socket is None:
+            return
+        self._next_batch_at = monotonic() + self._interval
+        batch: list[_QueuedMessage] = []
+        for queued in messages:
+            batch.append(queued)
+            if queued.ends_batch or queued is messages[-1]:
+                for each in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                    each.send(self._thread.socket)
+                batch = []
+
+
+class _SocketRecorder:
+    """Replacement of a socket that keeps the serialized message."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[Any], object] = lambda socket: None
+
+    def send_multipart(self, parts: list[Any], **options: Any) -> None:
+        self.send = lambda socket: socket.send_multipart(parts, **options)
+
+
+def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Drops outputs that a later message of the batch clears.
+    added, last = False, -1
+    for number in reversed(range(len(batch))):
+        published = batch[number].published
+        # `clear_output` with `wait` takes effect when the next output arrives.
+        if published.kind == "clear_output" and (added or not published.content.get("wait")):
+            last = number
+            break
+        added = added or batch[number].adds_output
+    return [
+        queued
+        for number, queued in enumerate(batch)
+        if number >= last or not (queued.adds_output or queued.published.kind == "clear_output")
+    ]
+
+
+def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Drops updates of a display that a later message of the batch updates again.
+    updates = {
+        queued.published.display_id: queued
+        for queued in batch
+        if queued.published.kind == "update_display_data"
+    }
+    return [
+        queued
+        for queued in batch
+        if queued.published.kind != "update_display_data"
+        or queued.published.display_id is None
+        or queued is updates[queued.published.display_id]
+    ]
+
+
+def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
+    # Joins consecutive texts of one stream into one message.
+    joined: list[_QueuedMessage] = []
+    for queued in batch:
+        if joined and queued.stream is not None and joined[-1].stream == queued.stream:
+            joined[-1].texts += queued.texts
+        else:
+            joined.append(queued)
+    return joined
+
+
+# --- output of the tools of a turn ---------------------------------------------------------------
+
 Send = Callable[[], Any]
 Clears = Literal["now", "next"] | None
 
@@ -318,7 +549,6 @@ class ToolOutput:
     inside of `ours` belongs to the turn.
 
     Args:
-        kernel: The kernel, in a cell.
         hold: Hold the output until `take`, because in a headless run the order of final outputs
             matters. Otherwise it is sent in batches with all output of the cell.
         interval: Shortest time between two batches, in seconds.
@@ -335,7 +565,7 @@ class ToolOutput:
         self.cleared: Callable[[], None] = lambda: None
         self._holds = hold
         self._session = kernel.session
-        self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
+        self._cell = _running_request(kernel)
         self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
         self._send: Callable[..., Any] = (self._outbox or self._session).send
         self._function_runs = False
@@ -410,10 +640,7 @@ class ToolOutput:
 
 
 class _HeldOutput:
-    """Output of tools that was not sent yet. Clearing affects only this output.
-
-    `is_new`: there was output since the last `take_new`.
-    """
+    """Output of tools that was not sent yet. Clearing affects only this output."""
 
     def __init__(self) -> None:
         self.is_new = False

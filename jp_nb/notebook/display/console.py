@@ -68,14 +68,14 @@ class Printer:
             case CallPiece(ends=ToolEnds()) as piece:
                 self._print_line(_render_end(piece))
             case CallPiece() | EventPiece() as piece:
-                self._print_line(piece.render().text)
+                self._print_line(self._transcript.render(piece).text)
 
     def end_line(self) -> None:
         """End the current line, and print a structured answer."""
         if self._structured is not None:
             piece, self._structured = self._structured, None
             piece.is_final = True  # later data is printed below the line that follows
-            self._print_line(piece.render().text)
+            self._print_line(self._transcript.render(piece).text)
         if self._in_line:
             print()
         self._in_line, self._is_start, self._pending_text = False, True, ""
