@@ -34,7 +34,6 @@ from jp_nb.agent.display import (
     TransientEvent,
     UserMessage,
 )
-from jp_nb.images import Image
 from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
 from jp_nb.rendering.prompts import PromptSummary
@@ -111,18 +110,13 @@ class UpdateClock:
         self._updated = monotonic()
         self._spacing = self._interval * (1 + size / CHARS_PER_INTERVAL)
         self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
-        self._schedule_tick()
-
-    def _schedule_tick(self) -> None:
         if self._ticks and self._ticker is None:
-            due = max(self._updated + TICK_S, self.next_allowed)
-            self._ticker = self._cell.call_later(max(0.0, due - monotonic()), self._tick)
+            self._tick()
 
     def _tick(self) -> None:
-        self._ticker = None
-        if monotonic() < max(self._updated + TICK_S, self.next_allowed):
-            self._schedule_tick()
-        else:
+        wait = max(self._updated + TICK_S, self.next_allowed) - monotonic()
+        self._ticker = self._cell.call_later(wait, self._tick) if wait > 0 else None
+        if wait <= 0:
             self._update()
 
     def start_ticks_in_agent_loop(self) -> None:
@@ -164,7 +158,6 @@ class DisplayPublisher:
 
     Args:
         publish: IPython's `DisplayPublisher.publish`.
-        kernel: The kernel, if there is one.
         of_turn: The outputs belong to the turn and not to a tool.
     """
 
@@ -398,7 +391,7 @@ class _Cut:
     """Start of a new part, below the output of tools and the images of their results."""
 
     held: list[Send] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
+    images: list[dict[str, Any]] = field(default_factory=list)
 
 
 class TurnDisplay:
@@ -409,11 +402,7 @@ class TurnDisplay:
     displayed an image.
 
     Args:
-        transcript: Renders the events.
-        cell: Loop of the cell's thread.
-        new_output: Creates the publisher of an output.
         run_in_agent_loop: Runs a function on the agent's event loop.
-        tools: Watches the output of tools.
         interval: Shortest time between two updates, in seconds.
         live: False in headless runs: outputs are shown when they are final.
     """
@@ -439,7 +428,7 @@ class TurnDisplay:
         self._events: deque[DisplayEvent | _Cut] = deque()
         self._open_calls: set[str] = set()
         self._batch_over = False
-        self._images: list[Image] = []
+        self._images: list[dict[str, Any]] = []
         self._calls_with_image: set[str] = set()
         self._outputs = TurnOutputs(transcript, new_output)
         self._function: FunctionBegins | None = None
@@ -495,7 +484,6 @@ class TurnDisplay:
             self._clock.schedule(delay, early=isinstance(event, ToolBegins))
 
     def _end_batch(self) -> None:
-        """Start a new part after a batch of tools with output."""
         self._batch_over = False
         if self._tools is not None:
             if self._tools.others_have_output():
@@ -503,9 +491,12 @@ class TurnDisplay:
             self._tools.watches = False
 
     def _collect_images(self, event: ToolEnds) -> None:
-        """Show the images of the batch's results when the batch ends."""
+        # The images of all results are shown when the batch ends.
         if event.call_id not in self._calls_with_image and self._transcript.shows(event):
-            self._images += event.images
+            self._images += (
+                {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}
+                for image in event.images
+            )
         self._calls_with_image.discard(event.call_id)
         if self._batch_over and self._images:
             self._events.append(_Cut(images=self._images))
@@ -533,7 +524,6 @@ class TurnDisplay:
                 self._update()
 
     def _show_again(self) -> None:
-        """Show the turn again after a tool has cleared the cell."""
         with self._lock:
             if not self._done:
                 self._outputs.show_again()
@@ -541,11 +531,7 @@ class TurnDisplay:
     def _apply_events(self) -> None:
         for event in _join_texts(self._events):
             if isinstance(event, _Cut):
-                bundles = (
-                    {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}
-                    for image in event.images
-                )
-                self._outputs.cut(event.held, images=bundles)
+                self._outputs.cut(event.held, images=event.images)
                 continue
             if isinstance(event, DiscardText):
                 self._outputs.invalidate()
@@ -631,7 +617,7 @@ class TurnDisplay:
 
 
 def _join_texts(events: deque[DisplayEvent | _Cut]) -> Iterator[DisplayEvent | _Cut]:
-    """Remove and yield `events`. Adjacent texts of one kind are one event."""
+    # Removes and yields `events`. Adjacent texts of one kind are one event.
     while events:
         event = events.popleft()
         if isinstance(event, ShowText):
