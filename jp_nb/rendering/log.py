@@ -102,9 +102,12 @@ def log_report(
         earlier = total - len(turns)
         word = "turn" if earlier == 1 else "turns"
         parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
-    compactions = _compactions(document.conversation.entries) if turns else {}
+    compactions: dict[int, list[PlacedCompaction]] = {}  # by the turn before them
+    for placed in find_compactions(document.conversation.entries) if turns else ():
+        compactions.setdefault(placed.after, []).append(placed)
     for turn in turns:
-        parts += [*_turn_reports(turn, image_hosts), *compactions.get(turn.number, ())]
+        parts += _turn_reports(turn, image_hosts)
+        parts += _compaction_reports(compactions.get(turn.number, []))
     if not turns:
         parts.append(remark("No turns in this conversation yet."))
     if document.others:
@@ -138,16 +141,12 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
         yield _part_report(part, image_hosts)
     if turn.uncalled:
         yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
-    if end := _format_end(turn):
-        yield _line_report(end)
-
-
-def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
-    # The keys are the turns after which the compactions were recorded.
-    found: dict[int, list[PlacedCompaction]] = {}
-    for placed in find_compactions(entries):
-        found.setdefault(placed.after, []).append(placed)
-    return {turn: list(_compaction_reports(placed)) for turn, placed in found.items()}
+    if turn.left_out:
+        taken = "; its settings were reverted" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer")
+        yield _line_report(f"{how} (this turn is not sent to models{taken})")
+    elif turn.status in _INCOMPLETE:
+        yield _line_report(_INCOMPLETE[turn.status])
 
 
 def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]:
@@ -183,14 +182,6 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
 def _line_report(text: str) -> Report:
     shown = line(text, limit=MAX_LOG_CHARS)
     return Report(f"- {shown.markdown}", f"  {shown.text}")
-
-
-def _format_end(turn: Turn) -> str:
-    if turn.left_out:
-        taken = "; its settings were reverted" if turn.taken_back else ""
-        how = _UNANSWERED.get(turn.status, "✗ no answer")
-        return f"{how} (this turn is not sent to models{taken})"
-    return _INCOMPLETE.get(turn.status, "")
 
 
 def conversations_table(document: Document, *, with_active: bool = False) -> Report:
