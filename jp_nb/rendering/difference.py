@@ -220,14 +220,15 @@ def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) ->
     # If one side has no text, an empty piece marks the place. Its context is then not folded.
     if not gone and not new:
         return
-    head = _count_equal(gone, new)
-    tail = _count_equal(gone[head:][::-1], new[head:][::-1])
+    head = count_equal(gone, new)
+    tail = count_equal(gone[head:][::-1], new[head:][::-1])
     for side, text in zip(sides, (gone, new), strict=True):
         end = len(text) - tail
         side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
 
 
-def _count_equal(one: str, other: str) -> int:
+def count_equal(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return the number of equal characters or items at the beginning of both."""
     unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(unlike, min(len(one), len(other)))
 

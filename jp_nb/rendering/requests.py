@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -25,7 +25,7 @@ from jp_nb.agent.compaction import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
+from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest, ToolDefinition
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes
@@ -33,7 +33,7 @@ from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
-from jp_nb.rendering.difference import compare_values
+from jp_nb.rendering.difference import compare_values, count_equal
 from jp_nb.rendering.report import Report, block, heading, joined, remark, table
 from jp_nb.text import escape_invisible, one_line
 
@@ -140,10 +140,8 @@ class TracedRequest:
                 names[entry.id] = entry.name
                 role, text = f"assistant calls {entry.name}", compact_json(entry.arguments)
             case ToolCallResponse():
-                role = (
-                    f"{'error' if entry.is_error else 'result'} of {names.get(entry.id, 'a call')}"
-                )
-                text = entry.content
+                kind, name = "error" if entry.is_error else "result", names.get(entry.id, "a call")
+                role, text = f"{kind} of {name}", entry.content
             case ChatResponse(reasoning=str(text)):
                 role = "assistant (reasoning)"
             case ChatResponse(message=str(text)):
@@ -194,8 +192,8 @@ def _hidden_json(
     return hidden
 
 
-def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yield the parameters of a tool: `city: string`, `days?: integer`."""
+def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
+    # Such as `city: string` or `days?: integer`.
     properties, required = schema.get("properties"), schema.get("required")
     demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
     for name, node in (properties if isinstance(properties, dict) else {}).items():
@@ -219,23 +217,18 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     parts: list[Report | str] = [
         heading(f"request {traced.name} · {traced.model} · {traced.remarks[0]}"),
         table(("item", "value"), list(_facts(traced)), limit=2_000),
-        *_system(traced, full=full),
-        *_attachments(traced, full=full),
-        *_tools(traced, full=full),
-        *_messages(traced, full=full),
-        remark(tokens_in_words(traced)),
+        *_content(traced, full=full),
+        remark(_format_tokens(traced)),
     ]
     if not full and _is_cut(traced):
         parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
     return joined(parts, between="\n\n")
 
 
-def tokens_in_words(traced: TracedRequest) -> str:
-    """Return a line with the estimated tokens of each part of `traced`, and the reported count."""
-    total = sum(traced.estimated_tokens.values())
-    parts = ", ".join(
-        f"{part} {count:,}" for part, count in traced.estimated_tokens.items() if count
-    )
+def _format_tokens(traced: TracedRequest) -> str:
+    counts = traced.estimated_tokens
+    total = sum(counts.values())
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items() if count)
     words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
     if traced.reported_tokens is None:
         return words
@@ -251,16 +244,15 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
     if sent.key is not None:
         yield "key", key_in_words(sent)
-    for name, value in sent.headers.items():
-        yield name, value
+    yield from sent.headers.items()
     yield "body", f"{len(sent.body):,} bytes"
     if not sent.is_exact:
         yield "hidden", "secrets were replaced by placeholders"
     for name, parameter in traced.parameters.items():
-        yield name, as_json(parameter)
+        yield name, _escaped_json(parameter)
     yield "tool choice", traced.shown.tool_choice
     if traced.shown.schema is not None:
-        yield "response schema", as_json(dict(traced.shown.schema))
+        yield "response schema", _escaped_json(dict(traced.shown.schema))
     for line in sent.omitted:
         yield "not sent", line
 
@@ -274,45 +266,55 @@ def key_in_words(sent: SentRequest) -> str:
     return f"{key.header}: {key.before}(the variable {key.variable}{state})"
 
 
-def as_json(value: JsonValue) -> str:
-    """Return `value` as JSON with invisible characters escaped."""
+def _escaped_json(value: JsonValue) -> str:
     return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
 # --- content ---------------------------------------------------------------------------
 
 
-def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    texts = traced.shown.system
-    yield from _heading(traced, "system", len(texts), "text")
-    if full:
-        yield from (_full_text(str(number), text) for number, text in enumerate(texts, start=1))
-    elif texts:
-        rows = [
-            (str(n), _shorten(text), f"{estimate_text_tokens(text):,}")
-            for n, text in enumerate(texts, 1)
-        ]
-        yield _rows(("#", "text", "tokens"), rows)
+class _Section(NamedTuple):
+    """Texts of one kind in a request: titles and full texts, and a table of short ones."""
+
+    part: str
+    word: str
+    columns: tuple[str, ...]
+    texts: list[tuple[str, str]]
+    rows: Sequence[tuple[str, ...]]
 
 
-def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    attachments = traced.shown.attachments
-    yield from _heading(traced, "attachments", len(attachments), "file")
-    if full:
-        for each in attachments:
-            text = each.content if isinstance(each.content, str) else attachment_in_words(each)
-            yield _full_text(each.source, text)
-    elif attachments:
-        rows = []
-        for each in attachments:
-            tokens = estimate_attachment_tokens(each)
-            count = f"{tokens:,}" if tokens else "not estimated"
-            rows.append((each.source, attachment_in_words(each), count))
-        yield _rows(("source", "content", "tokens"), rows)
+def _content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    for read in (_system, _attachments, _tools, _messages):
+        part, word, columns, texts, rows = read(traced)
+        if texts:
+            many = f"{len(texts):,} {word}{'' if len(texts) == 1 else 's'}"
+            yield heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
+        elif read is _messages:
+            yield remark("no messages yet")
+        if full:
+            yield from (joined([remark(title), block(text)]) for title, text in texts)
+        elif rows:
+            more = ("…", f"… and {len(rows) - MAX_ROWS:,} more", "", "")[: len(columns)]
+            shown = [*rows[:MAX_ROWS], more] if len(rows) > MAX_ROWS else rows
+            yield table(columns, shown, limit=MAX_TEXT + 40)
 
 
-def attachment_in_words(attachment: Attachment) -> str:
-    """Return the text of `attachment`, or its kind and size."""
+def _system(traced: TracedRequest) -> _Section:
+    texts = [(str(number), text) for number, text in enumerate(traced.shown.system, start=1)]
+    rows = [(number, _shorten(text), f"{estimate_text_tokens(text):,}") for number, text in texts]
+    return _Section("system", "text", ("#", "text", "tokens"), texts, rows)
+
+
+def _attachments(traced: TracedRequest) -> _Section:
+    texts, rows = [], []
+    for each in traced.shown.attachments:
+        short, tokens = _shorten_attachment(each), estimate_attachment_tokens(each)
+        texts.append((each.source, each.content if isinstance(each.content, str) else short))
+        rows.append((each.source, short, f"{tokens:,}" if tokens else "not estimated"))
+    return _Section("attachments", "file", ("source", "content", "tokens"), texts, rows)
+
+
+def _shorten_attachment(attachment: Attachment) -> str:
     if isinstance(attachment.content, str):
         return _shorten(attachment.content)
     if attachment.media_type in MEDIA_TYPES:
@@ -320,42 +322,26 @@ def attachment_in_words(attachment: Attachment) -> str:
     return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
 
 
-def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    tools = traced.shown.tools
-    yield from _heading(traced, "tools", len(tools), "tool")
-    if full:
-        for tool in tools:
-            schema = as_json(dict(tool.parameters))
-            yield _full_text(tool.name, f"{tool.description}\n\n{schema}")
-    elif tools:
-        rows = [
-            (
-                tool.name,
-                _shorten(tool.description.strip().partition("\n")[0]),
-                ", ".join(parameters_in_words(tool.parameters)) or "-",
-                f"{estimate_tool_tokens(tool):,}",
-            )
-            for tool in tools
-        ]
-        yield _rows(("tool", "description", "parameters", "tokens"), rows)
+def _tools(traced: TracedRequest) -> _Section:
+    texts, rows = [], []
+    for tool in traced.shown.tools:
+        schema = _escaped_json(dict(tool.parameters))
+        texts.append((tool.name, f"{tool.description}\n\n{schema}"))
+        short = _shorten(tool.description.strip().partition("\n")[0])
+        parameters = ", ".join(_format_parameters(tool.parameters)) or "-"
+        rows.append((tool.name, short, parameters, f"{estimate_tool_tokens(tool):,}"))
+    return _Section("tools", "tool", ("tool", "description", "parameters", "tokens"), texts, rows)
 
 
-def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    messages = traced.messages
-    if not messages:
-        yield remark("no messages yet")
-        return
-    yield from _heading(traced, "messages", len(messages), "message")
-    if full:
-        for number, message in enumerate(messages, start=1):
-            yield _full_text(f"{number} · {message.role}", message.text)
-        return
-    rows = [_message_row(number, message) for number, message in enumerate(messages, start=1)]
-    left = len(messages) - FIRST - LAST
+def _messages(traced: TracedRequest) -> _Section:
+    numbered = list(enumerate(traced.messages, start=1))
+    texts = [(f"{number} · {message.role}", message.text) for number, message in numbered]
+    rows = [_message_row(number, message) for number, message in numbered]
+    left = len(rows) - FIRST - LAST
     if left > 1:
-        tokens = sum(each.tokens for each in messages[FIRST : FIRST + left])
+        tokens = sum(each.tokens for each in traced.messages[FIRST : FIRST + left])
         rows[FIRST : FIRST + left] = [("…", "…", f"… {left:,} messages not shown", f"{tokens:,}")]
-    yield _rows(MESSAGE_COLUMNS, rows, limit=None)
+    return _Section("messages", "message", MESSAGE_COLUMNS, texts, rows)
 
 
 def _message_row(number: int, message: Message) -> tuple[str, str, str, str]:
@@ -373,32 +359,10 @@ def _is_cut(traced: TracedRequest) -> bool:
     )
 
 
-# --- layout ----------------------------------------------------------------------------
-
-
 def _shorten(text: str, limit: int = MAX_TEXT) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
-
-
-def _rows(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int | None = MAX_ROWS
-) -> Report:
-    if limit is not None and len(rows) > limit:
-        more = ("…", f"… and {len(rows) - limit:,} more", *[""] * len(head))
-        rows = [*rows[:limit], more[: len(head)]]
-    return table(head, rows, limit=MAX_TEXT + 40)
-
-
-def _heading(traced: TracedRequest, part: str, count: int, word: str) -> Iterator[Report]:
-    if count:
-        many = f"{count:,} {word}{'' if count == 1 else 's'}"
-        yield heading(f"{part}: {many}, about {traced.estimated_tokens[part]:,} tokens")
-
-
-def _full_text(title: str, text: str) -> Report:
-    return joined([remark(title), block(text)])
 
 
 END_OF_BODY: Final = "END_OF_BODY"
@@ -437,19 +401,15 @@ def _curl_arguments(sent: SentRequest) -> Iterator[str]:
     for name, value in sent.headers.items():
         header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)
         yield f"-H {shlex.quote(header)}"
-    if sent.key is not None:
-        yield f"-H {_key_header(sent.key)}"
+    if (key := sent.key) is not None:
+        if not _VARIABLE.fullmatch(key.variable):
+            raise UsageError(
+                f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which "
+                "holds the API key: choose another name and set it in `api_key_env`"
+            )
+        # In double quotes, the shell replaces the variable with the key.
+        yield f'-H "{key.header}: {key.before}${key.variable}"'
     yield f"--data-binary @- <<'{END_OF_BODY}'"
-
-
-def _key_header(key: KeyReference) -> str:
-    # In double quotes, the shell replaces the variable with the key.
-    if not _VARIABLE.fullmatch(key.variable):
-        raise UsageError(
-            f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which holds "
-            "the API key: choose another name and set it in `api_key_env`"
-        )
-    return f'"{key.header}: {key.before}${key.variable}"'
 
 
 # --- two requests ----------------------------------------------------------------------
@@ -465,19 +425,15 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     parts = [
         heading(f"request {before.name} → request {after.name}"),
         *_values(before, after),
-        *_diff_attachments(before, after),
-        *_diff_tools(before, after),
+        *_diff_parts(before, after),
         *_message_rows(before, after),
     ]
     if len(parts) == 1:
         parts.append(remark("no differences"))
     parts.append(remark(describe_shared_prefix(before, after)))
     for each in (before, after):
-        parts.append(remark(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
+        parts.append(remark(f"{each.name}: {_format_tokens(each)}; {each.remarks[0]}"))
     return joined(parts, between="\n\n")
-
-
-# --- the parts -------------------------------------------------------------------------------
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
@@ -507,7 +463,7 @@ def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report
         yield block("\n".join(lines), "diff")
 
 
-def _diff_attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+def _diff_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     old, new = (
         {
             each.source: each.content
@@ -518,14 +474,10 @@ def _diff_attachments(before: TracedRequest, after: TracedRequest) -> Iterator[R
         for traced in (before, after)
     )
     yield from _members("attachment", old, new)
-
-
-def _diff_tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    yield from _members(
-        "tool",
-        {tool.name: tool.to_json() for tool in before.shown.tools},
-        {tool.name: tool.to_json() for tool in after.shown.tools},
+    tools, others = (
+        {tool.name: tool.to_json() for tool in traced.shown.tools} for traced in (before, after)
     )
+    yield from _members("tool", tools, others)
     names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
         yield remark("tools: the same in another order")
@@ -546,7 +498,7 @@ def _members(
 
 def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     old, new = before.messages, after.messages
-    same = _count_equal(old, new)
+    same = count_equal(old, new)
     if same == len(old) == len(new):
         return
     yield remark(
@@ -563,11 +515,6 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
             yield table(MESSAGE_COLUMNS, rows)
     if same < min(len(old), len(new)) and old[same].role == new[same].role:
         yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
-
-
-def _count_equal(old: list[Message], new: list[Message]) -> int:
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 # --- common beginning ------------------------------------------------------------------
@@ -595,7 +542,7 @@ def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
             tokens += count
             shared.append(part)
     else:
-        same = _count_equal(before.messages, after.messages)
+        same = count_equal(before.messages, after.messages)
         tokens += sum(message.tokens for message in before.messages[:same])
         if same:
             shared.append(f"{same:,} message{'' if same == 1 else 's'}")
