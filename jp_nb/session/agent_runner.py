@@ -224,13 +224,13 @@ class AgentRunner:
     @contextmanager
     def display(self, output: TurnOutput) -> Iterator[None]:
         """Show the events of the `with` block in `output`. Interrupts can end only `cell.serve`."""
-        with self.cell.defer_interrupts():
+        with self.cell.interrupts.defer():
             try:
-                self.cell.set_interrupt_handler(lambda: output(InterruptReceived()))
+                self.cell.interrupts.on_interrupt = lambda: output(InterruptReceived())
                 output.begin()
                 yield
             finally:
-                self.cell.set_interrupt_handler(None)
+                self.cell.interrupts.on_interrupt = None
                 self.front_end.end()
                 output.finish()
 

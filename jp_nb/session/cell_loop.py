@@ -15,8 +15,8 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import current_thread, get_ident, main_thread
@@ -26,6 +26,7 @@ from typing import Generic, Protocol, TypeVar
 from jp_nb.tools.base import CallInterrupted
 
 T = TypeVar("T")
+V = TypeVar("V")
 Job = Callable[[], None]
 
 MAX_WAIT_S = 0.1  # limit of a single wait, for systems on which a wait cannot be interrupted
@@ -47,8 +48,8 @@ def _never() -> bool:
 class DeferredInterrupts:
     """Delays SIGINT while jobs run, so that it cannot end a job halfway.
 
-    While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. Both callbacks run
-    in the signal handler.
+    While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. `on_interrupt` and
+    `next_handler` run in the signal handler, and must not take a lock.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -161,18 +162,19 @@ class _PostedJob:
 
 
 class _QueuedCall(Generic[T]):
-    """A function call whose result the agent awaits."""
+    """A function call whose result a task of the agent awaits."""
 
     def __init__(self, function: Callable[[], T], interrupts: DeferredInterrupts) -> None:
         self._function = function
         self._interrupts = interrupts
-        self.future: Future[T] = Future()
+        self._loop = asyncio.get_running_loop()
+        self.result: asyncio.Future[T] = self._loop.create_future()
         self.started = False
 
     def run(self) -> None:
         self._interrupts.check()  # else the function would start and end at once
         self.started = True
-        if not self.future.set_running_or_notify_cancel():
+        if self.result.cancelled():
             return
         try:
             try:
@@ -180,19 +182,26 @@ class _QueuedCall(Generic[T]):
                 result = self._function()
             finally:
                 self._interrupts.deferring = True
-            self.future.set_result(result)
         except _ENDS as exc:
             interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
             interrupted.__cause__ = exc
-            self._fail(interrupted)
+            self._end(self.result.set_exception, interrupted)
             if isinstance(exc, KeyboardInterrupt):
                 raise
+        except CancelledError:  # of a future that the function awaited: the call ends like its task
+            self._end(self.result.set_exception, asyncio.CancelledError())
         except BaseException as exc:
-            self._fail(exc)
+            self._end(self.result.set_exception, exc)
+        else:
+            self._end(self.result.set_result, result)
 
-    def _fail(self, exc: BaseException) -> None:
-        if not self.future.done():
-            self.future.set_exception(exc)
+    def _end(self, end: Callable[[V], None], value: V) -> None:
+        def settle() -> None:
+            if not self.result.done():  # else the task was canceled
+                end(value)
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(settle)
 
 
 class Timer:
@@ -241,6 +250,7 @@ class CellLoop:
     order, each after the jobs posted so far.
 
     Attributes:
+        interrupts: Only `serve` raises `KeyboardInterrupt` while they are deferred.
         idle_s: Seconds that the cell's thread has waited without work. A job or a function that
             runs does not count. The time in which the process was stopped does not count either,
             because messages of that time are read only afterwards.
@@ -256,7 +266,7 @@ class CellLoop:
         self._listener: Listener = self._job_listener
         self._thread: int | None = None
         self._is_held = False
-        self._interrupts = DeferredInterrupts(self.wake)
+        self.interrupts = DeferredInterrupts(self.wake)
 
     @property
     def is_served_by_other_thread(self) -> bool:
@@ -296,10 +306,10 @@ class CellLoop:
         Raises:
             CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
         """
-        called = _QueuedCall(function, self._interrupts)
+        called = _QueuedCall(function, self.interrupts)
         self._calls.append(called)  # type: ignore[arg-type]  # the future knows T
         self._listener.wake()
-        return await asyncio.wrap_future(called.future)
+        return await called.result
 
     def hold(self) -> None:
         """Start no call until `release`, because the kernel was interrupted."""
@@ -310,26 +320,12 @@ class CellLoop:
         self._is_held = False
         self._listener.wake()
 
-    def set_interrupt_handler(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` in the signal handler for each interrupt. It must not take a lock."""
-        self._interrupts.on_interrupt = callback
-
     def replace_next_interrupt(self, job: Job | None) -> None:
         """Let the next interrupt post `job` instead of interrupting the turn; None: undo that.
 
         The caller must show a notice about it. A running `def` tool is interrupted as usual.
         """
-        self._interrupts.next_handler = None if job is None else lambda: self.post(job)
-
-    def defer_interrupts(self) -> AbstractContextManager[None]:
-        """Defer interrupts in a block. Inside, only `serve` raises `KeyboardInterrupt`."""
-        return self._interrupts.defer()
-
-    def allow_interrupts(
-        self, is_internal: Callable[[], bool] = _never
-    ) -> AbstractContextManager[None]:
-        """Let interrupts end a block inside a job."""
-        return self._interrupts.allow(is_internal)
+        self.interrupts.next_handler = None if job is None else lambda: self.post(job)
 
     def set_listener(self, listener: Listener | None) -> None:
         """Wait with `listener` from now on; None: the default one. Call it on the cell's thread."""
@@ -342,7 +338,7 @@ class CellLoop:
         posts a job. A call that waits passes `tools=False`, so that other calls stay queued. An
         interrupt raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
-        with self._interrupts.defer():
+        with self.interrupts.defer():
             outer, self._thread = self._thread, get_ident()
             try:
                 while not self._run_next(until, tools=tools):
@@ -352,7 +348,7 @@ class CellLoop:
 
     def _run_next(self, until: Callable[[], bool], *, tools: bool) -> bool:
         """Run a job or a call, or wait; return True at the end."""
-        self._interrupts.check()
+        self.interrupts.check()
         if self._timers.run_first_due() or _run_first(self._jobs):
             return False
         if until():

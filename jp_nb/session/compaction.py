@@ -119,7 +119,7 @@ class ManualCompaction:
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None
         try:
-            with work.cell.defer_interrupts(), work.display(output):
+            with work.cell.interrupts.defer(), work.display(output):
                 entries = work.run(job.run(self.stream, self._providers), job)
         finally:
             if entries is None:

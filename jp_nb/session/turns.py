@@ -429,7 +429,7 @@ class TurnRunner:
         output, stream = self.runner.output, record.stream
         assert output is not None
         status, reason = "failed", ""
-        with self.runner.cell.defer_interrupts():
+        with self.runner.cell.interrupts.defer():
             try:
                 with self.runner.display(output):
                     if shown:

@@ -285,7 +285,7 @@ def test_redirected_interrupt_is_used_once(
     cell: CellLoop,
 ) -> None:
     log: list[str] = []
-    cell.set_interrupt_handler(lambda: log.append("heard"))
+    cell.interrupts.on_interrupt = lambda: log.append("heard")
     cell.replace_next_interrupt(lambda: log.append("taken"))
     interrupt_main_thread_in(0.1)
     cell.serve(lambda: bool(log))
@@ -301,12 +301,12 @@ def test_internal_interrupt_is_raised_and_not_reported(cell: CellLoop, ours: boo
     heard: list[bool] = []
 
     def wait(is_ours: bool) -> None:
-        with cell.allow_interrupts(lambda: is_ours):
+        with cell.interrupts.allow(lambda: is_ours):
             interrupt_main_thread_in(0.1)
             sleep(30)
 
-    cell.set_interrupt_handler(lambda: heard.append(True))
-    with cell.defer_interrupts():
+    cell.interrupts.on_interrupt = lambda: heard.append(True)
+    with cell.interrupts.defer():
         with pytest.raises(KeyboardInterrupt):
             wait(ours)
         assert heard == ([] if ours else [True])

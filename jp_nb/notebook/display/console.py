@@ -138,7 +138,7 @@ class PrintedTurn:
         """Print `event`. This is cheap: most events are only queued."""
         self._events.append(event)
         if isinstance(event, FunctionBegins):  # on the cell's thread; its output comes next
-            with self._cell.defer_interrupts():
+            with self._cell.interrupts.defer():
                 self._print()
         elif isinstance(event, (ToolBegins, InterruptReceived)):
             self._cell.post(self._print)

@@ -175,7 +175,7 @@ class NotebookPrompter:
         self._presence = Presence.here()
         if (unavailable := self.unavailable()) is not None:
             return unavailable
-        with self._loop.defer_interrupts():
+        with self._loop.interrupts.defer():
             waiting = self._hand_over(prompt, keeps_record=keeps_record)
             try:
                 self._loop.serve(waiting.future.done, tools=False)
@@ -306,7 +306,7 @@ class NotebookPrompter:
         prompt, timeout_s = waiting.prompt, self._settings.timeout_s
         end: AnyEnd
         try:
-            with self._loop.allow_interrupts(waiting.is_expired):
+            with self._loop.interrupts.allow(waiting.is_expired):
                 if isinstance(prompt, FormPrompt):
                     timed = _TimedConsole(kernel, waiting, timeout_s)
                     end = ask_form_on_stdin(prompt, timed, channel)
