@@ -58,9 +58,7 @@ from jp_nb.agent.turn_state import (
     limit_images,
     prepare_arguments,
 )
-from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
-from jp_nb.images import Image
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse, image_entry, images_metadata
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
@@ -117,19 +115,19 @@ class CallRunner:
     """Takes each call of a batch from its arguments to its response."""
 
     def __init__(
-        self, turn: TurnContext, line: PromptLine, activity: Activity, functions: CellFunctions
+        self,
+        turn: TurnContext,
+        batch: BatchContext,
+        functions: CellFunctions,
+        line: PromptLine,
+        activity: Activity,
     ) -> None:
         self._turn = turn
+        self._batch = batch
         self._functions = functions
-        self._batch = BatchContext()
         self.questions = ToolQuestions(turn, line, activity)
         self._permissions = PermissionRequests(turn, line)
-        self.changes = ConfigChanges(turn, line)
-
-    def begin_batch(self, batch: BatchContext) -> None:
-        """Set the context of the next calls."""
-        self._batch = batch
-        self.changes.begin(batch.basis)
+        self.changes = ConfigChanges(turn, batch.basis, line)
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
@@ -421,30 +419,33 @@ class BatchEnd:
     """The end of a batch.
 
     Attributes:
-        stopped: True if the turn is to end.
-        abandoned: True if the user stopped the turn at a question of a tool.
+        ends_turn: None: the turn continues. `stopped`: the user stopped it at a question of a tool.
         unsent_message: Message of the user to the model, if no response has it.
     """
 
-    responses: list[ToolCallResponse]
-    stopped: bool = False
-    abandoned: bool = False
+    ends_turn: Literal["interrupted", "stopped"] | None = None
     unsent_message: str = ""
     change: ConfigDelta | None = None
 
 
-class Coordinator:
-    """Runs batches of tool calls, one after the other: a task for each call."""
+class Batch:
+    """Runs the tool calls of one response: a task for each call."""
 
-    def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        turn: TurnContext,
+        interrupts: Interrupts,
+        calls: Sequence[Call],
+        context: BatchContext,
+    ) -> None:
         self._turn = turn
         self._interrupts = interrupts
+        self._calls = calls
+        self._settings = context.basis.config.interrupt
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
         self._line = PromptLine(turn.prompter, self._activity, self._functions)
-        self._runner = CallRunner(turn, self._line, self._activity, self._functions)
-        self._calls: Sequence[Call] = ()
-        self._settings = InterruptConfig()
+        self._runner = CallRunner(turn, context, self._functions, self._line, self._activity)
         self._changed = asyncio.Event()
         self._new_interrupts = 0
         self._is_canceling = False
@@ -452,23 +453,29 @@ class Coordinator:
         self._verdict: Verdict | None = None
         self._error: BaseException | None = None
 
-    async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
-        """Run `calls`, and record their responses and configuration changes in one step."""
+    async def run(self) -> BatchEnd:
+        """Run the calls, and record their responses and configuration changes in one step."""
         try:
-            end = await self._run(calls, batch)
+            end = await self._run()
         except (asyncio.CancelledError, Exception):  # the record stays well formed
-            self._turn.record.add(*await self._stop(), images=_images_of(calls))
+            await self._cancel_tasks()
+            for call in self._open_calls():
+                self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
+            self._discard_changes()
+            self._record()
             raise
-        change = [end.change] if end.change is not None else []
-        self._turn.record.add(*end.responses, *change, images=_images_of(calls))
+        self._record(*([] if end.change is None else [end.change]))
         return end
 
-    async def _run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
-        """Run `calls` until each of them has a response."""
-        self._calls, self._settings = calls, batch.basis.config.interrupt
-        self._runner.begin_batch(batch)
+    def _record(self, *changes: ConfigDelta) -> None:
+        responses = [call.response for call in self._calls if call.response is not None]
+        images = [image for call in self._calls for image in call.shown_images.images]
+        self._turn.record.add(*responses, *changes, images=images)
+
+    async def _run(self) -> BatchEnd:
+        """Run the calls until each of them has a response."""
         seen: Counter[str] = Counter()
-        for index, call in enumerate(calls):
+        for index, call in enumerate(self._calls):
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
             self._start(call)
@@ -487,15 +494,7 @@ class Coordinator:
             elif self._menu is not None or any(call.task is not None for call in self._calls):
                 await self._changed.wait()
             else:
-                return BatchEnd(self._responses(), change=self._runner.changes.take())
-
-    async def _stop(self) -> list[ToolCallResponse]:
-        """Cancel all tasks, close all calls, and discard changes; return the responses."""
-        await self._cancel_tasks()
-        for call in self._open_calls():
-            self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
-        self._discard_changes()
-        return self._responses()
+                return BatchEnd(change=self._runner.changes.take())
 
     def _start(self, call: Call, *, again: bool = False) -> None:
         self._activity.begin()
@@ -523,9 +522,6 @@ class Coordinator:
         if calls:
             self._turn.display(Notice(DISCARDED))
         return calls
-
-    def _responses(self) -> list[ToolCallResponse]:
-        return [call.response for call in self._calls if call.response is not None]
 
     def _open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.response is None]
@@ -616,9 +612,8 @@ class Coordinator:
         change = self._runner.changes.take()
         if verdict.choice == "reply":
             self._functions.resume()
-            return BatchEnd(self._responses(), unsent_message=unsent_message, change=change)
-        abandoned = not verdict.interrupted
-        return BatchEnd(self._responses(), stopped=True, abandoned=abandoned, change=change)
+            return BatchEnd(unsent_message=unsent_message, change=change)
+        return BatchEnd("interrupted" if verdict.interrupted else "stopped", change=change)
 
     async def _cancel_tasks(
         self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
@@ -646,10 +641,6 @@ class Coordinator:
         self._functions.settled.set()  # the function before was canceled
         self._line.clear()
         self._runner.questions.drop(asked)
-
-
-def _images_of(calls: Sequence[Call]) -> list[Image]:
-    return [image for call in calls for image in call.shown_images.images]
 
 
 def stopped_text(call: Call, verdict: Verdict) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.batch import Coordinator
+from jp_nb.agent.batch import Batch
 from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import ProposedChange
@@ -141,14 +141,15 @@ class BenchRun:
         if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
-        coordinator = Coordinator(self.turn, Interrupts(self.turn.prompter))
-        self._interrupt = coordinator.interrupt
+        interrupts = Interrupts(self.turn.prompter)
         try:
             for calls in self.batches:
                 self.turn.record.add(*(call.request for call in calls))
-                end = await coordinator.run(calls, self.context)
+                batch = Batch(self.turn, interrupts, calls, self.context)
+                self._interrupt = batch.interrupt
+                end = await batch.run()
                 self.approved.append(end.change)
-                if end.stopped:
+                if end.ends_turn is not None:
                     self.stopped = True
                     break
         finally:

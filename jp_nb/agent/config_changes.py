@@ -193,20 +193,14 @@ class _Proposed:
 
 
 class ConfigChanges:
-    """Reviews and collects the configuration changes that tools propose in a turn."""
+    """Reviews and collects the changes of the configuration `basis` that a batch proposes."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
+    def __init__(self, turn: TurnContext, basis: ConfigSnapshot, line: PromptLine) -> None:
         self._turn = turn
+        self._basis = basis
         self._line = line
-        self._basis = ConfigSnapshot()
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
-
-    def begin(self, basis: ConfigSnapshot) -> None:
-        """Begin a batch with the configuration `basis`."""
-        if basis is not self._basis:  # the same object while nothing changes
-            self._visible.clear()
-        self._basis = basis
 
     def visible_config(self, tool: OfferedTool) -> JsonValue:
         """Return a copy of the settings that `tool` may read; None if it may read none.

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator
+from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, Batch
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import Interrupts
@@ -253,24 +253,15 @@ class TurnLoop:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
         interrupts = Interrupts(self.turn.prompter, clock=self.turn.clock)
         answers = AnswerStream(self.turn, interrupts)
-        coordinator = Coordinator(self.turn, interrupts)
         changed = False
         while True:
-            first, calls = calls, ()
-            try:
-                result = await self._run_cycle(
-                    answers, coordinator, resolved, choice, schema, first
-                )
-            except ProviderError as exc:
-                if self.compaction_settings is not None:
-                    compactor = Compactor(self.turn, self.compaction_settings)
-                    if await self._interruptible(compactor.compact_after_error(exc, resolved)):
-                        continue
-                if changed and (chosen := self._setting_changed_by_tools(exc)):
-                    exc.args = (
-                        f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
-                    )
-                raise
+            if not calls:
+                answered = await self._request(answers, resolved, choice, schema, changed=changed)
+                if answered is None:
+                    return "interrupted"
+                calls = answered
+            result = await self._run_calls(calls, answers, interrupts, resolved)
+            calls = ()
             changed = result == "config_changed"
             match result:
                 case "completed" | "interrupted" | "stopped":
@@ -286,40 +277,66 @@ class TurnLoop:
                 case _:
                     assert_never(result)
 
-    async def _run_cycle(
+    async def _request(
         self,
         answers: AnswerStream,
-        coordinator: Coordinator,
         resolved: Resolved,
         choice: str,
         schema: Mapping[str, JsonValue] | None,
-        calls: Sequence[Call] = (),
-    ) -> CycleResult:
-        """Request one response and run its tool calls, or run `calls` without a request."""
-        if not calls:
+        *,
+        changed: bool,
+    ) -> Sequence[Call] | None:
+        """Return the calls of the next response; None if an interrupt ended the turn.
+
+        `changed` is True if a tool changed the configuration just before.
+        """
+        record = self.turn.record
+        while True:
             self._on_interrupt = answers.interrupt
-            record = self.turn.record
             request = resolved.model_request(
                 record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
             )
-            answered = await answers.request_calls(resolved, request)
-            if answered is None:
-                return "interrupted"
-            calls = answered
+            try:
+                calls = await answers.request_calls(resolved, request)
+                break
+            except ProviderError as exc:
+                if self.compaction_settings is not None:
+                    compactor = Compactor(self.turn, self.compaction_settings)
+                    if await self._interruptible(compactor.compact_after_error(exc, resolved)):
+                        continue
+                if changed and (chosen := self._setting_changed_by_tools(exc)):
+                    exc.args = (
+                        f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
+                    )
+                raise
+        if calls is not None:
             missing = missing_call(choice, [call.request.name for call in calls])
             if missing is not None:
                 text = f"⚠ The model did not call {missing}, although this turn requires it"
                 self.turn.display(Notice(text))
+        return calls
+
+    async def _run_calls(
+        self,
+        calls: Sequence[Call],
+        answers: AnswerStream,
+        interrupts: Interrupts,
+        resolved: Resolved,
+    ) -> CycleResult:
+        """Run the `calls` of a response, which may be none."""
         if self.turn.tokens.is_over:
             return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
-        self._on_interrupt = coordinator.interrupt
+        batch = self._make_batch(interrupts, calls, resolved)
+        self._on_interrupt = batch.interrupt
         if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
-            coordinator.interrupt()
-        end = await self._execute(coordinator, calls, resolved)
-        if end.stopped:
-            return "stopped" if end.abandoned else "interrupted"
+            batch.interrupt()
+        end = await batch.run()
+        if end.unsent_message:
+            self.turn.record.add_user_message(end.unsent_message, self.turn.display)
+        if end.ends_turn is not None:
+            return end.ends_turn
         if self.strict and (reason := self.turn.state.unavailable_reason) is not None:
             raise user_required_error(reason)
         if self.turn.tokens.is_over:  # models answered tools' questions
@@ -376,10 +393,10 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    async def _execute(
-        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved
-    ) -> BatchEnd:
-        """Run `calls`, and record their responses and configuration changes in one step."""
+    def _make_batch(
+        self, interrupts: Interrupts, calls: Sequence[Call], resolved: Resolved
+    ) -> Batch:
+        """Return the batch that runs `calls`, which get the event ids of their requests."""
         record = self.turn.record
         if self.turn.progress is not None and not calls[0].event_id:
             index = len(record.stream)
@@ -388,16 +405,13 @@ class TurnLoop:
                 while not isinstance(record.stream.entries[index], ToolCallRequest):
                     index -= 1
                 call.event_id = record.stream.event_id(index)
-        batch = BatchContext(
+        context = BatchContext(
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
             basis=resolved.basis,
             results=None if resolved.results is None else resolved.results(record.thread),
         )
-        end = await coordinator.run(calls, batch)
-        if end.unsent_message:
-            record.add_user_message(end.unsent_message, self.turn.display)
-        return end
+        return Batch(self.turn, interrupts, calls, context)
 
 
 def user_required_error(reason: str) -> PromptUnavailable:
