@@ -32,6 +32,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
+from jp_nb.config.authority import Grants
 from jp_nb.config.partial import Partial, get_identity, get_path
 from jp_nb.config.proposal import (
     ConfigSnapshot,
@@ -257,7 +258,9 @@ class ConfigChanges:
         """
         if outcome.malformed is not None:
             return self._reject(call, tool, refuse_malformed(outcome.malformed))
-        reviewed = review_proposal(outcome.config, outcome.unset, tool.rights, self._basis)
+        reviewed = review_proposal(
+            outcome.config, outcome.unset, tool.grants or Grants(()), self._basis
+        )
         match reviewed:
             case None:
                 return True

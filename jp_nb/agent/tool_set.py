@@ -39,21 +39,6 @@ SOURCE_TIMEOUT_S: Final = 30.0
 """Maximum time for a source to start and to list its tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTools:
-    """Tools that the sources have.
-
-    Attributes:
-        clashes: Description of each name that two sources have.
-        problems: One text for each source that failed, with its name.
-    """
-
-    tools: Mapping[str, tuple[Tool, ToolSource]]
-    missing: Mapping[str, str]
-    clashes: Mapping[str, str]
-    problems: tuple[str, ...] = ()
-
-
 class ToolSources:
     """Runs the sources of a session on the agent's event loop.
 
@@ -66,13 +51,20 @@ class ToolSources:
         self._running: dict[str, ToolSource] = {}
         self._lock = asyncio.Lock()
 
-    async def find(self, config: AppConfig, wanted: Mapping[str, ToolConfig]) -> FoundTools:
-        """Ask the sources of the `wanted` tools concurrently. A failure affects only its source."""
+    async def find(
+        self, config: AppConfig, wanted: Mapping[str, ToolConfig]
+    ) -> tuple[dict[str, tuple[Tool, ToolSource]], ToolSet]:
+        """Return the `wanted` tools that exist, and a set with problems, to which none is added.
+
+        The sources are asked concurrently. A failure affects only its source.
+        """
         sources = {source.name: source for source in self._available(config)}
         shares: dict[str, dict[str, ToolConfig]] = {}
         missing: dict[str, str] = {}
         for name, tool in wanted.items():
-            if (own := _find_source(tool, sources)) is not None:
+            parts = (tool.source or "").split(".")
+            prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+            if (own := next((x for x in prefixes if x in sources), None)) is not None:
                 shares.setdefault(own, {})[name] = tool
             else:
                 missing[name] = _missing_in_source(tool)
@@ -92,7 +84,7 @@ class ToolSources:
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
         problems = tuple(found for found in lists if isinstance(found, str))
-        return FoundTools(tools, missing, clashes, problems)
+        return tools, ToolSet({}, missing, clashes, problems)
 
     async def aclose(self) -> None:
         """Close all running sources."""
@@ -135,12 +127,6 @@ async def _close_one(source: ToolSource) -> None:
         if is_cancelled():
             raise
         log.warning("The tool source %r did not close", source.name, exc_info=True)
-
-
-def _find_source(tool: ToolConfig, names: Mapping[str, object]) -> str | None:
-    parts = (tool.source or "").split(".")
-    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in names), None)
 
 
 def _missing_in_source(tool: ToolConfig) -> str:
@@ -210,17 +196,14 @@ class OfferedTool:
             return {"properties": dict(self.described)}
         return _add_descriptions(self.executor.schema, self.described)
 
-    @property
-    def rights(self) -> Grants:
-        """Access to the configuration, which may be empty."""
-        return self.grants or Grants(())
-
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
     """The available tools by name, and reasons for enabled ones that are `missing`.
 
-    `clashes` and `problems` are those of `FoundTools`.
+    Attributes:
+        clashes: Description of each name that two sources have.
+        problems: One text for each source that failed, with its name.
     """
 
     tools: dict[str, OfferedTool]
@@ -278,28 +261,25 @@ async def offer_tools(
         answered: Returns True if the questions of the tool with that name have prepared answers.
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
-    wanted: dict[str, ToolConfig] = {}
-    missing: dict[str, str] = {}
-    for name, tool in config.conversation.tools.items():
-        if name == STAR or not _is_enabled_or_forced(name, config):
-            continue
+    enabled = {
+        name: tool
+        for name, tool in config.conversation.tools.items()
+        if name != STAR and _is_enabled_or_forced(name, config)
+    }
+    wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
+    found, offered = await sources.find(config, wanted)
+    for name, tool in enabled.items():
         if tool.source is None:
-            missing[name] = f"conversation.tools.{name}.source is not set"
-        else:
-            wanted[name] = tool
-    found = await sources.find(config, wanted)
-    tools: dict[str, OfferedTool] = {}
-    for name, tool in wanted.items():
-        if name not in found.tools:
-            continue
-        offered = _make_offered_tool(name, tool, star, *found.tools[name])
-        configured = any(question.answer is not None for question in tool.questions.values())
-        lacks_user = offered.executor.needs_user and unavailable_reason is not None
-        if lacks_user and not configured and not answered(name):
-            missing[name] = NEEDS_USER
-        else:
-            tools[name] = offered
-    return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
+            offered.missing[name] = f"conversation.tools.{name}.source is not set"
+        elif name in found:
+            executor, source = found[name]
+            configured = any(question.answer is not None for question in tool.questions.values())
+            lacks_user = executor.needs_user and unavailable_reason is not None
+            if lacks_user and not configured and not answered(name):
+                offered.missing[name] = NEEDS_USER
+            else:
+                offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
+    return offered
 
 
 def _is_enabled_or_forced(name: str, config: AppConfig) -> bool:

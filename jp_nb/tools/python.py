@@ -16,8 +16,8 @@ import textwrap
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final, cast, overload
+from functools import cached_property, partial
+from typing import Any, Final, TypedDict, Unpack, cast, overload
 
 from pydantic import (
     BaseModel,
@@ -44,6 +44,17 @@ _WRAP_HINT: Final = (
 )
 
 
+class _Options(TypedDict, total=False):
+    """The options of `tool`, which documents them."""
+
+    name: str | None
+    run: RunMode | None
+    covers: Covers | None
+    access: Sequence[ConfigRule]
+    thread: bool
+    toolset: str | None
+
+
 class PythonTool(Tool):
     """A tool that calls a Python function. Calling the tool calls the function directly.
 
@@ -56,27 +67,17 @@ class PythonTool(Tool):
 
     may_propose = True
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        run: RunMode | None = None,
-        covers: Covers | None = None,
-        access: Sequence[ConfigRule] = (),
-        thread: bool = False,
-        toolset: str | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], **options: Unpack[_Options]) -> None:
         self.function = function
-        self.name = _tool_name(function, name)
+        self.name = _tool_name(function, options.get("name"))
         self.is_async = inspect.iscoroutinefunction(function)
-        if thread and self.is_async:
+        self.thread = options.get("thread", False)
+        if self.thread and self.is_async:
             raise UsageError(
                 f"{self.name}: `thread=True` needs a `def` function, and this is an "
                 "`async def` function"
             )
-        self.thread = thread
-        self.waits_for_cell = not (thread or self.is_async)
+        self.waits_for_cell = not (self.thread or self.is_async)
         self.context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
         examples = textwrap.dedent("\n".join(_read_sections(function.__doc__)["Examples"])).strip()
@@ -85,6 +86,7 @@ class PythonTool(Tool):
         schema.setdefault("properties", {})
         schema.setdefault("required", [])
         self.schema: Mapping[str, JsonValue] = schema
+        toolset, access = options.get("toolset"), options.get("access")
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
             raise UsageError(
                 f"{self.name}: {toolset!r} is not a valid toolset name: "
@@ -94,8 +96,8 @@ class PythonTool(Tool):
             "source": "python",
             "description": description or self.name,
             "examples": examples or None,
-            "run": run,
-            "covers": covers,
+            "run": options.get("run"),
+            "covers": options.get("covers"),
             "toolset": toolset,
             "access": {"config": _rules(self.name, access)} if access else None,
         }
@@ -380,15 +382,7 @@ def _function_name(tool: ToolConfig | None) -> str:
 @overload
 def tool(function: Callable[..., Any], /) -> PythonTool: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    run: RunMode | None = None,
-    covers: Covers | None = None,
-    access: Sequence[ConfigRule] = (),
-    thread: bool = False,
-    toolset: str | None = None,
-) -> Callable[[Callable[..., Any]], PythonTool]: ...
+def tool(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], PythonTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -444,26 +438,19 @@ def tool(
             or `thread` is set for an `async def` function.
         ConfigError: If `access` contains an invalid rule.
     """
+    options = _Options(
+        name=name, run=run, covers=covers, access=access, thread=thread, toolset=toolset
+    )
+    if function is None:
+        return partial(tool, **options)
+    made = PythonTool(function, **options)
+    if access:
+        from jp_nb.config.authority import find_rule_warnings  # few tools have rules
 
-    def register(function: Callable[..., Any]) -> PythonTool:
-        made = PythonTool(
-            function,
-            name=name,
-            run=run,
-            covers=covers,
-            access=access,
-            thread=thread,
-            toolset=toolset,
-        )
-        if access:
-            from jp_nb.config.authority import find_rule_warnings  # few tools have rules
-
-            for text in find_rule_warnings(made.name, access):
-                warnings.warn(text, stacklevel=2)
-        REGISTRY.add(made)
-        return made
-
-    return register if function is None else register(function)
+        for text in find_rule_warnings(made.name, access):
+            warnings.warn(text, stacklevel=2)
+    REGISTRY.add(made)
+    return made
 
 
 def remove_tool(name: str) -> None:
