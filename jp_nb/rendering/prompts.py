@@ -129,6 +129,12 @@ def asked_by(prompt: SimplePrompt) -> str | None:
     return f"asked by tool {one_name(tool)}" if tool else None
 
 
+def head_line(prompt: SimplePrompt) -> str:
+    """Return header and asking tool in one line; "" without both."""
+    title, by = header(prompt), asked_by(prompt)
+    return f"{title} ({by})" if title and by else title or by or ""
+
+
 def one_name(text: str) -> str:
     """Return a name in one line, without invisible characters."""
     return plain(spell_invisible(text), limit=200)
@@ -281,7 +287,7 @@ OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you a
 def without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
     if isinstance(prompt, FormPrompt):
-        lines = _head_lines(prompt)
+        lines = [*filter(None, [head_line(prompt.pages[0])])]
         for number, page in enumerate(prompt.pages, start=1):
             lines += [f"{number}. {question(page)}", *_option_lines(page)]
         return "\n".join([*lines, OPEN_ONLY])
@@ -305,17 +311,11 @@ def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
         _record(question(page), page, one, _card(page, one))
         for page, one in zip(prompt.pages, ends, strict=True)
     ]
-    head = _head_lines(prompt)
+    head = [*filter(None, [head_line(prompt.pages[0])])]
     return PromptSummary(
         "\n".join([*head, *(record.plain for record in records)]),
         "\n\n".join([*map(escape_markdown, head), *(record.markdown for record in records)]),
     )
-
-
-def _head_lines(prompt: FormPrompt) -> list[str]:
-    title, by = header(prompt.pages[0]), asked_by(prompt.pages[0])
-    said = f"{title} ({by})" if title and by else title or by
-    return [said] if said else []
 
 
 def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:

@@ -119,19 +119,13 @@ class InputConsole:
 # --- dialogues -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TryAgain:
-    """Reason why a line is not an answer. The user is asked again."""
-
-    why: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdinDialogue:
     """The lines that ask one kind of prompt, and the meaning of the typed lines.
 
     Attributes:
-        parse: Return the answer in a line, or a dialogue that replaces this one.
+        parse: Return the answer in a line, a dialogue that replaces this one, or the reason why the
+            line is no answer.
         above: Lines between the question and the input, written once.
         legend: Lines that explain the keys, written each time before the cursor.
         key_help: Lines to show for keys that are no answer, such as `?` for help.
@@ -151,7 +145,7 @@ class StdinDialogue:
     inner: bool = False
 
 
-Parsed = Answered | TryAgain | StdinDialogue
+Parsed = Answered | str | StdinDialogue
 Parse = Callable[[str], Parsed]
 
 
@@ -191,16 +185,16 @@ def converse(
             if not word and dialogue.default is not None:
                 return dialogue.default
             line = quoted.get(word, line)
-        match dialogue.parse(line):
-            case TryAgain(why=why):
-                attempt += 1
-                if attempt < ATTEMPTS:
-                    console.write(why)
-            case StdinDialogue() as follows:
-                dialogue, attempt = follows, 0
-                _write(console, dialogue.above)
-            case answered:
-                return answered
+        parsed = dialogue.parse(line)
+        if isinstance(parsed, Answered):
+            return parsed
+        if isinstance(parsed, StdinDialogue):
+            dialogue, attempt = parsed, 0
+            _write(console, dialogue.above)
+            continue
+        attempt += 1
+        if attempt < ATTEMPTS:
+            console.write(parsed)
     raise EOFError(f"no answer in {ATTEMPTS} lines")
 
 
@@ -236,7 +230,7 @@ def _key_dialogue(
     hint: str = "",
 ) -> StdinDialogue:
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
-    refusal = TryAgain(f"Please type one of {', '.join(meanings)}, or ? for help.")
+    refusal = f"Please type one of {', '.join(meanings)}, or ? for help."
     return StdinDialogue(
         prompt=f"[{'/'.join(meanings)}/{HELP}]{hint} ",
         parse=lambda line: outcomes.get(line.strip(), refusal),
@@ -247,12 +241,10 @@ def _key_dialogue(
 
 
 def _confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
-    outcomes: dict[str, Answered | StdinDialogue] = {
-        "y": replace(answer, marks=answer.marks | EMPTY_MARK),
-        "n": otherwise,
-    }
+    confirmed = replace(answer, marks=answer.marks | EMPTY_MARK)
     meanings = {"y": "send it empty", "n": "go back"}
-    dialogue = _key_dialogue(meanings, outcomes, above=["Your text is empty. Send it?"])
+    above = ["Your text is empty. Send it?"]
+    dialogue = _key_dialogue(meanings, {"y": confirmed, "n": otherwise}, above=above)
     return replace(dialogue, inner=True)
 
 
@@ -301,11 +293,10 @@ def ask_on_stdin(
 
 
 def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
-    header, by = prompt_text.header(prompt), prompt_text.asked_by(prompt)
-    if header:
-        yield f"{header} ({by})" if by else header
     question = prompt_text.question(prompt)
-    if header is None and by:
+    if prompt_text.header(prompt):
+        yield prompt_text.head_line(prompt)
+    elif by := prompt_text.asked_by(prompt):
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
         if context := prompt_text.context(prompt):
@@ -331,10 +322,8 @@ def _full_values(prompt: ActionPrompt) -> Iterator[str]:
         found = difference(change)
         if found is None or not found.is_folded:
             continue
-        for title, value in (
-            (prompt_text.NOW_WHOLE, found.now),
-            (prompt_text.PROPOSED_WHOLE, found.proposed),
-        ):
+        values = {prompt_text.NOW_WHOLE: found.now, prompt_text.PROPOSED_WHOLE: found.proposed}
+        for title, value in values.items():
             if value:
                 path = prompt_text.exactly(change).path
                 yield f"  {path}: {title[0].lower()}{title[1:]}"
@@ -348,8 +337,9 @@ def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     if details:
         meanings[DETAILS] = "Show the full values, before and after"
     dialogue = _key_dialogue(meanings, answers)
-    help_lines = [*dialogue.legend, *([f"  {one_line(prompt.help)}"] if prompt.help else [])]
-    key_help = {HELP: help_lines, **({DETAILS: details} if details else {})}
+    key_help = {HELP: [*dialogue.legend], **({DETAILS: details} if details else {})}
+    if prompt.help:
+        key_help[HELP].append(f"  {one_line(prompt.help)}")
     if prompt.last_line is None:
         return replace(dialogue, key_help=key_help)
     if details:
@@ -388,10 +378,10 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
     sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
 
-    def parse(line: str) -> Answered | TryAgain:
+    def parse(line: str) -> Answered | str:
         typed = line.strip()
         if not typed:
-            return _please_type(kind, UNCHANGED if sent_by_key else None)
+            return _please_type(kind, suggests=sent_by_key)
         if typed == UNCHANGED and sent_by_key:
             text = default
         elif typed == EMPTY_TEXT:
@@ -402,12 +392,12 @@ def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
     is_restricted = kind.expects != TextAnswer().expects
     expected = prompt_text.describe_expected(kind) if is_restricted else "one line of text"
-    help_lines = [f"  Type {expected}."]
+    help_lines, suggested = [f"  Type {expected}."], ""
     if sent_by_key:
+        suggested = f" ({UNCHANGED} sends: {words})"
         help_lines.append(f"  {UNCHANGED} sends: {words}")
     if not kind.misfit(""):
         help_lines.append(f"  Type {EMPTY_TEXT} for an empty text.")
-    suggested = f" ({UNCHANGED} sends: {words})" if sent_by_key else ""
     return StdinDialogue(
         prompt=f"{_caption(kind) if is_restricted else 'Text'}{suggested}: ",
         parse=parse,
@@ -454,13 +444,12 @@ def _caption(kind: AnswerType) -> str:
     return f"{wanted[:1].upper()}{wanted[1:]}"
 
 
-def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
-    keys = [f"{unchanged} for the suggested text"] if unchanged else []
+def _please_type(kind: AnswerType, *, suggests: bool = False) -> str:
+    ways = [prompt_text.describe_expected(kind)]
+    ways += [f"{UNCHANGED} for the suggested text"] if suggests else []
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
-        keys.append(f"{EMPTY_TEXT} for an empty text")
-    return TryAgain(
-        f"Please type {', '.join((prompt_text.describe_expected(kind), *keys))}, or ? for help."
-    )
+        ways.append(f"{EMPTY_TEXT} for an empty text")
+    return f"Please type {', '.join(ways)}, or ? for help."
 
 
 def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
@@ -469,7 +458,7 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     preset = prompt_text.preselected(prompt)
     default = None if prompt.question.exclusive else preset
 
-    def parse(line: str) -> Answered | TryAgain:
+    def parse(line: str) -> Answered | str:
         try:
             number = kind.from_text(line)
         except ValueError:
@@ -487,23 +476,18 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 
 
 def _secret_dialogue(_: QuestionPrompt) -> StdinDialogue:
-    def parse(line: str) -> Answered | TryAgain:
-        return Answered(line, STDIN) if line else TryAgain("Nothing was typed.")
+    def parse(line: str) -> Answered | str:
+        return Answered(line, STDIN) if line else "Nothing was typed."
 
     return StdinDialogue(prompt="Secret: ", parse=parse, key_help={HELP: []}, secret=True)
-
-
-def _select_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    kind = prompt.question.answer_type
-    assert isinstance(kind, SelectAnswer)
-    selection = _Selection(prompt, kind)
-    return selection.by_number() if kind.options else selection.own_text(())
 
 
 class _Selection:
     """Dialogues of a question with options: one for their numbers, one for the user's own text."""
 
-    def __init__(self, prompt: QuestionPrompt, kind: SelectAnswer) -> None:
+    def __init__(self, prompt: QuestionPrompt) -> None:
+        kind = prompt.question.answer_type
+        assert isinstance(kind, SelectAnswer)
         self._kind = kind
         self._exclusive = prompt.question.exclusive
         self._labels = option_labels(kind.labels)
@@ -512,12 +496,17 @@ class _Selection:
         preset = prompt_text.preselected(prompt)
         self._default = None if preset is None else kind.picks(preset)
 
-    def by_number(self) -> StdinDialogue:
+    def dialogue(self) -> StdinDialogue:
+        return self._by_number() if self._kind.options else self._own_text(())
+
+    def _by_number(self) -> StdinDialogue:
         # An exclusive question needs an explicit answer.
         default = None if self._exclusive else self._default
-        help_lines = ["  Type the number of an option, or its text if that is not a number."]
-        if self._kind.multi:
-            help_lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
+        help_lines = [
+            "  Type the numbers of your choices, such as 3,1. Their order is kept."
+            if self._kind.multi
+            else "  Type the number of an option, or its text if that is not a number."
+        ]
         if self._may_be_none:
             help_lines.append(f"  {NONE} means {NONE_OF_THESE}.")
         if self._kind.other:
@@ -565,41 +554,38 @@ class _Selection:
             for labels in (self._labels, self._kind.labels):
                 if word and word in labels:
                     return self._check_picks(Picks((labels.index(word),)))
-            return self._refuse()
+            return self._refusal()
         numbers = [int(part) if len(part) <= MAX_DIGITS else self._highest + 1 for part in parts]
         least = NONE if self._may_be_none else 1
         if not all(least <= number <= self._highest for number in numbers):
-            return self._refuse()
+            return self._refusal()
         if len({*numbers}) < len(numbers):
-            return TryAgain("A number appears twice. Please type each number once.")
+            return "A number appears twice. Please type each number once."
         if NONE in numbers and len(numbers) > 1:
-            return TryAgain(f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it.")
+            return f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it."
         indices = tuple(number - 1 for number in numbers if 0 < number <= len(self._labels))
         if self._highest == len(self._labels) or self._highest not in numbers:
             return self._check_picks(Picks(indices))
         checked = self._check_picks(Picks(indices, "own text"))
-        return checked if isinstance(checked, TryAgain) else self.own_text(indices)
+        return checked if isinstance(checked, str) else self._own_text(indices)
 
-    def _check_picks(self, picks: Picks) -> Answered | TryAgain:
+    def _check_picks(self, picks: Picks) -> Answered | str:
         answer = self._answer(picks)
         misfit = self._kind.misfit(answer.value)
-        return TryAgain(prompt_text.picks_wanted(self._kind)) if misfit else answer
+        return prompt_text.picks_wanted(self._kind) if misfit else answer
 
-    def _refuse(self) -> TryAgain:
-        if not self._kind.multi:
-            return TryAgain(f"Please type a number from 1 to {self._highest}, or ? for help.")
-        none = f"{NONE} for {NONE_OF_THESE}, " if self._may_be_none else ""
-        example = "2,1" if self._highest > 1 else "1"
-        return TryAgain(
-            f"Please type numbers from 1 to {self._highest}, such as {example}, {none}"
-            "or ? for help."
-        )
+    def _refusal(self) -> str:
+        numbers = f"a number from 1 to {self._highest}"
+        if self._kind.multi:
+            example = "2,1" if self._highest > 1 else "1"
+            none = f", {NONE} for {NONE_OF_THESE}" if self._may_be_none else ""
+            numbers = f"numbers from 1 to {self._highest}, such as {example}{none}"
+        return f"Please type {numbers}, or ? for help."
 
     def _answer(self, picks: Picks) -> Answered:
         return Answered(self._kind.answer(picks), STDIN)
 
-    def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
-        """Return the dialogue for the user's own text in addition to the options `indices`."""
+    def _own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
         before = self._default.custom if self._default is not None else None
         has_options = bool(self._kind.options)
         above = ["  Type your own answer in one line."]
@@ -617,8 +603,8 @@ class _Selection:
             if word:
                 return self._answer(Picks(indices, line))
             if has_options:
-                return self.by_number()
-            return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
+                return self._by_number()
+            return f"Please type a text, or {EMPTY_TEXT} for an empty text."
 
         has_default = before and not has_options and not self._exclusive
         dialogue = StdinDialogue(
@@ -635,7 +621,7 @@ class _Selection:
 
 STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {
     BooleanAnswer: _boolean_dialogue,
-    SelectAnswer: _select_dialogue,
+    SelectAnswer: lambda prompt: _Selection(prompt).dialogue(),
     TextAnswer: _text_dialogue,
     SecretAnswer: _secret_dialogue,
     NumberAnswer: _number_dialogue,
@@ -685,9 +671,8 @@ class _StdinForm:
 
     def run(self) -> PromptEnd[FormEnd]:
         first, draft = self._prompt.pages[0], self._draft
-        header, by = prompt_text.header(first), prompt_text.asked_by(first)
-        if header or by:
-            self._write(f"{header} ({by})" if header and by else header or by or "")
+        if head := prompt_text.head_line(first):
+            self._write(head)
         if self._prompt.pages[1:]:
             self._write(f"{len(self._prompt.pages)} questions.")
         screens = {
