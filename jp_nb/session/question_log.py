@@ -84,63 +84,62 @@ class TableRows(NamedTuple):
 
 def read_rows(text: str) -> TableRows:
     """Return the rows of the table `text`."""
-    entries: list[LogEntry] = []
-    skipped: list[str] = []
-    seen: Counter[str] = Counter()
-    for line, row in _rows(text):
-        if isinstance(row, str):
-            skipped.append(f"line {line}: {row}")
-        elif line == 1 and tuple(cell.strip().lower() for cell in row) == COLUMNS:
-            continue
-        elif isinstance(found := _entry(row), str):
-            skipped.append(f"line {line}: {found}")
-        else:
-            found["row"] = _row_digest(list(row), seen)
-            entries.append(found)
-    return _in_order(entries, skipped)
+    return _collect_rows(_read_table_lines(text))
 
 
 def read_log(text: str) -> TableRows:
     """Return the answered questions of a log, without their numbers and signatures."""
+    return _collect_rows(_read_log_lines(text))
+
+
+def _collect_rows(found: Iterator[tuple[int, LogEntry | str, Sequence[JsonValue]]]) -> TableRows:
+    """Collect entries or errors, with the line number and the values that identify the row."""
     entries: list[LogEntry] = []
     skipped: list[str] = []
     seen: Counter[str] = Counter()
+    for line, entry, row in found:
+        if isinstance(entry, str):
+            skipped.append(f"line {line}: {entry}")
+            continue
+        text = sorted_json([*row])
+        seen[text] += 1  # equal rows are numbered, so that each has its own digest
+        digest = hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace"))
+        entries.append({**entry, "row": digest.hexdigest()})
+    return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
+
+
+def _read_log_lines(text: str) -> Iterator[tuple[int, LogEntry | str, Sequence[JsonValue]]]:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
         entry = decode_entry(line.encode("utf-8", "replace"))
         if entry is None or (when := entry_time(entry)) is None:
-            skipped.append(f"line {number}: not a log entry")
+            yield number, "not a log entry", ()
         elif is_answered(entry):
             moment = format_rfc3339(when)
             kept = {key: value for key, value in entry.items() if key not in _NOT_IMPORTED}
-            row = _row_digest([moment, entry["question"], entry["answer"]], seen)
-            entries.append({"v": ENTRY_VERSION, "timestamp": moment, **kept, "row": row})
-    return _in_order(entries, skipped)
+            row = (moment, entry["question"], entry["answer"])
+            yield number, {"v": ENTRY_VERSION, "timestamp": moment, **kept}, row
 
 
 _NOT_IMPORTED = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
 
 
-def _in_order(entries: Sequence[LogEntry], skipped: Sequence[str]) -> TableRows:
-    return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
-
-
-def _rows(text: str) -> Iterator[tuple[int, Sequence[str] | str]]:
-    """Yield each row that is not empty, or an error, with the line number of its end."""
-    reader = csv.reader(
-        io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True
-    )
+def _read_table_lines(text: str) -> Iterator[tuple[int, LogEntry | str, Sequence[JsonValue]]]:
+    """Yield rows that are not empty, each with the line number of its end."""
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
+    reader = csv.reader(lines, delimiter=";", strict=True)
     while True:
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as exc:
-            yield reader.line_num, str(exc)
+            yield reader.line_num, str(exc), ()
             continue
-        if row:
-            yield reader.line_num, row
+        is_head = reader.line_num == 1 and tuple(cell.strip().lower() for cell in row) == COLUMNS
+        if row and not is_head:
+            yield reader.line_num, _entry(row), row
 
 
 def _entry(row: Sequence[str]) -> LogEntry | str:
@@ -155,13 +154,6 @@ def _entry(row: Sequence[str]) -> LogEntry | str:
         return "the question or the answer is blank"
     timestamp = format_rfc3339(moment)
     return {"v": ENTRY_VERSION, "timestamp": timestamp, "question": question, "answer": answer}
-
-
-def _row_digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:
-    # Equal rows are numbered in `seen`, so that each has its own digest.
-    text = sorted_json([*row])
-    seen[text] += 1
-    return hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace")).hexdigest()
 
 
 def read_table(path: Path) -> bytes:
@@ -192,13 +184,8 @@ def import_rows(
 ) -> list[str]:
     """Write the rows of a table, or the lines of another log; return a report.
 
-    Args:
-        log: The log. Rows that it already has are not written.
-        path: The file: a log if its name ends in `.jsonl`.
-        data: Its content.
-        trusted: False if the author is unknown.
-        key: Signs the entries.
-        most: Limit of the rows; None for no limit.
+    `data` is the content of the file at `path`, a log if its name ends in `.jsonl`. Rows that `log`
+    already has are not written. Entries are `trusted` unless the author is unknown.
 
     Raises:
         UsageError: The file belongs to this log.
@@ -252,27 +239,16 @@ def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Ite
 
 
 class QuestionContext(Protocol):
-    """The active conversation with its settings and files."""
+    """The active conversation with its settings and files, and notices for the user."""
+
+    document: Document
+    files: ConfigFiles
+    notices: list[str]
 
     @property
-    def document(self) -> Document:
-        """The conversations of the notebook."""
-
+    def trust(self) -> Trust: ...  # noqa: D102
     @property
-    def trust(self) -> Trust:
-        """The trust in the active conversation."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the active conversation."""
-
-    @property
-    def files(self) -> ConfigFiles:
-        """The configuration files."""
-
-    @property
-    def notices(self) -> list[str]:
-        """Notices for the user."""
+    def settings(self) -> Settings: ...  # noqa: D102
 
 
 class QuestionLog:
@@ -297,11 +273,7 @@ class QuestionLog:
         return self._log
 
     def describe_location(self) -> str:
-        """Describe the places that keep the answers.
-
-        Raises:
-            ConfigError: The configuration is not valid.
-        """
+        """Describe the places that keep the answers, or raise a `ConfigError`."""
         if not self._trusted:
             return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
         if (log := self._open_log()) is not None:
@@ -379,33 +351,26 @@ class QuestionLog:
             ConfigError: The configuration is not valid.
             StorageError: The log cannot be read.
         """
-        log = self._open_log() if self._trusted else None
-        return self._read_record() if log is None else self._read_log(log, everybody=everybody)
+        return self._read_log(self._open_trusted_log(), everybody=everybody)
 
     async def read(self) -> QuestionHistory:
-        """Return the earlier answers that a model may read. A worker thread reads the files.
-
-        Raises:
-            ConfigError: The configuration is not valid.
-            StorageError: The log cannot be read.
-        """
-        log = self._open_log() if self._trusted else None
+        """Return `history` for a model. A worker thread reads the files."""
+        log = self._open_trusted_log()
         if log is None:
-            return self._read_record()
+            return self._read_log(None, everybody=False)
         return await asyncio.to_thread(self._read_log, log, everybody=False)
 
-    def _read_record(self) -> QuestionHistory:
+    def _open_trusted_log(self) -> QuestionLogFile | None:
+        return self._open_log() if self._trusted else None
+
+    def _read_log(self, log: QuestionLogFile | None, *, everybody: bool) -> QuestionHistory:
         if not self._trusted:
             return QuestionHistory(trusted=False)
-        return QuestionHistory(recorded_answers(self._active.document.conversation))
-
-    def _read_log(self, log: QuestionLogFile, *, everybody: bool) -> QuestionHistory:
-        if not log.exists():
-            return self._read_record()
+        if log is None or not log.exists():
+            return QuestionHistory(recorded_answers(self._active.document.conversation))
         contents = self._read_contents(log)
-        if contents.damaged:
-            lines = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
-            them = "it" if contents.damaged == 1 else "them"
+        if count := contents.damaged:
+            lines, them = ("1 line", "it") if count == 1 else (f"{count} lines", "them")
             self._add_notices(
                 f"{lines} of the project log in {log.folder} cannot be read: jp_nb ignores {them}"
             )
@@ -472,12 +437,9 @@ class QuestionLog:
     def migrate_table(self) -> list[str]:
         """Import the table of earlier versions, if there is one, and return a report.
 
-        Its author is unknown, so its answers are not trusted.
-
-        Raises:
-            ConfigError: The configuration is not valid.
+        Its author is unknown, so its answers are not trusted. Raises a `ConfigError`.
         """
-        log = self._open_log() if self._trusted else None
+        log = self._open_trusted_log()
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
         try:

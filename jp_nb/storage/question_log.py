@@ -187,15 +187,11 @@ def mark_own_lines(
 
 @dataclass(slots=True)
 class LogContents:
-    """Content of the files of a log, oldest first.
+    """Content of the files of a log, oldest first, without blank lines.
 
-    Attributes:
-        lines: All lines that are not blank.
-        last: Highest id so far.
-        unread: Reasons for files that were not read.
-        count: Number of lines of the active file, blank ones included.
-        size: Size of the active file in bytes.
-        is_torn: True if the last line of the active file is incomplete.
+    `last` is the highest id so far, `unread` has the reasons for files that were not read. The
+    active file has `count` lines, blank ones included, in `size` bytes; `is_torn` is True if its
+    last line is incomplete.
     """
 
     lines: list[LogLine] = field(default_factory=list)
@@ -227,6 +223,10 @@ class LogContents:
                 self.last = max(self.last, number)
                 self.lines.append(LogLine(line, entry, number))
 
+    def begin_file(self) -> None:
+        """Note that the active file has no content."""
+        self.count, self.size, self.is_torn = 0, 0, False
+
     @property
     def damaged(self) -> int:
         """Number of damaged lines."""
@@ -255,11 +255,9 @@ class NewestSigned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Result of an `append`.
+    """Result of an `append`: entries that it `written`, or that the log already contained.
 
-    Attributes:
-        known: Number of entries that the log already contained.
-        problems: Messages about problems that did not prevent the write.
+    `problems` did not prevent the write.
     """
 
     written: int = 0
@@ -268,14 +266,7 @@ class Added:
 
 
 class QuestionLogFile:
-    """Question log of the workspace in the folder `root`.
-
-    Attributes:
-        max_archives: Number of archives to keep; 0 keeps all.
-        timeout_s: Longest time to wait for the lock.
-        workspace: Real path of `root`, which names the workspace in signatures.
-        path: The active file.
-    """
+    """Question log of the workspace in the folder `root`. With 0 `max_archives`, all are kept."""
 
     def __init__(
         self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
@@ -283,7 +274,7 @@ class QuestionLogFile:
         self.root = root
         self.max_archives = max_archives
         self.timeout_s = timeout_s
-        self.workspace = os.path.realpath(root)
+        self.workspace = os.path.realpath(root)  # its name in signatures
         self.folder = root / FOLDER
         self.path = self.folder / ACTIVE
         self._known: dict[Path, tuple[object, int]] = {}
@@ -317,9 +308,8 @@ class QuestionLogFile:
             size += status.st_size
             if size > MAX_LOG_BYTES:
                 raise StorageError(
-                    f"the files in {self.folder} have more than "
-                    f"{MAX_LOG_BYTES // 10**6} MB: move old files away, or set "
-                    "`record.project_log` to `off`"
+                    f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
+                    "old files away, or set `record.project_log` to `off`"
                 )
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
             if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
@@ -329,13 +319,12 @@ class QuestionLogFile:
                 contents.add(read_owned_file(path))
             except ForeignFileError as exc:
                 contents.unread.append(str(exc))
-                continue
             except OSError as exc:
                 contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
-                continue
-            self._known[path] = stamp, contents.last
+            else:
+                self._known[path] = stamp, contents.last
         if not os.path.lexists(self.path):
-            contents.count, contents.size, contents.is_torn = 0, 0, False
+            contents.begin_file()
         return contents
 
     def _files(self) -> list[Path]:
@@ -343,12 +332,10 @@ class QuestionLogFile:
         return [self.folder / name for _, name in self._archives()] + active
 
     def _archives(self) -> list[tuple[int, str]]:
-        found = []
         with suppress(FileNotFoundError, NotADirectoryError):
-            for name in os.listdir(self.folder):
-                if match := _ARCHIVE.fullmatch(name):
-                    found.append((int(match[1]), name))
-        return sorted(found)
+            found = map(_ARCHIVE.fullmatch, os.listdir(self.folder))
+            return sorted((int(match[1]), match[0]) for match in found if match)
+        return []
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -427,7 +414,7 @@ class QuestionLogFile:
             if contents.count >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
                 try:
                     self._archive_active()
-                    contents.count, contents.size, contents.is_torn = 0, 0, False
+                    contents.begin_file()
                 except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
@@ -463,13 +450,10 @@ class QuestionLogFile:
             sync_folder(self.folder)
 
     def _newest_signed(self) -> NewestSigned | None:
-        try:
-            found = read_json(read_owned_file(self._newest_path()).decode())
-        except (OSError, ForeignFileError, ValueError):
-            return None
-        match as_object(found):
-            case {"line": str() as line, "chain": str() as chain}:
-                return NewestSigned(line, chain)
+        with suppress(OSError, ForeignFileError, ValueError):
+            match as_object(read_json(read_owned_file(self._newest_path()).decode())):
+                case {"line": str() as line, "chain": str() as chain}:
+                    return NewestSigned(line, chain)
         return None
 
     def _keep_newest(self, line: str, chain: str) -> str | None:

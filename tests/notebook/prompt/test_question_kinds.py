@@ -18,7 +18,6 @@ from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,
     StdinDialogue,
-    TryAgain,
     ask_on_stdin,
 )
 from jp_nb.record.events import RECORDED_KINDS, ChatResponse, InquiryRequest, InquirySource, decode
@@ -75,9 +74,9 @@ def number_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
 
 def number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
-    def parse(line: str) -> Answered | TryAgain:
+    def parse(line: str) -> Answered | str:
         value = int(line)
-        return TryAgain("Too small.") if prompt.question.misfit(value) else Answered(value, "stdin")
+        return "Too small." if prompt.question.misfit(value) else Answered(value, "stdin")
 
     return StdinDialogue(above=[], prompt="Number: ", key_help={}, parse=parse)
 
