@@ -1,11 +1,8 @@
 """Compaction events: the turns they cover, and their effect.
 
-A second compaction with the same turns and this `metadata` reverts one, and has no other effect:
-
-    {"takes_back": true}
-
-It reverts the newest active one before it. Compactions that were recorded in one step are reverted
-in one step: all but the first have `{"with_previous": true}`.
+A second compaction with the same turns that is marked (`REVERTS`) reverts the newest active one
+before it, and has no other effect. Compactions that were recorded in one step are reverted in one
+step: all but the first are marked (`WITH_PREVIOUS`).
 
 Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
@@ -105,11 +102,7 @@ def active_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
 
 def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
     """Return `entries` with marks that they were recorded in one step."""
-    with_it = {WITH_PREVIOUS: True}
-    return [
-        entry.model_copy(update={"metadata": {**entry.metadata, **with_it}}) if number else entry
-        for number, entry in enumerate(entries)
-    ]
+    return [*entries[:1], *(entry.with_metadata(**{WITH_PREVIOUS: True}) for entry in entries[1:])]
 
 
 def last_step_of(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
@@ -249,16 +242,13 @@ def _tool_calls(
             if policy.request:
                 found[position] = (entry.model_copy(update={"arguments": {}}),)
         elif policy.response:
-            found[position] = (_blank(entry, called.get(position)),)
+            request = called.get(position)
+            name = request.name if isinstance(request, ToolCallRequest) else "tool"
+            content = f"[compacted] {name}: {'error' if entry.is_error else 'success'}"
+            metadata = {key: item for key, item in entry.metadata.items() if key != IMAGES}
+            update = {"content": content, "metadata": metadata}
+            found[position] = (entry.model_copy(update=update),)
     return found
-
-
-def _blank(response: ToolCallResponse, request: Entry | None) -> ToolCallResponse:
-    name = request.name if isinstance(request, ToolCallRequest) else "tool"
-    outcome = "error" if response.is_error else "success"
-    metadata = {key: item for key, item in response.metadata.items() if key != IMAGES}
-    update = {"content": f"[compacted] {name}: {outcome}", "metadata": metadata}
-    return response.model_copy(update=update)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +301,11 @@ class CompactionBounds:
             end = self._given_last(last)
         else:  # a number of kept turns
             end = self._last - int(last.amount)
-        return self._range(self._after_kept(first), end)
+        if first.kind != "duration":
+            return self._range(self._first(first), end)
+        opened = next(filter(None, self._began), None)
+        begun = None if opened is None else self._turn_at(opened, first.amount)
+        return None if begun is None else self._range(begun + 1, end)
 
     def between(
         self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
@@ -323,31 +317,20 @@ class CompactionBounds:
         """
         begin = kept.first if kept is not None else 0
         end = kept.last if kept is not None else self._end
-        return self._range(
-            begin if first is None else self._given_first(first),
-            end if last is None else self._given_last(last),
-        )
+        if first is not None and first.kind == "duration":
+            begun = self._turn_at(self._now, -first.amount)
+            begin = 0 if begun is None else begun + 1
+        elif first is not None:
+            begin = self._first(first)
+        return self._range(begin, end if last is None else self._given_last(last))
 
-    def _range(self, first: int | None, last: int | None) -> TurnRange | None:
-        if first is None or last is None:
+    def _range(self, first: int, last: int | None) -> TurnRange | None:
+        if last is None:
             return None
         last = min(last, self._end)
         return TurnRange(first, last) if 0 <= first <= last else None
 
     # --- one end -----------------------------------------------------------------------------
-
-    def _after_kept(self, bound: TurnBound) -> int | None:
-        if bound.kind != "duration":
-            return self._first(bound)
-        opened = next(filter(None, self._began), None)
-        begun = None if opened is None else self._turn_at(opened, bound.amount)
-        return None if begun is None else begun + 1
-
-    def _given_first(self, bound: TurnBound) -> int | None:
-        if bound.kind != "duration":
-            return self._first(bound)
-        begun = self._turn_at(self._now, -bound.amount)
-        return 0 if begun is None else begun + 1
 
     def _given_last(self, bound: TurnBound) -> int | None:
         if bound.kind == "duration":
@@ -406,8 +389,8 @@ MAX_LISTED = 10
 def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
     more = len(entries) - MAX_LISTED
-    texts = [f"{_format_turns(entry)} {_format_effect(entry)}" for entry in entries[:MAX_LISTED]]
-    return ", ".join([*texts, *([f"and {more} more"] if more > 0 else [])])
+    texts = [*map(_format_compaction, entries[:MAX_LISTED])]
+    return ", ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
 def format_compaction_line(entries: Sequence[Compaction]) -> str:
@@ -416,17 +399,13 @@ def format_compaction_line(entries: Sequence[Compaction]) -> str:
     return f"⊟ {text[:1].upper()}{text[1:]} from here on"
 
 
-def _format_turns(entry: Compaction) -> str:
-    if entry.from_turn == entry.to_turn:
-        return f"turn {entry.from_turn} is"
-    return f"turns {entry.from_turn} to {entry.to_turn} are"
-
-
-def _format_effect(entry: Compaction) -> str:
-    if entry.summary is not None:
-        return "sent as a summary"
-    omissions = _format_omissions(entry.reasoning is not None, entry.tool_calls)
-    return f"sent {omissions}" if omissions != WHOLE else "sent as before"
+def _format_compaction(entry: Compaction) -> str:
+    turns = TurnRange(entry.from_turn, entry.to_turn)
+    effect = "as a summary"
+    if entry.summary is None:
+        effect = _format_omissions(entry.reasoning is not None, entry.tool_calls)
+    is_one = turns.first == turns.last
+    return f"{turns} {'is' if is_one else 'are'} sent {'as before' if effect == WHOLE else effect}"
 
 
 def format_treatment(treatment: TurnTreatment) -> str:

@@ -2,8 +2,7 @@
 
 An event is stored as a JSON object. The classes here are views of it, so unknown fields and kinds
 survive loading and saving. A view does not know the id of its event, or the event that it answers:
-the stream does. An event with images has `{"metadata": {"images": ["sha256:…"]}}`. A record may be
-from someone else, so images are checked before they are sent.
+the stream does. A record may be from someone else, so images are checked before they are sent.
 
 Source: `docs/record.md`.
 """
@@ -58,16 +57,9 @@ class Entry(BaseModel):
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
         if self.is_type_first:
             raw = {"type": self.type, "timestamp": self.timestamp}
-        fields = type(self).model_fields
-        for name in fields:
-            if name in ("timestamp", "type", "metadata"):
-                continue
-            value, field = getattr(self, name), fields[name]
-            is_default = name in self.optional and value == field.get_default(
-                call_default_factory=True
-            )
-            if not is_default:
-                raw[field.alias or name] = _plain(value)
+        for name, key, default in _stored_fields(type(self)):
+            if (value := getattr(self, name)) != default:
+                raw[key] = _plain(value)
         for name, value in (self.model_extra or {}).items():  # fields of later releases
             if name not in LINKS:
                 raw[name] = _plain(value)
@@ -79,11 +71,30 @@ class Entry(BaseModel):
         """Return a copy with `timestamp`."""
         return self.model_copy(update={"timestamp": timestamp})
 
+    def with_metadata(self, **fields: JsonValue) -> Self:
+        """Return a copy with more metadata."""
+        return self.model_copy(update={"metadata": {**self.metadata, **fields}})
+
+
+_ALWAYS_STORED: Final = object()
+
+
+@cache
+def _stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
+    """Return the name, the key, and the default, which is not stored, of the fields of `kind`."""
+    found = []
+    for name, field in kind.model_fields.items():
+        if name not in Entry.model_fields:
+            default = field.get_default(call_default_factory=True)
+            is_optional = name in kind.optional
+            found.append((name, field.alias or name, default if is_optional else _ALWAYS_STORED))
+    return found
+
 
 class Part(BaseModel):
     """An object in an entry."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config = Entry.model_config
 
     def to_raw(self) -> dict[str, JsonValue]:
         """Return the JSON object to store, without fields that have their default."""
@@ -358,9 +369,7 @@ class ConfigDelta(Entry):
     def uncovers(self) -> tuple[str, ...]:
         """The paths of `unsets` that have the values of lower layers again, in order."""
         listed = self.metadata.get(UNCOVERS)
-        named = (
-            {path for path in listed if isinstance(path, str)} if isinstance(listed, list) else ()
-        )
+        named = {x for x in listed if isinstance(x, str)} if isinstance(listed, list) else ()
         return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
@@ -470,8 +479,7 @@ NON_CONFIG_KEYS = frozenset(
 
 
 @cache
-def _unknown() -> Unknown:
-    # One shared view: making one builds pydantic's validator.
+def _unknown() -> Unknown:  # one shared view: making one builds pydantic's validator
     return Unknown()
 
 

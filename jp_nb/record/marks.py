@@ -1,21 +1,5 @@
 """Read and write the metadata of a turn's entries, such as tool choice, host, and token usage.
 
-- `chat_request`: {"tool_choice": "tool:NAME"}, `required`, or `none`: the tool choice of the turn's
-  first request to the model.
-- `chat_request`: {"host": "sha256:2cf24dba"}: digest of the host of the first request to the model.
-  The name of the host is not in the record.
-- `chat_request`: {"explains_error": true}: a request of `%jp why`, which is not repeated.
-- `chat_response`: {"continues": true}: the text continues the previous text.
-- `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
-  "form"}: the arguments of the tool after an edit by the user. The request keeps the model's
-  arguments.
-- `tool_call_response`: {"skipped": true}: the user skipped or stopped the call.
-
-The last entry of a response has the tokens that the provider reported. The response of an inquiry
-that a model answered has them as well:
-
-    {"usage": {"model": "anthropic/claude-opus-4", "input_tokens": 1200, "output_tokens": 48}}
-
 Providers never receive these keys. If a response has no entry, an empty configuration change at the
 end of the turn has its usage.
 
@@ -57,9 +41,7 @@ SKIPPED: Final = "skipped"
 
 def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
     """Return `request` with the tool choice of its turn, unless it is `auto`."""
-    if choice == "auto":
-        return request
-    return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
+    return request if choice == "auto" else request.with_metadata(**{TOOL_CHOICE: choice})
 
 
 def recorded_tool_choice(request: ChatRequest) -> str | None:
@@ -76,10 +58,7 @@ def to_tool_choice(configured: str) -> str:
 
 def with_host(request: ChatRequest, host: str) -> ChatRequest:
     """Return `request` with the digest of its host. An empty `host` is not recorded."""
-    if not host:
-        return request
-    mark = LastHost.of(host).mark
-    return request.model_copy(update={"metadata": {**request.metadata, HOST: mark}})
+    return request.with_metadata(**{HOST: LastHost.of(host).mark}) if host else request
 
 
 def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
@@ -152,7 +131,7 @@ def find_missing_call(entries: Sequence[Entry]) -> str | None:
 
 def mark_continuation(response: ChatResponse) -> ChatResponse:
     """Return `response` with a mark that its text continues the previous text."""
-    return response.model_copy(update={"metadata": {**response.metadata, CONTINUES: True}})
+    return response.with_metadata(**{CONTINUES: True})
 
 
 def is_continuation(response: ChatResponse) -> bool:
@@ -160,30 +139,9 @@ def is_continuation(response: ChatResponse) -> bool:
     return response.metadata.get(CONTINUES) is True
 
 
-@dataclass(frozen=True, slots=True)
-class EditedArguments:
-    """Arguments of a call that the user edited.
-
-    Attributes:
-        arguments: All arguments, including unchanged ones.
-        channel: Source of the edit: `form`, `stdin`, or `terminal`, if known.
-    """
-
-    arguments: Mapping[str, JsonValue]
-    channel: str | None = None
-
-
 def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
     """Return the metadata of the response to a call with edited `arguments`."""
     return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
-
-
-def read_edit(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
-    """Return the edited arguments in the `metadata` of a response, or None."""
-    arguments, channel = metadata.get(ARGUMENTS), metadata.get("channel")
-    if not isinstance(arguments, dict):
-        return None
-    return EditedArguments(arguments, channel if isinstance(channel, str) else None)
 
 
 def is_skipped(response: ToolCallResponse) -> bool:
@@ -251,8 +209,7 @@ def with_usage(entry: E, *used: ModelUsage) -> E:
             stored.append(model | each.tokens.to_json())
     if not stored:
         return entry
-    usage: JsonValue = stored[0] if len(stored) == 1 else stored
-    return entry.model_copy(update={"metadata": {**entry.metadata, USAGE: usage}})
+    return entry.with_metadata(**{USAGE: stored[0] if len(stored) == 1 else stored})
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
@@ -265,12 +222,9 @@ def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsag
 def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     model = stored.get("model")
     named = model if isinstance(model, str) and len(model) <= MAX_MODEL_CHARS else ""
-    counts = {name: count for name in USAGE_FIELDS if _is_count(count := stored.get(name))}
-    return ModelUsage(named, Usage(**counts))  # type: ignore[arg-type]  # see _is_count
-
-
-def _is_count(value: JsonValue) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_TOKENS
+    counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
+    valid = {name: count for name, count in counts.items() if 0 <= count < MAX_TOKENS}
+    return ModelUsage(named, Usage(**valid))
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:

@@ -68,16 +68,11 @@ class Signer:
         signer.catch_up(stream)
         return signer
 
-    def add(self, entry: RawEntry) -> None:
-        """Sign the next entry."""
-        self._add_line(entry)
-        self.count += 1
-
     def catch_up(self, stream: ConversationStream) -> None:
         """Sign the entries that were appended to `stream`."""
         for entry in stream.raw[self.count :]:
-            self.add(entry)
-        self._entries = stream.raw
+            self._add_line(entry)
+        self._entries, self.count = stream.raw, len(stream.raw)
 
     def may_follow(self, stream: ConversationStream) -> bool:
         """Return True if `stream` is the signed conversation, possibly with new entries.

@@ -1,20 +1,5 @@
 """`ConversationStream`: append-only list of the entries of a conversation, with derived turns.
 
-The `config_delta` that results from the calls of a cycle has the proposals in its `metadata`:
-
-    {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
-                      "applied_by": "person", "channel": "form"}]}
-
-`channel` is absent if no user was asked, and `by` if the notebook has one user.
-
-A turn without a response of the model that failed or was interrupted ends with a configuration
-change that changes nothing, with this `metadata`:
-
-    {"no_answer": {"ended": "failed", "takes_back": 1}}
-
-`ended` is `failed` or `interrupted`. The `takes_back` changes before it were made for that turn
-alone and do not apply.
-
 Source: `docs/record.md`, `docs/turns.md`.
 """
 
@@ -22,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -31,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.images import Image
-from jp_nb.json_values import as_object
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.clock import (
     Clock,
     IdFactory,
@@ -42,7 +27,6 @@ from jp_nb.record.clock import (
     stored_id,
 )
 from jp_nb.record.events import (
-    BY,
     CONVERSATION_KINDS,
     LINKABLE,
     ChatRequest,
@@ -147,11 +131,9 @@ MAX_READ = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ProposedBy:
-    """A tool call that proposed a part of a configuration change.
+    """A tool call that proposed a part of a configuration change. The fields are stored.
 
     Attributes:
-        call_id: The provider's id of the call.
-        paths: The settings that it set or unset.
         applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
             did.
         channel: Source of the approval: `form`, `stdin`, `terminal`, or `answers` for an answers
@@ -169,42 +151,32 @@ class ProposedBy:
 
 def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a change with its proposals, or `{}`."""
-    written: list[JsonValue] = []
-    for one in proposed:
-        fields: dict[str, JsonValue] = {
-            "tool": one.tool,
-            "call_id": one.call_id,
-            "paths": list(one.paths),
-            "applied_by": one.applied_by,
-            "channel": one.channel,
-            BY: one.by,
-        }
-        written.append({key: value for key, value in fields.items() if value is not None})
+    fields = [asdict(one) | {"paths": list(one.paths)} for one in proposed]
+    written: JsonValue = [
+        {k: item for k, item in one.items() if item is not None} for one in fields
+    ]
     return {PROPOSED_BY: written} if written else {}
 
 
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
     """Return the calls that proposed a change, in call order, without malformed ones."""
     found = entry.metadata.get(PROPOSED_BY)
-    read = map(_read, found[:MAX_READ]) if isinstance(found, list) else ()
+    read = map(_read, map(as_object, found[:MAX_READ])) if isinstance(found, list) else ()
     return tuple(one for one in read if one is not None)
 
 
-def _read(item: JsonValue) -> ProposedBy | None:
+def _read(item: JsonObject) -> ProposedBy | None:
     match item:
         case {
             "tool": str(tool),
             "call_id": str(call_id),
             "paths": list(paths),
             "applied_by": ("person" | "grant") as applied_by,
-            **rest,
         }:
             named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
-            channel = rest.get("channel")
+            channel = item.get("channel")
             asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(
-                tool, call_id, named, applied_by, asked_in, recorded_by(as_object(item))
-            )
+            return ProposedBy(tool, call_id, named, applied_by, asked_in, recorded_by(item))
     return None
 
 
@@ -242,6 +214,25 @@ class TurnEntries:
         return request.response_schema if request is not None else None
 
 
+def _split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
+    current: list[Entry] = []
+    between: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, ConfigDelta):
+            belongs_before = current and not between and belongs_to_turn_end(entry)
+            (current if belongs_before else between).append(entry)
+        elif isinstance(entry, TurnStart):
+            if current:
+                yield tuple(current)
+            current, between = [*between, entry], []
+        elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
+            current += between
+            current.append(entry)
+            between = []
+    if current:
+        yield tuple(current)
+
+
 class TurnEvent(NamedTuple):
     """An event, the number of its turn counted from 0, and its index among all entries."""
 
@@ -265,21 +256,16 @@ class Damage:
 class ConversationStream:
     """One conversation: its base configuration and its entries, oldest first.
 
-    `raw` has the stored JSON objects. `entries` are typed views of them, with the same indexes.
-    Entries that belong to a turn are events. Only `append`, `start_turn`, and `extend_stored` add
-    entries. Only `rewrite` removes them.
+    `raw` has the stored JSON objects, which are shared and never changed. `entries` are typed views
+    of them, with the same indexes. Entries that belong to a turn are events. Only `append`,
+    `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
 
-    Args:
-        raw: The stored entries. They are shared and never changed.
-        new_id: Returns ids for entries. By default it depends on the clock.
-        tolerant: True to keep malformed entries instead of raising an error. A conversation with a
-            malformed entry is read-only.
+    With `tolerant`, malformed entries are kept and listed in `damage`, and the conversation is
+    read-only.
 
     Attributes:
         turn_count: Number of turns. Events before the first `turn_start` are a turn too.
-        requests: Requests of the user.
         deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
-        damage: The malformed entries.
         on_change: Called after entries were appended.
 
     Raises:
@@ -307,7 +293,14 @@ class ConversationStream:
         self._ambiguous: set[str] = set()  # the first of several loaded entries kept such an id
         self._begin()
         for index, value in enumerate(raw):
-            entry = self._decode_tolerantly(value, index) if tolerant else decode(value, index)
+            try:
+                entry = decode(value, index)
+            except StorageError as exc:
+                if not tolerant:
+                    raise
+                message = str(exc).removeprefix(f"{exc.place}: ")
+                self.damage.append(Damage(index, exc.place, message))
+                entry = Damaged(reason=str(exc))
             self._add_id(stored_id(value))
             self._keep(value, entry)  # type: ignore[arg-type]  # damaged entries are only kept
 
@@ -321,14 +314,6 @@ class ConversationStream:
         self._pairs = Pairs()
         self._checked = 0
         self._request: str | None = None  # stored id of the current request
-
-    def _decode_tolerantly(self, value: JsonValue, index: int) -> Entry:
-        try:
-            return decode(value, index)
-        except StorageError as exc:
-            message = str(exc).removeprefix(f"{exc.place}: ")
-            self.damage.append(Damage(index, exc.place, message))
-            return Damaged(reason=str(exc))
 
     @classmethod
     def new(
@@ -405,43 +390,19 @@ class ConversationStream:
         A configuration change between two turns belongs to the later one, unless tools of the
         earlier one made it or it marks the end of the earlier one.
         """
-        number, current = 0, list[Entry]()
-        between: list[Entry] = []
-        for entry in self.entries:
-            if isinstance(entry, ConfigDelta):
-                belongs_before = current and not between and belongs_to_turn_end(entry)
-                (current if belongs_before else between).append(entry)
-            elif isinstance(entry, TurnStart):
-                if current:
-                    yield TurnEntries(number, tuple(current))
-                    number += 1
-                current, between = [*between, entry], []
-            elif entry.type in CONVERSATION_KINDS:  # the turn continues after these changes
-                current += between
-                current.append(entry)
-                between = []
-        if current:
-            yield TurnEntries(number, tuple(current))
+        for number, entries in enumerate(_split_turns(self.entries)):
+            yield TurnEntries(number, entries)
 
     def last_turn(self) -> TurnEntries | None:
         """Return the last turn as in `turns`, without reading earlier turns."""
         if not self.turn_count:
             return None
-        start = len(self.entries) - len(self.current_turn())
-        while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
+        # From the last event before it on: changes after that event may belong to the last turn.
+        start = max(len(self.entries) - len(self.current_turn()) - 1, 0)
+        while start and self.entries[start].type not in CONVERSATION_KINDS:
             start -= 1
-        if start:
-            start = end_of_turn(self.entries, start)
-        tail = [
-            entry
-            for entry in self.entries[start:]
-            if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
-        ]
-        end = len(tail)
-        while end and isinstance(tail[end - 1], ConfigDelta):
-            end -= 1
-        del tail[end_of_turn(tail, end) :]  # changes for the next turn
-        return TurnEntries(self.turn_count - 1, tuple(tail))
+        *_, last = _split_turns(self.entries[start:])
+        return TurnEntries(self.turn_count - 1, last)
 
     def request_index(self, turn: int) -> int | None:
         """Return the index of the first request of `turn`. Earlier entries are not read."""

@@ -1,7 +1,7 @@
 """Read model of a conversation: `Turn`, tool calls, questions, and interrupted turns.
 
-After a crash, the progress of tool calls, which is stored in the journal, tells calls that never
-ran from calls that may have run. It also has the results of finished calls.
+After a crash, the progress of tool calls in the journal tells calls that never ran from calls that
+may have run. It also has the results of finished calls.
 
 Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.md`.
 """
@@ -41,11 +41,11 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import (
+    ARGUMENTS,
     Usage,
     find_missing_call,
     is_continuation,
     is_skipped,
-    read_edit,
     sum_usage,
 )
 from jp_nb.record.outcomes import MARKS, OPEN, QuestionOutcome, read_outcome
@@ -53,6 +53,7 @@ from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
     ProposedBy,
+    RevertedChanges,
     is_unanswered,
     proposed_by,
     read_no_answer,
@@ -68,13 +69,12 @@ class ToolCall:
 
     Attributes:
         id: The model's id of the call.
-        name: Name of the tool.
+        arguments: The arguments of the call, including edits by the user.
         content: The result that the model read; None as long as there is no result.
         is_error: True if `content` is an error message; None as long as there is no result.
-        arguments: The arguments of the call, including edits by the user.
-        edited_by: `person` if the user edited the arguments before the call; None otherwise.
+        edited_by: `person` if the user edited the arguments before the call.
         channel: Source of the edit: `form`, `stdin`, or `terminal`; None if unknown.
-        requested_arguments: The model's arguments, if the user edited them; None otherwise.
+        requested_arguments: The model's arguments, if the user edited them.
         images: The images that the model saw with `content`.
         skipped: True if the user skipped or stopped the call.
     """
@@ -106,7 +106,6 @@ class Inquiry:
 
     Attributes:
         id: `<tool call>.<question>.<attempt>`.
-        question: Text of the question.
         ended: The outcome, whose parts are also attributes of the question.
         answer: The answer, if `outcome` is `answered`.
         answer_type: Kind of the question, with its options, as a JSON object.
@@ -159,7 +158,6 @@ class ConfigChange:
 
     Attributes:
         delta: The new values, as a part of the configuration.
-        unsets: The paths that were unset.
         begins_again: True if the change discards all earlier settings.
         proposed_by: The tool calls that proposed the change; empty if the user made it.
         taken_back: The paths of `unsets` at which only the value of the conversation was removed.
@@ -356,7 +354,11 @@ class _Reader:
                 kind = entry.question.answer_type.to_raw()
                 self.parts.append(Inquiry(key, entry.question.text, answer_type=kind))
             case InquiryResponse(id=key) if self._inquiries.get(key):
-                self._end_inquiry(self._inquiries[key].pop(0), entry)
+                place = self._inquiries[key].pop(0)
+                asked = self.parts[place]
+                assert isinstance(asked, Inquiry)
+                answer = copy.deepcopy(entry.answer)
+                self.parts[place] = replace(asked, ended=read_outcome(entry), answer=answer)
             case ConfigDelta():
                 self._add_change(entry)
 
@@ -388,7 +390,7 @@ class _Reader:
             self.parts.append(Text(message))
 
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
-        asked, shown, changed = self.parts[place], self._shown_by(entry), read_edit(entry.metadata)
+        asked, shown = self.parts[place], self._shown_by(entry)
         assert isinstance(asked, ToolCall)
         call = replace(
             asked,
@@ -397,22 +399,16 @@ class _Reader:
             images=shown.images,
             skipped=is_skipped(entry),
         )
-        if changed is not None:
+        if isinstance(edited := entry.metadata.get(ARGUMENTS), dict):
+            channel = entry.metadata.get("channel")
             call = replace(
                 call,
-                arguments=copy.deepcopy(changed.arguments),  # a copy: the caller may change it
+                arguments=copy.deepcopy(edited),  # a copy: the caller may change it
                 edited_by="person",
-                channel=changed.channel,
+                channel=channel if isinstance(channel, str) else None,
                 requested_arguments=call.arguments,
             )
         self.parts[place] = call
-
-    def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
-        asked = self.parts[place]
-        assert isinstance(asked, Inquiry)
-        self.parts[place] = replace(
-            asked, ended=read_outcome(entry), answer=copy.deepcopy(entry.answer)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +417,6 @@ class Conversation:
 
     Attributes:
         id: Id of the conversation, such as `jp-c17738399468`.
-        title: Title of the conversation; None if it has none.
         turns: The turns, oldest first.
         events: Copies of the stored entries as JSON objects, oldest first.
         config: The effective configuration.
@@ -567,11 +562,9 @@ def find_interrupted_turn(
 ) -> InterruptedTurn | None:
     """Return the last turn of `stream` if it is incomplete, or None.
 
-    Args:
-        stream: The conversation.
-        ended_early: True if the text of the response is incomplete, which the record does not show.
-        untrusted_count: Number of configuration changes from someone else. They are the first ones.
-        progress: Progress of open calls, by their event ids.
+    With `ended_early`, the text of the response is incomplete, which the record does not show. The
+    first `untrusted_count` configuration changes are from someone else. `progress` of open calls is
+    by their event ids.
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
@@ -579,7 +572,7 @@ def find_interrupted_turn(
         return None
     calls = tuple(open_calls(stream, progress))
     is_silent = is_unanswered(turn)
-    numbers = _reverted_changes(stream) if is_silent else range(0)
+    numbers = _reverted_changes(stream) if is_silent else []
     own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
     return InterruptedTurn(
         stream.turn_count - 1,
@@ -602,21 +595,18 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
     return [call for call in calls if isinstance(call, ToolCallRequest)]
 
 
-def _reverted_changes(stream: ConversationStream) -> range:
-    marks = [
-        (number, mark)
-        for number, delta in enumerate(stream.deltas)
-        if (mark := read_no_answer(delta)) is not None
-    ]
+def _reverted_changes(stream: ConversationStream) -> list[int]:
+    """Return the numbers of the changes that the mark of the last turn reverts."""
+    number = len(stream.deltas)
     for entry in reversed(stream.entries):
-        if isinstance(entry, ChatRequest) or not marks:
+        if isinstance(entry, ChatRequest):
             break
-        if read_no_answer(entry) is not None:  # the last mark, which is of the last turn
-            number, mark = marks[-1]
-            # A mark reverts nothing before the previous mark.
-            begin = marks[-2][0] + 1 if len(marks) > 1 else 0
-            return range(max(begin, number - mark.takes_back), number)
-    return range(0)
+        number -= isinstance(entry, ConfigDelta)
+        if read_no_answer(entry) is not None:
+            reverted = RevertedChanges()
+            reverted.follow(stream.deltas[:number])
+            return sorted(reverted.follow(stream.deltas[: number + 1]))
+    return []
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:

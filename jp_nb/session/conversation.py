@@ -28,7 +28,7 @@ from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.journal import has_journals
+from jp_nb.storage.journal import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ActiveConversation:
             self._is_trusted = previous.trust.trusted and same
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
-        if has_journals():
+        if JournalFolder().has_journals():
             is_reproducible = isinstance(clock, ReproducibleClock)
             if self.headless and (is_reproducible or not self.restored):
                 self.journal.replace_headless()
@@ -296,8 +296,6 @@ class ActiveConversation:
         """Write the progress of the call with the event id `call` to the journal."""
         if "journal" in vars(self):
             self.journal.keep_progress(call, progress)
-            if progress.stage == "started":  # it is on the disk before the tool runs
-                self.journal.sync()
 
     @property
     def wants_journal(self) -> bool:

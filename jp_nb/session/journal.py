@@ -32,11 +32,12 @@ from jp_nb.storage.journal import (
     JournalHead,
     JournalRelation,
     file_identity,
+    file_name,
     format_call_line,
     format_entry_lines,
     format_line,
-    read_head,
     read_journal,
+    take_journal,
 )
 from jp_nb.text import one_line
 
@@ -91,7 +92,7 @@ class Recovery:
         self, folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str
     ) -> None:
         self._stream = document.conversation
-        self._known = _copies_by_id(document)
+        self._known = _copies_by_id(document.others, document.conversation)
         self._notebook = notebook
         self._kernel_folder = kernel_folder
         self.resumable: tuple[JournalFile, JournalContents] | None = None
@@ -104,8 +105,8 @@ class Recovery:
         if self.in_folder:
             self._add_notice(_format_folder_notice(self.in_folder))
         own = self.resumable[0] if self.resumable else None
-        heads = map(read_head, folder.open_heads(self._stream.id, besides=own) if notebook else ())
-        self.is_shared = any(head and is_of_place(head, notebook, "") for head in heads)
+        heads = folder.open_heads(self._stream.id, besides=own) if notebook else ()
+        self.is_shared = any(is_of_place(head, notebook, "") for head in heads)
         if self.is_shared:
             self._add_notice(TAKEN)
 
@@ -124,9 +125,10 @@ class Recovery:
 
     def _examine(self, file: JournalFile) -> None:
         """Keep the journal open if it can be resumed; else close it, and maybe offer it."""
-        head = read_head(file.first_line())
+        head = file.head()
         if head is None:
-            if file.size and any(file.is_of(each) for each in self._known):
+            names = tuple(f"{file_name(each)}." for each in self._known)
+            if file.size and file.path.name.startswith(names):
                 self._add_notice(
                     f"{file.path} is damaged, or is not a journal that this version "
                     "of jp_nb can read"
@@ -202,22 +204,6 @@ class Recovery:
             self._add_candidate(*shorter, BRANCH)
 
 
-def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
-    """Return the conversation of a journal as stored in a notebook; None if entries are missing."""
-    head = contents.head
-    known = _copies_by_id(document) if head.base else {head.id: [[]]}
-    before = next(filter(contents.continues_from, known.get(head.id, ())), None)
-    if before is None:
-        return None
-    events = [*before[: head.base], *contents.entries]
-    stored: JsonObject = {
-        "conversation": head.conversation,
-        "base_config": head.base_config,
-        "events": events,  # type: ignore[dict-item]  # list is invariant
-    }
-    return {**stored, SIGNATURE: contents.signature} if contents.signature else stored
-
-
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
     """Return `document` of a headless run of `notebook`, with later entries of its journals.
 
@@ -242,7 +228,7 @@ def _iter_journals_of(
     notebook: str, folder: JournalFolder
 ) -> Iterator[tuple[JournalFile, JournalHead]]:
     for file in folder.abandoned():
-        head = read_head(file.first_line())
+        head = file.head()
         if head is not None and head.notebook == notebook:
             yield file, head
         file.close()
@@ -266,7 +252,7 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    known = _entries_by_id(all_conversations(document))
+    known = _copies_by_id(all_conversations(document), None)
     for file, head in _iter_journals_of(notebook, folder):
         contents = read_journal(file.read()) if head.id in known else None
         if contents is not None and not contents.calls:
@@ -277,14 +263,8 @@ def _entries(conversation: JsonValue) -> list[RawEntry]:
     return [as_object(entry) for entry in events_of(conversation)]
 
 
-def _copies_by_id(document: Document) -> Copies:
-    found = _entries_by_id(document.others)
-    found.setdefault(document.conversation.id, []).insert(0, document.conversation.raw)
-    return found
-
-
-def _entries_by_id(conversations: Iterable[JsonValue]) -> Copies:
-    found: Copies = {}
+def _copies_by_id(conversations: Iterable[JsonValue], active: ConversationStream | None) -> Copies:
+    found: Copies = {} if active is None else {active.id: [active.raw]}
     for each in conversations:
         found.setdefault(conversation_id(each), []).append(_entries(each))
     return found
@@ -375,8 +355,8 @@ class ConversationJournal:
         self._reset(document.conversation, base=stored)
 
     def _reset(self, stream: ConversationStream, *, base: int) -> None:
-        self._stream: ConversationStream = stream
-        self._raw: list[RawEntry] = stream.raw
+        self._stream = stream
+        self._raw = stream.raw
         self._mark = EntriesDigest()
         self._base = self._written = base
         self._saved_base = 0  # number of entries that only the notebook file has
@@ -467,7 +447,7 @@ class ConversationJournal:
         return next((conversation for _, conversation in found.values()), None)
 
     def _read_candidate(self, path: Path) -> RecoverableConversation | None:
-        file = self._folder.take(path)
+        file = take_journal(path)
         if file is None:
             return None
         try:
@@ -476,8 +456,19 @@ class ConversationJournal:
             raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
         finally:
             file.close()
-        if contents is None or (stored := stored_conversation(contents, self._document)) is None:
+        if contents is None:
             return None
+        head, copies = contents.head, [list[RawEntry]()]
+        if head.base:
+            known = _copies_by_id(self._document.others, self._document.conversation)
+            copies = known.get(head.id, [])
+        before = next(filter(contents.continues_from, copies), None)
+        if before is None:  # entries are missing
+            return None
+        events: list[JsonValue] = [*before[: head.base], *contents.entries]
+        stored: JsonObject = {"conversation": head.conversation, "base_config": head.base_config}
+        signed: JsonObject = {SIGNATURE: contents.signature} if contents.signature else {}
+        stored |= {"events": events, **signed}
         return RecoverableConversation(path, stored, contents.calls)
 
     def remove_restored(self, conversation: RecoverableConversation) -> None:
@@ -486,9 +477,8 @@ class ConversationJournal:
         The journal of another notebook stays, because that notebook may exist again later.
         """
         self._candidates.remove(conversation.path)
-        if (file := self._folder.take(conversation.path)) is not None:
-            head = read_head(file.first_line())
-            here = self._notebook, self._kernel_folder
+        if (file := take_journal(conversation.path)) is not None:
+            head, here = file.head(), (self._notebook, self._kernel_folder)
             file.close(remove=head is not None and is_of_place(head, *here))
 
     def _continue_in(self, file: JournalFile, contents: JournalContents) -> None:
@@ -514,8 +504,7 @@ class ConversationJournal:
                     self._closed_paths.setdefault(stream.id, []).append(path)
 
     def _reopen(self, path: Path) -> bool:
-        file = self._folder.take(path) if self._file is None else None
-        if file is None:
+        if self._file is not None or (file := take_journal(path)) is None:
             return False
         contents = None
         with suppress(OSError):  # a new journal gets all entries
@@ -530,7 +519,7 @@ class ConversationJournal:
         """Remove the journals of a deleted `conversation`."""
         with self._lock:
             for path in self._closed_paths.pop(conversation, []):
-                if (file := self._folder.take(path)) is not None:
+                if (file := take_journal(path)) is not None:
                     file.close(remove=True)
 
     def write(self, *, wanted: bool = True) -> None:
@@ -546,7 +535,10 @@ class ConversationJournal:
             self._base = self._written = len(self._raw)
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Write the progress of the tool call with the event id `call`."""
+        """Write the progress of the tool call with the event id `call`.
+
+        It is on the disk before the tool starts (`fsync`).
+        """
         with self._writing():
             self.calls[call] = progress
             if self._is_wanted and not (self._file and self._file.size):
@@ -554,11 +546,10 @@ class ConversationJournal:
             elif self._file is not None:
                 self._file.append(format_call_line(self._written_head[1], call, progress))
 
-    def sync(self) -> None:
-        """Write the journal to the disk (`fsync`) before a tool runs."""
-        with self._writing():
-            if self._file is not None:
-                self._file.sync()
+        if progress.stage == "started":
+            with self._writing():
+                if self._file is not None:
+                    self._file.sync()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -577,8 +568,12 @@ class ConversationJournal:
         stream = self._stream
         if stream is not self._document.conversation:
             raise StorageError("another conversation is active")
-        if stream.raw is not self._raw:
-            self._rewrite_rearranged()
+        if stream.raw is not self._raw:  # a repair
+            self._outdated_saved = self._saved(stream.id)
+            pairs = enumerate(zip(self._raw, stream.raw, strict=False))
+            shorter = min(len(self._raw), len(stream.raw))
+            same = next((i for i, (old, new) in pairs if old is not new), shorter)
+            self._rewrite(min(self._base, same), EntriesDigest())
         if self._follow_notebook():
             return
         raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
@@ -616,13 +611,6 @@ class ConversationJournal:
             self._rewrite(min(saved, self._base), EntriesDigest())
         return (is_renamed or is_older) and self._file is not None
 
-    def _rewrite_rearranged(self) -> None:
-        old, new = self._raw, self._stream.raw
-        pairs = zip(old, new, strict=False)
-        same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
-        self._outdated_saved = self._saved(self._stream.id)
-        self._rewrite(min(self._base, same), EntriesDigest())
-
     def _rewrite(self, base: int, mark: EntriesDigest) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
@@ -634,10 +622,10 @@ class ConversationJournal:
             head = JournalHead(
                 stream.head,
                 stream.base_config,
-                base,
-                mark.at(raw, base),
                 self._notebook,
                 file_identity(self._notebook),
+                base,
+                mark.at(raw, base),
                 "" if self._notebook else self._kernel_folder,
             )
             calls = (format_call_line(signature, call, each) for call, each in self.calls.items())

@@ -1,22 +1,10 @@
 """Journal files of running kernels: append-only, locked, one for each kernel and conversation.
 
 A process locks its file while the file is open. If another process can lock it, the writer has
-ended.
+ended. A signature ends each write. Lines after the last signature are incomplete, and no tool has
+run because of them.
 
-The first line is the head. Each later line is one object:
-    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
-     "base": 12, "mark": "<digest of the entries before base>"}   and, if no notebook stores the
-                                    conversation, "folder": "…"
-    {"entry": {…}}                  the next stored entry
-    {"conversation": {…}}           new metadata of the conversation
-    {"signature": "2:…" | null}     signature of the record up to here; null if it is not signed
-    {"signature": …, "call": {"event_id": "…", "stage": "started"}}    the same, with the progress
-                                    of a tool call without a response (`CallProgress`)
-
-A signature ends each write. Lines after the last signature are incomplete, and no tool has run
-because of them.
-
-Source: `docs/record.md`.
+Source: `docs/record.md` (the journal), which has the format.
 """
 
 from __future__ import annotations
@@ -30,7 +18,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -46,22 +34,6 @@ from jp_nb.record.turns import CallProgress, read_progress
 from jp_nb.storage.files import data_folder, try_lock
 
 SUFFIX: Final = ".jsonl"
-
-
-def journal_path() -> Path:
-    """Return the folder of the journals. It may not exist."""
-    return data_folder() / "journal"
-
-
-def has_journals() -> bool:
-    """Return True if there is a journal of any kernel, running or ended."""
-    try:
-        with os.scandir(journal_path()) as entries:
-            return any(entry.name.endswith(SUFFIX) for entry in entries)
-    except OSError:  # no folder, or no permission, which a later write reports
-        return False
-
-
 MAX_JOURNAL_BYTES: Final = 256_000_000
 """Maximum size of a file that is read. It is larger than any notebook."""
 MAX_HEAD_BYTES: Final = 10_000_000
@@ -109,16 +81,11 @@ class JournalFile:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def first_line(self) -> bytes:
-        """Return the first line without its line end; empty if the file cannot be read."""
-        try:
-            return _first_line(self._open_descriptor)
-        except OSError:
-            return b""
-
-    def is_of(self, conversation: str) -> bool:
-        """Return True if this is a journal of `conversation`, by its file name."""
-        return self.path.name.startswith(f"{file_name(conversation)}.")
+    def head(self) -> JournalHead | None:
+        """Return the head; None if it is invalid, or the file cannot be read."""
+        with suppress(OSError):
+            return read_head(_first_line(self._open_descriptor))
+        return None
 
     def append(self, data: bytes) -> None:
         """Append `data`, without fsync.
@@ -195,8 +162,7 @@ _OPEN_FILES: Final[weakref.WeakSet[JournalFile]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Close the descriptors of a forked child, which would keep the locks otherwise."""
-    for file in list(_OPEN_FILES):
+    for file in list(_OPEN_FILES):  # descriptors of a forked child would keep the locks
         file.close()
 
 
@@ -205,7 +171,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class JournalFolder:
-    """Folder of journals, by default `journal_path()`."""
+    """Folder of journals, by default in the user's data folder."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -214,7 +180,15 @@ class JournalFolder:
     @cached_property
     def path(self) -> Path:
         """Path of the folder. It may not exist."""
-        return self._path or journal_path()
+        return self._path or data_folder() / "journal"
+
+    def has_journals(self) -> bool:
+        """Return True if there is a journal of any kernel, running or ended."""
+        try:
+            with os.scandir(self.path) as entries:
+                return any(entry.name.endswith(SUFFIX) for entry in entries)
+        except OSError:  # no folder, or no permission, which a later write reports
+            return False
 
     def create(self, conversation: str, notebook: str = "") -> JournalFile:
         """Create a journal of `conversation`, and remove old ones at times (`REMOVE_EVERY`).
@@ -258,26 +232,23 @@ class JournalFolder:
         if not os.path.lexists(self.path):
             return
         self._check()
-        for path in self._paths(None):
-            if (found := _lock_existing(path)) is not None:
+        for _, _, path in self._files():
+            if (found := take_journal(path)) is not None:
                 yield found
-
-    def take(self, path: Path) -> JournalFile | None:
-        """Open and lock the journal at `path`; None if a process has it, or it is gone."""
-        return _lock_existing(path)
 
     def open_heads(
         self, conversation: str, *, besides: JournalFile | None = None
-    ) -> Iterator[bytes]:
-        """Yield the first lines of the journals of `conversation` that a process has open.
+    ) -> Iterator[JournalHead]:
+        """Yield the heads of the journals of `conversation` that a process has open.
 
         `besides`, the caller's own journal, is omitted.
         """
-        for path in self._paths(conversation):
+        for _, _, path in self._files(f"{file_name(conversation)}."):
             if besides is None or path != besides.path:
                 with suppress(OSError), open(os.open(path, _OPEN_FLAGS), "rb", buffering=0) as file:
-                    if not try_lock(file.fileno()):
-                        yield _first_line(file.fileno())
+                    is_open = not try_lock(file.fileno())
+                    if is_open and (head := read_head(_first_line(file.fileno()))) is not None:
+                        yield head
 
     def remove_old(self) -> None:
         """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`."""
@@ -285,16 +256,12 @@ class JournalFolder:
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
             kept += size
             is_over = written < oldest * 1e9 or kept > MAX_ALL_BYTES
-            if is_over and (found := _lock_existing(Path(path))) is not None:
+            if is_over and (found := take_journal(path)) is not None:
                 found.close(remove=True)
-
-    def _paths(self, conversation: str | None) -> list[Path]:
-        begins = "" if conversation is None else f"{file_name(conversation)}."
-        return [Path(path) for _, _, path in self._files(begins)]
 
     def _files(
         self, begins: str = "", suffixes: tuple[str, ...] = (SUFFIX,)
-    ) -> list[tuple[int, int, str]]:
+    ) -> list[tuple[int, int, Path]]:
         """Return modification time in ns, size in bytes, and path of files, newest first."""
         found = []
         with os.scandir(self.path) as entries:
@@ -302,7 +269,7 @@ class JournalFolder:
                 if entry.name.startswith(begins) and entry.name.endswith(suffixes):
                     with suppress(FileNotFoundError):  # its kernel has just removed it
                         status = entry.stat(follow_symlinks=False)
-                        found.append((status.st_mtime_ns, status.st_size, entry.path))
+                        found.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
         return sorted(found, reverse=True)
 
     def _check(self) -> None:
@@ -333,7 +300,7 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _lock_existing(path: Path) -> JournalFile | None:
+def take_journal(path: Path) -> JournalFile | None:
     """Open and lock a journal; None if a process has it, it is gone, or it is not private."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
@@ -389,22 +356,22 @@ JournalRelation = Literal["covered", "continues", "branch", "gap"]
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """The head of a journal.
+    """The head of a journal. The fields are stored.
 
     Attributes:
-        base: Number of entries before the first one of the journal.
-        mark: Digest of these entries (`EntriesDigest`).
         notebook: Path of the notebook, or "".
         file: Identity of the notebook's file, which a copy does not share; "" if there is none.
+        base: Number of entries before the first one of the journal.
+        mark: Digest of these entries (`EntriesDigest`).
         folder: The kernel's folder, if no notebook stores the conversation; else "".
     """
 
     conversation: JsonObject
     base_config: JsonObject
+    notebook: str
+    file: str
     base: int
     mark: str
-    notebook: str = ""
-    file: str = ""
     folder: str = ""
 
     @property
@@ -419,16 +386,10 @@ class JournalHead:
 
     def line(self) -> bytes:
         """Return the first line of the journal."""
-        return format_line(
-            journal=FORMAT,
-            conversation=self.conversation,
-            base_config=self.base_config,
-            notebook=self.notebook,
-            file=self.file,
-            base=self.base,
-            mark=self.mark,
-            **({"folder": self.folder} if self.folder else {}),
-        )
+        stored: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
+        if not self.folder:
+            del stored["folder"]
+        return format_line(journal=FORMAT, **stored)
 
 
 @dataclass(slots=True)
@@ -470,9 +431,9 @@ class JournalContents:
         return "continues" if self.length > len(raw) else "covered"
 
 
-def format_line(**fields: JsonValue) -> bytes:
-    """Return a line with `fields`."""
-    return format_storable_line(fields) + b"\n"
+def format_line(**content: JsonValue) -> bytes:
+    """Return a line with an object."""
+    return format_storable_line(content) + b"\n"
 
 
 def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
@@ -556,7 +517,7 @@ def read_head(line: bytes) -> JournalHead | None:
             **others,
         } if base >= 0:
             file, folder = str(others.get("file", "")), str(others.get("folder", ""))
-            return JournalHead(conversation, base_config, base, mark, notebook, file, folder)
+            return JournalHead(conversation, base_config, notebook, file, base, mark, folder)
     return None
 
 

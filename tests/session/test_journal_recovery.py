@@ -38,7 +38,7 @@ def folder(tmp_path: Path, made: str) -> JournalFolder:
     folder = JournalFolder(tmp_path / "journal")
     file = folder.create("jp-c2", "/nb.ipynb")
     mark = EntriesDigest().at(HAD, 1)
-    head = JournalHead({"id": "jp-c2", "made": made}, {}, 1, mark, notebook="/nb.ipynb")
+    head = JournalHead({"id": "jp-c2", "made": made}, {}, "/nb.ipynb", "", 1, mark)
     file.append(
         head.line() + format_entry_lines([HAD[1], LATER]) + format_line(signature="2:of now")
     )
