@@ -8,24 +8,40 @@ Source: `docs/cassettes.md`, `docs/decisions.md` D109.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import ModelList, ModelRequest, Provider, ProviderEvent, SentRequest
+from jp_nb.agent.recording import (
+    Exchange,
+    ExchangeRecorder,
+    FailedResponse,
+    Hide,
+    IncompleteResponse,
+    NormalizedRequest,
+    RecordedResult,
+    RequestNormalizer,
+)
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
-from jp_nb.errors import ConfigError, StorageError, UnrecordedError
+from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError
+from jp_nb.record.context import RequestContext
 from jp_nb.rendering.difference import format_mismatch
 from jp_nb.storage.cassette import (
     CassetteContent,
     CassetteWriter,
     RecordedResults,
     StoredExchange,
+    default_cassette_path,
     parse_cassette,
     read_bytes,
     refuse_unless_cassette,
@@ -33,9 +49,6 @@ from jp_nb.storage.cassette import (
 )
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.run_events import append_run_event
-
-if TYPE_CHECKING:
-    from jp_nb.agent.recording import Hide
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +163,19 @@ class Cassettes:
     ) -> CassetteChoice:
         if mode == "off":
             return CassetteChoice()
-        name = file or configured.path
-        if name is not None:
+        if (name := file or configured.path) is not None:
             path = self._files.folder / os.path.expanduser(name)  # an unknown `~user` stays
             path = Path(os.path.abspath(path))
-            return CassetteChoice(mode, path, configured.tools, self._files.folder)
-        if self._notebook is None:
+        elif self._notebook is not None:
+            path = default_cassette_path(self._notebook)
+        else:
             raise ConfigError(
                 "the name of this notebook is unknown, so its cassette has no "
                 f"default name. Set this path, or give the file: `%jp cassette {mode} "
                 "FILE`",
                 path=f"{PATH}.path",
             )
-        from jp_nb.storage.cassette import default_cassette_path
-
-        return CassetteChoice(
-            mode, default_cassette_path(self._notebook), configured.tools, self._files.folder
-        )
+        return CassetteChoice(mode, path, configured.tools, self._files.folder)
 
 
 def hide_key(variable: str | None, hide: Hide) -> Hide:
@@ -193,37 +202,6 @@ AGAIN = (
 )
 
 
-def unrecorded_error(
-    asked: NormalizedRequest, cassette: CassetteContent, used: Collection[int], path: Path
-) -> UnrecordedError:
-    """Return the error for a request that the cassette does not have, with its differences.
-
-    `used` are the numbers of the exchanges that were replayed.
-    """
-    same = [exchange for exchange in cassette.exchanges if exchange.request == asked.id]
-    if same:
-        times = "once" if len(same) == 1 else f"{len(same)} times"
-        return UnrecordedError(
-            f"this request is on the cassette {path.name} {times} (line "
-            f"{', '.join(str(exchange.line) for exchange in same[:10])}), but was sent more "
-            "often. Each recording is used once. Start again with `%jp cassette "
-            f"replay`. {AGAIN}"
-        )
-    unused = [each for each in cassette.exchanges if each.number not in used]
-    found = cassette.find_nearest(asked, unused or cassette.exchanges)
-    if found is None:
-        return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
-    which = "closest unused recording" if unused else "closest recording (all were used)"
-    differing = format_mismatch(cassette.asked(found), asked)
-    by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
-    legend = "- on the cassette, + now" if by_line else "on the cassette → now"
-    first = (
-        f"this request is not on the cassette {path.name}. The {which} is on line "
-        f"{found.line}. Differences ({legend}):"
-    )
-    return UnrecordedError("\n".join([first, *differing, AGAIN]))
-
-
 FOLLOW_UP: Final = 8
 """Limit of the messages that a failed attempt may add before the next one."""
 
@@ -243,7 +221,9 @@ class OpenCassette:
     ) -> None:
         assert choice.path is not None
         self.choice = choice
-        self.path: Path = choice.path
+        self.path = choice.path
+        self.is_offline = choice.mode == "replay"  # no request is sent
+        self.is_recording = choice.mode == "record"  # every request is sent and recorded
         self._failed: dict[str, list[Exchange]] = {}
         self._held_failures: list[Exchange] = []
         self._used: set[int] = set()
@@ -262,16 +242,6 @@ class OpenCassette:
         }
         if content is not None:
             append_run_event(cassette=str(self.path), used=[*self._unneeded])
-
-    @property
-    def is_offline(self) -> bool:
-        """True if no request is sent."""
-        return self.choice.mode == "replay"
-
-    @property
-    def is_recording(self) -> bool:
-        """True if every request is sent and recorded."""
-        return self.choice.mode == "record"
 
     @property
     def added(self) -> int:
@@ -310,7 +280,7 @@ class OpenCassette:
 
     def results(self, last_message: str) -> Sequence[RecordedResult] | None:
         """Return the tool results after the message with this id; None: tools run."""
-        if self.choice.tools != "recorded" or self.choice.mode == "record":
+        if self.choice.tools != "recorded" or self.is_recording:
             return None
         found = self._results.of(last_message)
         return found if found or self.is_offline else None
@@ -325,10 +295,34 @@ class OpenCassette:
         if self._first_miss and not asked.is_inquiry:
             first, self._first_miss = self._first_miss, ""
             return UnrecordedError(first)
-        error = unrecorded_error(asked, self.content, self._used, self.path)
+        error = UnrecordedError(self._describe_miss(asked))
         if asked.is_inquiry:
             self._first_miss = self._first_miss or str(error)
         return error
+
+    def _describe_miss(self, asked: NormalizedRequest) -> str:
+        exchanges, name = self.content.exchanges, self.path.name
+        if lines := [str(each.line) for each in exchanges if each.request == asked.id]:
+            times = "once" if len(lines) == 1 else f"{len(lines)} times"
+            return (
+                f"this request is on the cassette {name} {times} (line "
+                f"{', '.join(lines[:10])}), but was sent more "
+                "often. Each recording is used once. Start again with `%jp cassette "
+                f"replay`. {AGAIN}"
+            )
+        unused = [each for each in exchanges if each.number not in self._used]
+        found = self.content.find_nearest(asked, unused or exchanges)
+        if found is None:
+            return f"the cassette {name} is empty. {AGAIN}"
+        which = "closest unused recording" if unused else "closest recording (all were used)"
+        differing = format_mismatch(self.content.asked(found), asked)
+        by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
+        legend = "- on the cassette, + now" if by_line else "on the cassette → now"
+        first = (
+            f"this request is not on the cassette {name}. The {which} is on line "
+            f"{found.line}. Differences ({legend}):"
+        )
+        return "\n".join([first, *differing, AGAIN])
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.
@@ -339,25 +333,19 @@ class OpenCassette:
         Raises:
             StorageError: The file cannot be written.
         """
-        if self.choice.mode == "record":
-            self._record(exchange)
+        if self.is_recording:
+            self._held_failures.append(exchange)
+            if exchange.has_failed and not self.added:
+                return
+            exchanges, self._held_failures = self._held_failures, []
         elif exchange.has_failed:
             self._failed.setdefault(exchange.request.id, []).append(exchange)
-        else:
-            for each in (*self._take_failures(exchange), exchange):
-                self._add(each)
-
-    def _record(self, exchange: Exchange) -> None:
-        self._held_failures.append(exchange)
-        if exchange.has_failed and not self.added:
             return
-        exchanges, self._held_failures = self._held_failures, []
+        else:
+            exchanges = [*self._take_failures(exchange), exchange]
         for each in exchanges:
-            self._add(each)
-
-    def _add(self, exchange: Exchange) -> None:
-        self._writer.add(exchange)
-        append_run_event(cassette=str(self.path), added=1, anew=self.choice.mode == "record")
+            self._writer.add(each)
+            append_run_event(cassette=str(self.path), added=1, anew=self.is_recording)
 
     def _take_failures(self, exchange: Exchange) -> list[Exchange]:
         """Remove and return the failed attempts before `exchange`."""
@@ -373,22 +361,24 @@ def _read_content(
     choice: CassetteChoice, check_content: Callable[[bytes], object] | None
 ) -> CassetteContent | None:
     """Return the content of the file; None if it is not needed or does not exist yet."""
-    assert choice.path is not None
+    path = choice.path
+    assert path is not None
     if choice.mode != "replay":
-        refuse_unsafe_link(choice.path, choice.folder)
+        refuse_unsafe_link(path, choice.folder)
     if choice.mode == "record":
-        refuse_unless_cassette(choice.path)
-    if choice.mode == "record" or (choice.mode != "replay" and not choice.path.exists()):
+        refuse_unless_cassette(path)
         return None
-    if not choice.path.exists():
+    if not path.exists():
+        if choice.mode != "replay":
+            return None
         raise StorageError(
-            f"there is no cassette {choice.path}. Record it with `jp-nb run NOTEBOOK "
+            f"there is no cassette {path}. Record it with `jp-nb run NOTEBOOK "
             "--record`, or with `%jp cassette record` before the first request"
         )
-    content = read_bytes(choice.path)
+    content = read_bytes(path)
     if check_content is not None:
         check_content(content)
-    return parse_cassette(choice.path, content)
+    return parse_cassette(path, content)
 
 
 def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> bool:
@@ -407,3 +397,101 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
             break
         last = part.after
     return True
+
+
+class CassetteProvider:
+    """Wrapper of a provider that records its responses, or replays recorded ones.
+
+    `make` creates it when it is first needed. `hide` removes secrets from a text before it is
+    recorded. `answered_request` is the last request that the cassette answered.
+    """
+
+    def __init__(
+        self, name: str, make: Callable[[], Provider], cassette: OpenCassette, hide: Hide = str
+    ) -> None:
+        self._name = name
+        self._make = make
+        self._cassette = cassette
+        self._hide = hide
+        self._normalizer = RequestNormalizer(name, hide)
+        self.answered_request: ModelRequest | None = None
+
+    @cached_property
+    def _provider(self) -> Provider:
+        return self._make()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response of the cassette or of the wrapped provider; see `Provider`."""
+        asked = self._normalizer.normalize(request)
+        await asyncio.sleep(0)  # let other tasks run, as the wait for a model does
+        exchange = self._cassette.replay(asked)
+        if exchange is None:
+            async with aclosing(self._stream_recorded(request, asked)) as events:
+                async for event in events:
+                    yield event
+            return
+        self.answered_request = request
+        for event in exchange.events:
+            yield event
+        if isinstance(exchange.end, FailedResponse):
+            raise exchange.end.error()
+        if not isinstance(exchange.end, IncompleteResponse):
+            yield exchange.end
+
+    async def _stream_recorded(
+        self, request: ModelRequest, asked: NormalizedRequest
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        recorder, ended = ExchangeRecorder(asked, self._hide), False
+        try:
+            async with aclosing(self._provider.stream(request)) as events:
+                async for event in events:
+                    if not ended and (exchange := recorder.on_event(event)) is not None:
+                        self._cassette.keep(exchange)  # before the turn continues
+                        ended = True
+                    yield event
+        except ProviderError as exc:
+            if not ended:
+                self._cassette.keep(recorder.failed(exc))
+            raise
+        if not ended:
+            self._cassette.keep(recorder.incomplete())
+
+    def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
+        """Return the recorded results of the last calls in `context`; None if tools must run."""
+        return self._cassette.results(self._normalizer.last_message(context))
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return the request that the wrapped provider would send; see `Provider`."""
+        return self._provider.preview(request)
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the models of the wrapped provider; see `Provider`.
+
+        Raises:
+            ProviderError: The cassette is offline, or the wrapped provider fails.
+        """
+        if self._cassette.is_offline:
+            raise ProviderError(
+                f"a cassette replaces {self._name}, so its models cannot be listed "
+                "(turn the cassette off: `%jp cassette off`)"
+            )
+        return await self._provider.models(seconds=seconds)
+
+    @property
+    def address(self) -> str:
+        """Address of the wrapped provider; "" if the cassette is offline. See `Provider`."""
+        return "" if self._cassette.is_offline else self._provider.address
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Check the wrapped provider if every request goes to it; see `Provider`."""
+        if self._cassette.is_recording:
+            self._provider.check_ready(model, text)
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Check that the wrapped provider accepts `schema`; see `Provider`."""
+        self._provider.check_schema(schema)
+
+    async def aclose(self) -> None:
+        """Close the connections of the wrapped provider."""
+        if "_provider" in vars(self):
+            await self._provider.aclose()

@@ -17,13 +17,13 @@ from jp_nb.agent.turn_state import LastRequest, Resolved
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.providers.cassette import CassetteProvider
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestSpan, build_context, find_requests
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.requests import TracedRequest
+from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.resolver import ATTACHMENTS
 from jp_nb.session.turns import TurnRunner

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -43,7 +43,7 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers import create_provider
 from jp_nb.session.ask import SessionAnswers
-from jp_nb.session.cassettes import hide_key
+from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_text import AttachedValues, is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
@@ -51,9 +51,6 @@ from jp_nb.tools.base import ToolSource
 from jp_nb.tools.builtin import BUILTINS, BuiltinTools
 from jp_nb.tools.command import CommandTools
 from jp_nb.tools.python import REGISTRY, PythonFunctions
-
-if TYPE_CHECKING:
-    from jp_nb.session.cassettes import OpenCassette
 
 ATTACHMENTS = "conversation.attachments"
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
@@ -197,8 +194,6 @@ class Resolver:
             if cassette is None:
                 self._providers[key] = make()
             else:
-                from jp_nb.providers.cassette import CassetteProvider
-
                 hide = hide_key(settings.get("api_key_env"), self._hide)
                 self._providers[key] = CassetteProvider(name, make, cassette, hide)
         return self._providers[key]

@@ -119,12 +119,11 @@ class CassetteContent:
             for name, kind in _LISTED.items()
         }
         messages: list[RequestPart] = []
-        last = str(exchange.summary["messages"])
+        last = exchange.last_message
         while last != NO_MESSAGE:
             messages.append(self.parts["message", last])
             last = messages[-1].after
-        summary = exchange.summary
-        settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
+        settings = {key: value for key, value in exchange.summary.items() if key in _SETTINGS}
         return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
     def is_inquiry(self, exchange: StoredExchange) -> bool:
@@ -184,22 +183,8 @@ def refuse_unless_cassette(path: Path) -> None:
         )
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
-def _line(value: JsonObject) -> bytes:
-    return encode_utf8(compact_json(value)) + b"\n"
-
-
-# --- reading -----------------------------------------------------------------------------------
-
-
 def read_cassette(path: Path) -> CassetteContent:
-    """Read the cassette at `path`.
-
-    Raises:
-        StorageError: As for `read_bytes` and `parse_cassette`.
-    """
+    """Read the cassette at `path`. Raises what `read_bytes` and `parse_cassette` raise."""
     return parse_cassette(path, read_bytes(path))
 
 
@@ -238,8 +223,17 @@ class _CassetteReader:
 
     def read(self, content: bytes) -> CassetteContent:
         for self._line, line in enumerate(content.split(b"\n"), 1):
-            if line.strip():
-                self._read_line(self._parse_line(line))
+            if not line.strip():
+                continue
+            value = self._parse_line(line)
+            if self._line == 1:
+                self._read_header(value)
+            elif self._request is not None:
+                self._read_response(value)
+            elif "request" in value:
+                self._read_request(value)
+            else:
+                self._read_part(value)
         if self._line == 1 and not content.strip():
             raise self._error("the file is empty", "a cassette begins with a header line")
         if self._request is not None:
@@ -255,16 +249,6 @@ class _CassetteReader:
         if not isinstance(value, dict):
             raise self._error("expected a JSON object", AGAIN)
         return value
-
-    def _read_line(self, line_value: JsonObject) -> None:
-        if self._line == 1:
-            self._read_header(line_value)
-        elif self._request is not None:
-            self._read_response(line_value)
-        elif "request" in line_value:
-            self._read_request(line_value)
-        else:
-            self._read_part(line_value)
 
     def _read_header(self, line_value: JsonObject) -> None:
         if line_value.get("jp_nb") != KIND:
@@ -285,9 +269,8 @@ class _CassetteReader:
         if kind is None:
             raise self._error("the line is not a part, a request, or a response", AGAIN)
         given = line_value[kind]
-        after = line_value.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
-        beside_value = ("after", kind) if kind == "message" else (kind,)
-        value = {key: each for key, each in line_value.items() if key not in beside_value}
+        value = {key: each for key, each in line_value.items() if key != kind}
+        after = value.pop("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         if not isinstance(after, str):
             raise self._error("`after` of the message is not a text", AGAIN)
         part = make_part(kind, value, after)
@@ -345,13 +328,15 @@ def _texts(value: JsonValue) -> Iterator[str]:
     yield from (str(each) for each in (value if isinstance(value, list) else ()))
 
 
+def _line(value: JsonObject) -> bytes:
+    return encode_utf8(compact_json(value)) + b"\n"
+
+
 class CassetteWriter:
     """Append exchanges to a cassette.
 
-    Args:
-        path: The file.
-        known: Its content, which is kept. None: the first exchange replaces the file.
-        folder: The notebook's folder. A link may not lead out of it.
+    The `known` content is kept; if it is None, the first exchange replaces the file. A link may not
+    lead out of `folder`, the notebook's.
     """
 
     def __init__(
