@@ -21,7 +21,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Partial, get_identity, get_path, is_wrapper, iter_changed_leaves
+from jp_nb.config.partial import (
+    Partial,
+    get_identity,
+    get_path,
+    is_wrapper,
+    iter_changed_leaves,
+    select_settings,
+)
 from jp_nb.config.schema import (
     ROOT,
     Element,
@@ -218,22 +225,16 @@ def strip_untrusted(partial: Partial, source: Source) -> tuple[Partial, dict[str
     """Return `partial` without values that an untrusted `source` may not set, and these by path."""
     refused: dict[str, JsonValue] = {}
 
-    def allowed_part(node: SchemaNode | None, part: Partial, above: tuple[str, ...]) -> Partial:
-        allowed: Partial = {}
-        for key, value in part.items():
-            keys, below = (*above, key), node.child(key) if node is not None else None
-            pattern, allowance = _find_row(keys)
-            is_whole = allowance.whole and len(pattern) == len(keys)
-            if isinstance(value, dict) and value and not is_whole and not is_wrapper(value, below):
-                if allowed_below := allowed_part(below, value, keys):
-                    allowed[key] = allowed_below
-            elif _find_test(keys, source)(value):
-                allowed[key] = value
-            else:
-                refused[format_path(keys)] = value
-        return allowed
+    def is_allowed(node: SchemaNode | None, keys: Keys, value: JsonValue) -> bool | None:
+        pattern, allowance = _find_row(keys)
+        is_whole = allowance.whole and len(pattern) == len(keys)
+        if isinstance(value, dict) and value and not is_whole and not is_wrapper(value, node):
+            return None
+        if not (allows := _find_test(keys, source)(value)):
+            refused[format_path(keys)] = value
+        return allows
 
-    return allowed_part(ROOT, partial, ()), refused
+    return select_settings(partial, is_allowed), refused
 
 
 def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
@@ -428,7 +429,7 @@ def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[Con
     """Yield each tool in `partial` that has rules, with its rules. `partial` is in stored form."""
     tools = get_path(partial, "conversation.tools")
     for name in tools if isinstance(tools, dict) else ():
-        rules = get_path(partial, format_path(("conversation", "tools", name, "access", "config")))
+        rules = get_path(partial, ("conversation", "tools", name, "access", "config"))
         if isinstance(rules, list) and rules:
             yield name, [ConfigRule.model_validate(rule) for rule in rules]
 

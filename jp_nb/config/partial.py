@@ -9,7 +9,7 @@ Source: `docs/configuration.md`, `docs/record.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,17 +95,13 @@ def _rewrap(
 # --- merging ---------------------------------------------------------------------------------
 
 
-def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    """Return `base` with `over` merged into it, by the merge rule of each setting.
+def merge(
+    base: Mapping[str, JsonValue], over: Mapping[str, JsonValue], node: SchemaNode = ROOT
+) -> Partial:
+    """Return `base` with `over` merged into it, by the merge rule of each setting of `node`.
 
     The result shares unchanged values with the arguments, which are not modified.
     """
-    return _merge(ROOT, base, over)
-
-
-def _merge(
-    node: SchemaNode, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]
-) -> Partial:
     result = dict(base)
     for key, value in over.items():
         below = node.child(key)
@@ -120,7 +116,7 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
         return new  # fast path for most settings
     if node.kind == "table" and isinstance(old, dict) and isinstance(new, dict):
-        return _merge(node, old, new)  # fast path for most tables
+        return merge(old, new, node)  # fast path for most tables
     if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
         old, new = expand_shorthand(node, old), expand_shorthand(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
@@ -133,8 +129,8 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if not isinstance(new, dict) or node.kind in ("scalar", "text"):
         return new
     if not isinstance(below, dict):
-        return _merge(node, {}, new)
-    return _rewrap(node, old, _merge(node, below, new))
+        return merge({}, new, node)
+    return _rewrap(node, old, merge(below, new, node))
 
 
 def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
@@ -196,42 +192,40 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
             elif strategy == "keep":
                 merged = {**above, **below}
             else:
-                merged = _merge(node, below, above)
+                merged = merge(below, above, node)
             return _rewrap(node, old, merged)
     return wrapped
 
 
 def strip_strategies(
-    partial: Mapping[str, JsonValue], *, known: tuple[Partial, Partial] = ({}, {})
+    partial: Mapping[str, JsonValue],
+    *,
+    known: tuple[Partial, Partial] = ({}, {}),
+    node: SchemaNode | None = ROOT,
 ) -> Partial:
     """Return the settings of `partial` as the lowest layer, without merge strategies.
 
     Tables without strategies are shared with `partial`. `known` is another partial configuration
     and its result, which is reused for the values that both share.
     """
-    return _strip(ROOT, partial, *known)
-
-
-def _strip(
-    node: SchemaNode | None, partial: Mapping[str, JsonValue], before: Partial, known: Partial
-) -> Partial:
+    before, stripped = known
     result: Partial = {}
     for key, value in partial.items():
         if not isinstance(value, dict) and value != []:
             result[key] = value  # fast path for most settings
             continue
-        if key in known and before[key] is value:
-            result[key] = known[key]
+        if key in stripped and before[key] is value:
+            result[key] = stripped[key]
             continue
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue
         plain = unwrap(value, below)
         if isinstance(plain, dict):
-            old, old_result = before.get(key), known.get(key)
+            old, old_result = before.get(key), stripped.get(key)
             if not isinstance(old, dict) or not isinstance(old_result, dict) or plain is not value:
                 old, old_result = {}, {}
-            plain = _strip(below, plain, old, old_result)
+            plain = strip_strategies(plain, known=(old, old_result), node=below)
         result[key] = plain
     is_same = len(result) == len(partial) and all(map(is_, result.values(), partial.values()))
     return partial if is_same and isinstance(partial, dict) else result
@@ -242,10 +236,10 @@ def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
 
     For a dumped configuration, this is the partial configuration that yields it again.
     """
-    return _replacing(ROOT, strip_strategies(partial))
+    return _as_replacement(ROOT, strip_strategies(partial))
 
 
-def _replacing(node: SchemaNode, partial: Partial) -> Partial:
+def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
         below = node.child(key) or JSON
@@ -253,7 +247,7 @@ def _replacing(node: SchemaNode, partial: Partial) -> Partial:
         if isinstance(value, dict) and below.kind == "json":
             replaces = is_wrapper(value, below)  # it must not be read as one
         elif isinstance(value, dict):
-            value = _replacing(below, value)
+            value = _as_replacement(below, value)
             replaces = below.kind == "map" and below.merge.annotated
         result[key] = {"value": value, "strategy": "replace"} if replaces else value
     return result
@@ -309,6 +303,25 @@ def iter_changed_leaves(
             yield from iter_changed_leaves(plain, below, keys)
 
 
+def select_settings(
+    partial: Mapping[str, JsonValue],
+    is_wanted: Callable[[SchemaNode | None, Keys, JsonValue], bool | None],
+    node: SchemaNode | None = ROOT,
+    above: Keys = (),
+) -> Partial:
+    """Return the wanted values of `partial`. `is_wanted` returns None for a table to look into."""
+    selected: Partial = {}
+    for key, value in partial.items():
+        keys, below = (*above, key), node.child(key) if node is not None else None
+        wanted = is_wanted(below, keys, value)
+        if wanted is None and isinstance(value, dict):
+            if inner := select_settings(value, is_wanted, below, keys):
+                selected[key] = inner
+        elif wanted:
+            selected[key] = value
+    return selected
+
+
 def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
     """Return `partial` without empty tables, and without empty lists that append."""
     kept: Partial = {}
@@ -339,7 +352,7 @@ def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
     return own or node.merge.strategy
 
 
-def get_path(partial: Mapping[str, Any], path: str) -> Any:
+def get_path(partial: Mapping[str, Any], path: str | Keys) -> Any:
     """Return the value at `path`, without its merge strategy; None if it is not set.
 
     `field["name"]` is the last item of a list with this identity.
@@ -349,7 +362,7 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     """
     value: Any = partial
     node: SchemaNode | None = ROOT
-    for key in parse_path(path):
+    for key in parse_path(path) if isinstance(path, str) else path:
         items: list[Any] = []
         if isinstance(key, Element) and isinstance(value, list) and node is not None:
             items = [item for item in value if _is_named(node, item, key)]
@@ -359,9 +372,9 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def build_partial(path: str, value: JsonValue) -> Partial:
+def build_partial(path: str | Keys, value: JsonValue) -> Partial:
     """Return a partial configuration that sets only `path`."""
-    keys = parse_path(path)
+    keys = parse_path(path) if isinstance(path, str) else path
     for key in reversed(keys[1:]):
         value = {str(key): value}
     return {str(keys[0]): value}

@@ -294,7 +294,7 @@ def _read_config(
     except ConfigError as exc:
         problems += [_convert_problem(problem, config) for problem in exc.problems]
         return {}
-    hosts = get_path(delta, format_path(REMOTE_IMAGES))
+    hosts = get_path(delta, REMOTE_IMAGES)
     if hosts is not None:
         problems.append(_Problem(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
@@ -422,9 +422,9 @@ def _append(change: Change, then: Change) -> Change:
     for keys in then.leaves:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _get_node(whole).kind == "list":  # a new list
-            items = get_path(delta, format_path(whole))
+            items = get_path(delta, whole)
             replacement: JsonValue = {"value": items, "strategy": "replace"}
-            delta = merge(delta, build_partial(format_path(whole), replacement))
+            delta = merge(delta, build_partial(whole, replacement))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
     return _create_change(merge(change.delta, delta), map(format_path, unsets))
@@ -448,7 +448,7 @@ def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> C
     # Appends to `change` that the field at `keys` has the value that it has in `after`.
     node, value = _get_node(keys), _get_value(after, keys)
     if _is_group(node):
-        return Change(merge(change.delta, build_partial(format_path(keys), value)), change.unsets)
+        return Change(merge(change.delta, build_partial(keys, value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
     change = _append_unset(change, keys)
@@ -458,9 +458,7 @@ def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> C
     if is_wrapper(value, node) and is_wrapper(was, node) and "dedup" in was:
         value = {"dedup": node.merge.dedup, **value}
     # A table does not replace another one: its path stays among the unset paths.
-    return _create_change(
-        merge(change.delta, build_partial(format_path(keys), value)), change.unsets
-    )
+    return _create_change(merge(change.delta, build_partial(keys, value)), change.unsets)
 
 
 # --- fields ----------------------------------------------------------------------------------
@@ -482,7 +480,7 @@ def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) 
 def _get_value(partial: Partial, keys: Keys) -> JsonValue:
     # In a form that replaces any other value.
     node = _get_node(keys)
-    above = get_path(partial, format_path(keys[:-1])) if keys[1:] else partial
+    above = get_path(partial, keys[:-1]) if keys[1:] else partial
     own: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(own, node)
     if _is_group(node):
@@ -494,7 +492,7 @@ def _get_value(partial: Partial, keys: Keys) -> JsonValue:
         annotations = {key: own[key] for key in ("dedup", "discard_when_merged") if key in own}
     if annotations or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **annotations}
-    return get_path(strip_strategies(build_partial(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
+    return get_path(strip_strategies(build_partial(keys, value)), keys)  # type: ignore[no-any-return]
 
 
 def _get_node(keys: Keys) -> SchemaNode:

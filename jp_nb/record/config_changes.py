@@ -29,6 +29,7 @@ from jp_nb.config.partial import (
     iter_leaf_paths,
     iter_leaves,
     merge,
+    select_settings,
     strip_strategies,
     unwrap,
 )
@@ -82,7 +83,7 @@ class Source:
     @property
     def hashes(self) -> frozenset[str]:
         """The hashes of its names."""
-        return frozenset(mark.partition(":")[0] for mark in self.marks)
+        return hashes_of(list(self.marks))
 
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
@@ -107,7 +108,7 @@ def _set_paths(
             if _is_union(below):
                 yield format_path(keys)  # the whole union is claimed too
             yield from _set_paths(below, plain, keys)
-        elif isinstance(plain, list) and not replaces and below and _has_named_items(below):
+        elif isinstance(plain, list) and not replaces and below and below.merge.items != "sequence":
             for item in plain:
                 name = get_identity(below, item)
                 yield format_path((*keys, Element(item if name is None else name)))
@@ -120,21 +121,16 @@ def _is_union(node: SchemaNode | None) -> bool:
     return node is not None and node.table is not None and node.takes_any_text
 
 
-def _has_named_items(node: SchemaNode) -> bool:
-    return node.kind == "list" and node.merge.items != "sequence"
-
-
-_Ranked = tuple[tuple[int, int], JsonValue]
-"""A claim with its age: the number of its step, then the order of the paths."""
-
-
 class Claims:
-    """The current owners of paths."""
+    """The current owners of paths, from all steps since the last reset.
+
+    The paths `unclaimed`, which the environment sets, have no owner.
+    """
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
-        """Index the claims of all steps since the last reset, and paths of the environment."""
-        self._newest: dict[tuple[str, ...], _Ranked] = {}
-        self._below: dict[tuple[str, ...], _Ranked] = {}  # the newest one at or below a path
+        # A claim has the number of its step, then the order of the paths.
+        self._newest: dict[Keys, tuple[tuple[int, int], JsonValue]] = {}
+        self._below: dict[Keys, tuple[tuple[int, int], JsonValue]] = {}  # at or below a path
         for step in steps:
             for keys, claim in _claims_of(step):
                 known = self._newest.get(keys)
@@ -146,7 +142,7 @@ class Claims:
                         self._below[keys[:length]] = ranked
         self._unclaimed = [parse_path(path) for path in unclaimed]
 
-    def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
+    def owned_by(self, hashes: frozenset[str]) -> list[Keys]:
         """Return the paths whose newest claim is by one of `hashes`."""
         return [
             keys
@@ -154,7 +150,7 @@ class Claims:
             if hashes & hashes_of(claim) and hashes & hashes_of(self.owner(keys))
         ]
 
-    def owner(self, keys: tuple[str, ...]) -> JsonValue:
+    def owner(self, keys: Keys) -> JsonValue:
         """Return the newest claim at, above, or below `keys`; None without an owner."""
         if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
@@ -180,6 +176,11 @@ class Revert(NamedTuple):
     claims: dict[str, JsonValue]
 
 
+class _State(NamedTuple):
+    owner: JsonValue
+    value: JsonValue
+
+
 def revert_source(
     steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
 ) -> Revert:
@@ -190,7 +191,7 @@ def revert_source(
 
     `steps` are all steps since the last reset, and `unclaimed` the paths that the environment sets.
     """
-    back: list[tuple[tuple[str, ...], _State]] = []
+    back: list[tuple[Keys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
         states = _states(steps, keys)
         while len(states) > 1 and hashes & hashes_of(states[-1].owner):
@@ -212,13 +213,7 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
     return _revert(steps[0].below, [(keys, states[-1])])
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    owner: JsonValue
-    value: JsonValue
-
-
-def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
+def _states(steps: Sequence[Step], keys: Keys) -> list[_State]:
     """Return the successive values of `keys`, without reverted ones.
 
     A change without a claim keeps the owner.
@@ -237,17 +232,17 @@ def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
     return states
 
 
-def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
-    node = node_at(keys[:-1])
-    key = keys[-1]
+def _value(partial: Partial, keys: Keys) -> JsonValue:
+    *above, key = keys
+    node = node_at(above)
     if not isinstance(key, Element) or node is None or node.kind != "list":
-        return get_path(partial, format_path(keys))  # type: ignore[no-any-return]
-    found = get_path(partial, format_path(keys[:-1]))
+        return get_path(partial, keys)  # type: ignore[no-any-return]
+    found = get_path(partial, tuple(above))
     items = found if isinstance(found, list) else []
     return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
 
 
-def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+def _claims_of(step: Step) -> Iterator[tuple[Keys, JsonValue]]:
     """Yield the claims of `step`. Invalid paths are skipped.
 
     A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
@@ -265,7 +260,7 @@ def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
                 yield above, claim
 
 
-def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> Revert:
+def _revert(below: Partial, back: Iterable[tuple[Keys, _State]]) -> Revert:
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
     uncovers: set[str] = set()
@@ -273,19 +268,14 @@ def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> R
         claims[format_path(keys)] = state.owner
         if state.value == _value(below, keys):
             uncovers.add(format_path(keys))
-        if state.value is None or state.value == _value(below, keys):
-            continue
-        node = node_at(keys)
-        is_item = isinstance(keys[-1], Element) and _is_list(node_at(keys[:-1]))
-        value: JsonValue = [state.value] if is_item else state.value
-        if _is_list(node):
-            value = {"value": value, "strategy": "replace"}
-        delta = merge(delta, build_partial(format_path(keys[:-1] if is_item else keys), value))
+        elif state.value is not None:
+            node, above = node_at(keys) or JSON, node_at(keys[:-1]) or JSON
+            is_item = isinstance(keys[-1], Element) and above.kind == "list"
+            value: JsonValue = [state.value] if is_item else state.value
+            if node.kind == "list":
+                value = {"value": value, "strategy": "replace"}
+            delta = merge(delta, build_partial(keys[:-1] if is_item else keys, value))
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
-
-
-def _is_list(node: SchemaNode | None) -> bool:
-    return node is not None and node.kind == "list"
 
 
 # --- drafts and inheritance ----------------------------------------------------------------------
@@ -495,37 +485,26 @@ def inherited_settings(left: Projection, begins: Projection, paths: Collection[s
             continue
         if step.number < left.untrusted_count or begins.untrusted_count <= step.number < shared:
             continue
-        change = select_changes(step.change, lambda path: _is_within(path, keys))
+        change = select_changes(
+            step.change, lambda path: any(parse_path(path)[: len(place)] == place for place in keys)
+        )
         if change:
             after = begins.strip(apply(after, change, step.defaults, below))
     return diff(before, after)
 
 
-def _is_within(path: str, places: Collection[Keys]) -> bool:
-    keys = parse_path(path)
-    return any(keys[: len(place)] == place for place in places)
-
-
 def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     """Return the part of `change` at the `wanted` paths."""
-    delta = _at(change.delta, wanted, ROOT, ())
+
+    def is_wanted(node: SchemaNode | None, keys: Keys, value: JsonValue) -> bool | None:
+        is_group = node is not None and node.kind in ("table", "map")
+        if is_group and isinstance(value, dict) and not is_wrapper(value, node):
+            return None
+        return wanted(format_path(keys))
+
     unsets = tuple(path for path in change.unsets if wanted(path))
+    delta = select_settings(change.delta, is_wanted)
     return Change(delta, unsets, change.uncovers.intersection(unsets))
-
-
-def _at(
-    partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: SchemaNode, above: Keys
-) -> Partial:
-    kept: Partial = {}
-    for key, value in partial.items():
-        keys, below = (*above, key), node.child(key) or JSON
-        is_group = below.kind in ("table", "map") and not is_wrapper(value, below)
-        if isinstance(value, dict) and is_group:
-            if inner := _at(value, wanted, below, keys):
-                kept[key] = inner
-        elif wanted(format_path(keys)):
-            kept[key] = value
-    return kept
 
 
 def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:

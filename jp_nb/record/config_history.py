@@ -22,7 +22,7 @@ from jp_nb.config.aliases import get_aliases, resolve_model
 from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
-from jp_nb.config.schema import find_node, parse_path
+from jp_nb.config.schema import node_at, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
@@ -61,11 +61,9 @@ def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     return one[:length] == other[:length]
 
 
-CHANGE = 20
-"""Cost of each change."""
+CHANGE = 20  # units of each change
 UNSET = 5
-CHARS = 100
-"""Number of characters with the cost of one unit."""
+CHARS = 100  # characters with the cost of one unit
 
 
 class Budget:
@@ -81,12 +79,26 @@ class Budget:
             if self.left < 0:
                 break
             self.left -= UNSET + len(str(path)) // CHARS
-            self._spend_path(now, _keys(path))
-        self._spend_merge(now, delta)
+            value: Any = now
+            for key in _keys(path):  # all that contains it is copied
+                if not isinstance(value, Mapping):
+                    break
+                self.left -= len(value)
+                value = value.get(key)
+            if isinstance(value, list) or _is_list(value):
+                self._spend_value(value)
+        self._spend_value(delta)
+        pending: list[tuple[Any, Any]] = [(now, delta)]
+        while pending and self.left >= 0:
+            value, over = pending.pop()
+            if isinstance(value, Mapping) and isinstance(over, Mapping) and not _is_list(value):
+                self.left -= len(value)
+                pending += [(value[key], inner) for key, inner in over.items() if key in value]
+            else:
+                self._spend_value(value)
         return self.left >= 0
 
     def _spend_value(self, value: Any) -> None:
-        """Spend the size of `value`."""
         pending = [value]
         while pending and self.left >= 0:
             value = pending.pop()
@@ -98,27 +110,6 @@ class Budget:
                 pending += value.values()
             elif isinstance(value, list):
                 pending += value
-
-    def _spend_path(self, now: Any, keys: Iterable[str]) -> None:
-        # A change at `keys` copies all that contains it.
-        for key in keys:
-            if not isinstance(now, Mapping):
-                break
-            self.left -= len(now)
-            now = now.get(key)
-        if isinstance(now, list) or _is_list(now):
-            self._spend_value(now)
-
-    def _spend_merge(self, now: Any, delta: Any) -> None:
-        self._spend_value(delta)
-        pending = [(now, delta)]
-        while pending and self.left >= 0:
-            now, over = pending.pop()
-            if isinstance(now, Mapping) and isinstance(over, Mapping) and not _is_list(now):
-                self.left -= len(now)
-                pending += [(now[key], value) for key, value in over.items() if key in now]
-            else:
-                self._spend_value(now)
 
 
 def _keys(path: object) -> tuple[str, ...]:
@@ -164,59 +155,43 @@ class Provenance:
     def tools(self, path: str) -> list[ProposedBy]:
         """Return the proposing calls that changed `path`."""
         keys = parse_path(path)
-        calls = proposed_by(self.delta) if self.delta is not None else ()
-        found = []
-        for call in calls:
-            known = filter(None, map(_keys, call.paths))  # an untrusted record may have others
-            if any(paths_overlap(other, keys) for other in known):
-                found.append(call)
-        return found
+        return [
+            call
+            for call in (proposed_by(self.delta) if self.delta is not None else ())
+            # An untrusted record may have invalid paths.
+            if any(paths_overlap(other, keys) for other in filter(None, map(_keys, call.paths)))
+        ]
 
 
 def _find_sources(
     path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
 ) -> Iterator[Provenance]:
-    began = steps[0]
+    keys, began = parse_path(path), steps[0]
     for layer in layers:
-        value = get_path(layer.partial, path)
+        value = get_path(layer.partial, keys)
         if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
             yield Provenance(layer.name, value, layer.file)
     for step in steps:
-        if step.delta is None:
-            if _touches(step.change, path):
-                yield Provenance(BASE, get_path(step.after, path))
-        elif step.is_reset:
+        change, unsets = step.change, [(x, parse_path(x)) for x in step.change.unsets]
+        is_set = get_path(change.delta, keys) is not None
+        is_changed = is_set or any(paths_overlap(unset, keys) for _, unset in unsets)
+        if step.is_reset and step.delta is not None:
             yield Provenance(CONFIG_RESET, None, None, turns[step.number], step.delta)
-        elif _touches(step.change, path):
-            unset_path = _unset_by(step.change, path)
-            value = None if unset_path else get_path(step.after, path)
-            back = unset_path in step.change.uncovers
+        elif is_changed and step.delta is None:
+            yield Provenance(BASE, get_path(step.after, keys))
+        elif is_changed:
+            above = [x for x, unset in unsets if unset == keys[: len(unset)]]
+            unset_path = above[-1] if above and not is_set and node_at(keys) else None
+            value = None if unset_path else get_path(step.after, keys)
+            back = unset_path in change.uncovers
             yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
-
-
-def _touches(change: Change, path: str) -> bool:
-    if get_path(change.delta, path) is not None:
-        return True
-    keys = parse_path(path)
-    return any(paths_overlap(parse_path(unset), keys) for unset in change.unsets)
-
-
-def _unset_by(change: Change, path: str) -> str | None:
-    """Return the last of `change.unsets` that contains `path`, unless the change sets it."""
-    if get_path(change.delta, path) is not None or find_node(path) is None:
-        return None
-    keys = parse_path(path)
-    lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
-    return next(lie_in, None)
 
 
 RESET_KEY = "(reset)"
 """Key in `ignored` for a reset by an untrusted record."""
-
 TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
 NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
 """Key in `ignored` for changes that were not read."""
-
 MAX_UNTRUSTED_WORK = 250_000
 """In units of `Budget`, which allows thousands of changes. A trusted record has no limit."""
 
@@ -335,8 +310,13 @@ class Projection:
             return replace(unchanged, is_reverted=True)
         is_stored = number < self._stored
         untrusted = is_stored and not self._trusted
-        if is_stored and self._bounded and not self._is_affordable(delta, last.after):
-            return unchanged
+        if is_stored and self._bounded:
+            was_exceeded = self._budget.left < 0
+            if not self._budget.allows(last.after, delta.delta, delta.unsets):
+                if not was_exceeded:
+                    place = next(i for i, x in enumerate(self._stream.entries) if x is delta)
+                    self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
+                return unchanged
         if delta.op == "reset":
             below = last.below
             if untrusted:
@@ -351,15 +331,6 @@ class Projection:
         )
         after = apply(last.after, change, last.defaults, last.below)
         return replace(unchanged, change=change, after=after)
-
-    def _is_affordable(self, delta: ConfigDelta, now: Partial) -> bool:
-        was_exceeded = self._budget.left < 0
-        if self._budget.allows(now, delta.delta, delta.unsets):
-            return True
-        if not was_exceeded:
-            place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
-            self._ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
-        return False
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
