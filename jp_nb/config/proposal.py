@@ -19,8 +19,8 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import ALIASES, map_models, resolve_partial, resolve_references
-from jp_nb.config.assignments import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
+from jp_nb.config.layers import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.partial import (
     Change,
     Partial,

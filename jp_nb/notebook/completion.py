@@ -23,7 +23,7 @@ from IPython import get_ipython
 from IPython.core.completer import SimpleCompletion
 from pydantic import ValidationError
 
-from jp_nb.config.assignments import parse_value
+from jp_nb.config.layers import parse_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable

@@ -36,8 +36,16 @@ from jp_nb.config.partial import Partial, get_path, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import Element, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig, CompactionRule, SummaryConfig
-from jp_nb.config.tree.assistant import Assistant, AssistantOverrides, QuestionAssistant
-from jp_nb.config.tree.models import BACKGROUND_RETRIES, Llm, Model, ModelId, ParametersConfig
+from jp_nb.config.tree.models import (
+    BACKGROUND_RETRIES,
+    Assistant,
+    AssistantOverrides,
+    Llm,
+    Model,
+    ModelId,
+    ParametersConfig,
+    QuestionAssistant,
+)
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError

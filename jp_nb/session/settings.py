@@ -25,22 +25,20 @@ from jp_nb.config.aliases import (
     resolve_model,
     resolve_partial,
 )
-from jp_nb.config.assignments import (
-    FILE_ONLY,
-    is_assignment,
-    parse_assignment,
-    require_tools,
-    toggle_tools,
-)
 from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
     ENVIRONMENT,
+    FILE_ONLY,
     REGISTRATIONS,
     USER_FILE,
     WORKSPACE_FILE,
     Layer,
+    is_assignment,
     merge_layers,
+    parse_assignment,
+    require_tools,
+    toggle_tools,
 )
 from jp_nb.config.partial import (
     Change,

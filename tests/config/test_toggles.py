@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.assignments import require_tools, toggle_tools
+from jp_nb.config.layers import require_tools, toggle_tools
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import STAR

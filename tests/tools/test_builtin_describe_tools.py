@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from jp_nb.config.assignments import toggle_tools
+from jp_nb.config.layers import toggle_tools
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ConfigError
 from jp_nb.rendering.turn import Transcript

@@ -17,7 +17,6 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from jp_nb.config.tree.assistant import Assistant, AssistantOverrides
 from jp_nb.config.tree.base import (
     APPEND_SET,
     DEEP,
@@ -41,7 +40,7 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
-from jp_nb.config.tree.models import ModelChoice, Providers
+from jp_nb.config.tree.models import Assistant, AssistantOverrides, ModelChoice, Providers
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
 # --- display ---------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_serializer
 
-from jp_nb.config.tree.assistant import QuestionAssistant
 from jp_nb.config.tree.base import (
     APPEND,
     PLAIN,
@@ -30,6 +29,7 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
+from jp_nb.config.tree.models import QuestionAssistant
 
 RulePath = Annotated[str, not_blank("a path")]
 
