@@ -106,7 +106,11 @@ class Waiting:
         """Return the status line at `now`; "" if nothing is awaited, or text is arriving."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
-        waits = [wait for wait in self._waits.values() if not self._is_streaming(wait, now)]
+        # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
+        last = None if self._is_reasoning else self._last_text_at
+        waits = list(self._waits.values())
+        if last is not None and now - last < QUIET:
+            waits = [wait for wait in waits if wait.what.key != MODEL_WAITS]
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
         sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
         behind = self._count_decisions()
@@ -134,17 +138,11 @@ class Waiting:
     def queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now."""
         count = self._count_decisions() - 1
-        if count <= 0:
-            return ""
-        return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"
+        words = "decision follows" if count == 1 else "decisions follow"
+        return f"{count} more {words}" if count > 0 else ""
 
     def _count_decisions(self) -> int:
         return sum(wait.what.person for wait in self._waits.values())
-
-    def _is_streaming(self, wait: _Wait, now: float) -> bool:
-        # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
-        of_model = wait.what.key == MODEL_WAITS and self._last_text_at is not None
-        return of_model and not self._is_reasoning and now - (self._last_text_at or now) < QUIET
 
 
 def tokens_line(sent: int | None, received: int | None) -> str:
@@ -176,11 +174,9 @@ def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> st
 
     `finished` are the names of the tools whose results the journal kept.
     """
-    sentences = [f"turn {found.turn} was interrupted."]
-    if finished:
-        sentences.append(finished_words(finished))
-    sentences += state_words(found.open_calls)
-    return " ".join([*sentences, "Continue it: `%jp resume`"])
+    begins = [f"turn {found.turn} was interrupted."]
+    begins += [finished_words(finished)] if finished else []
+    return " ".join([*begins, *_format_states(found.open_calls), "Continue it: `%jp resume`"])
 
 
 def finished_words(names: Sequence[str]) -> str:
@@ -196,24 +192,21 @@ def skipped_words(names: Sequence[str]) -> str:
     return f"{_list_tools(names)} skipped; the model is informed"
 
 
-def state_words(calls: Iterable[OpenCall]) -> list[str]:
-    """Return a sentence about the open calls of each state."""
+def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
     asked, ready, unclear = list[str](), list[str](), list[str]()
     for call in calls:
         names = {"asked": asked, "permitted": ready}.get(call.stage or "", unclear)
         names.append(call.request.name)
-    found = []
     if asked:
         were = "were" if len(asked) > 1 else "was"
-        found.append(
+        yield (
             f"{_list_tools(asked)} {were} waiting for your permission and did not run, even if a "
             'cell still shows "Waiting for your permission".'
         )
     if ready:
-        found.append(f"{_list_tools(ready)} did not start.")
+        yield f"{_list_tools(ready)} did not start."
     if unclear:
-        found.append(f"{_list_tools(unclear)} may have run, fully or partly.")
-    return found
+        yield f"{_list_tools(unclear)} may have run, fully or partly."
 
 
 def _list_tools(names: Sequence[str]) -> str:

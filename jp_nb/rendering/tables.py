@@ -42,7 +42,7 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 
 def usage_report(document: Document, last: int) -> Report:
     """Return the tokens of the active conversation: its `last` turns, each model, and the total."""
-    stream = document.conversation
+    stream, parts = document.conversation, list[Report]()
     models = _group_by_model(
         one for entry in stream.raw for one in read_usage(as_object(entry).get("metadata"))
     )
@@ -50,12 +50,11 @@ def usage_report(document: Document, last: int) -> Report:
     if not models and notebook_total is None:
         return remark(NOTHING)
     turns = list(stream.turns())
-    tables = []
     if models:
         rows = list(chain.from_iterable(map(_turn_rows, turns[-last:])))
-        parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))]
-        tables.append(joined(parts, between="\n\n"))
-    return joined([*tables, *map(note, _notes(stream, len(turns), last, notebook_total))])
+        tables = table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))
+        parts.append(joined(tables, between="\n\n"))
+    return joined([*parts, *map(note, _notes(stream, len(turns), last, notebook_total))])
 
 
 def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
@@ -65,27 +64,20 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
     return found
 
 
-def _total(responses: Iterable[Usage]) -> Usage:
-    return sum(responses, Usage())
-
-
-# --- rows --------------------------------------------------------------------------------------
-
-
 def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
     request = one_line(asked, limit=_REQUEST_CHARS)
     used = (one for entry in turn.entries for one in read_usage(entry.metadata))
     models = _group_by_model(used) or {UNKNOWN: []}
     for row, (model, each) in enumerate(list(models.items())[:MAX_USAGE_ROWS]):
-        took = _total(each)
+        took = sum(each, Usage())
         counts = took.input_tokens, took.cache_read_tokens, took.output_tokens
         numbers = map(_format_number, (*counts, took.reasoning_tokens))
         yield str(turn.number), "" if row else request, model or UNKNOWN, *numbers
 
 
 def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
-    most = sorted(models.items(), key=lambda item: -(_total(item[1]).input_tokens or 0))
+    most = sorted(models.items(), key=lambda item: -(sum(item[1], Usage()).input_tokens or 0))
     for model, each in most[:MAX_USAGE_ROWS]:
         yield _model_row(model or UNKNOWN, each)
     if len(models) > MAX_USAGE_ROWS:
@@ -95,26 +87,16 @@ def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
 
 
 def _model_row(model: str, responses: list[Usage]) -> tuple[str, ...]:
-    took, share = _total(responses), UNKNOWN
+    took, share = sum(responses, Usage()), UNKNOWN
     if took.cache_read_tokens is not None and took.input_tokens:
         share = f"{took.cache_read_tokens / took.input_tokens:.0%}"
-    return (
-        model,
-        f"{len(responses):,}",
-        _format_number(took.input_tokens),
-        _format_number(took.cache_read_tokens),
-        share,
-        _format_number(took.cache_write_tokens),
-        _format_number(took.output_tokens),
-        _format_number(took.reasoning_tokens),
-    )
+    sent = map(_format_number, (len(responses), took.input_tokens, took.cache_read_tokens))
+    counts = took.cache_write_tokens, took.output_tokens, took.reasoning_tokens
+    return (model, *sent, share, *map(_format_number, counts))
 
 
-def _format_number(count: int | None) -> str:
-    return UNKNOWN if count is None else f"{count:,}"
-
-
-# --- notes below the tables ------------------------------------------------------------------
+def _format_number(count: int | None, unknown: str = UNKNOWN) -> str:
+    return unknown if count is None else f"{count:,}"
 
 
 def _notes(
@@ -140,9 +122,8 @@ def _notes(
 def _total_of_all(document: Document) -> Usage | None:
     # None if the other conversations add no usage.
     seen: set[str] = set()
-    own = _sum_unseen(document.conversation.raw, seen)
+    total = _sum_unseen(document.conversation.raw, seen)
     here = len(seen)
-    total = own
     for other in document.others:
         total += _sum_unseen(events_of(other), seen)
     return total if len(seen) > here else None
@@ -156,7 +137,7 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
         identity = [entry.get("event_id"), entry.get("timestamp"), metadata.get(USAGE)]
         if USAGE in metadata and (key := compact_json(identity)) not in seen:
             seen.add(key)
-            total += _total(one.tokens for one in read_usage(metadata))
+            total += sum((one.tokens for one in read_usage(metadata)), Usage())
     return total
 
 
@@ -167,14 +148,16 @@ _GIGA: Final = 1e9
 
 _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "name": lambda model: model.name if model.name != model.id else "",
-    "context": lambda model: _format_count(model.context_window),
-    "output": lambda model: _format_count(model.max_output),
+    "context": lambda model: _format_number(model.context_window, NOT_KNOWN),
+    "output": lambda model: _format_number(model.max_output, NOT_KNOWN),
     "reads": lambda model: ", ".join(model.inputs),
     "tools": lambda model: _format_flag(model.tools),
     "reasoning": lambda model: _format_flag(model.reasoning),
     "$/M in": lambda model: _format_price(model.input_price),
     "$/M out": lambda model: _format_price(model.output_price),
-    "size": lambda model: _format_size(model),
+    "size": lambda model: ", ".join(
+        filter(None, (model.parameters, model.quantization, _format_size(model.size_bytes)))
+    ),
     "ends": lambda model: model.ends or model.state,
 }
 """Columns of the table of models. A column is omitted if it is empty for all models."""
@@ -204,7 +187,9 @@ def model_table(
             count, sought = len(listed.models), " ".join(words)
             return note(f"None of the {count} models of {provider} matches {sought!r}.")
         return note(f"{provider} lists no models.")
-    found.sort(key=lambda model: _rank(model, current, named))
+    # Models in use first, then available ones, then the newest, then by name.
+    found.sort(key=lambda model: (-(model.created or 0.0), model.id))
+    found.sort(key=lambda x: (x.id != current, x.id not in named, x.state == "retired"))
     shown = found[:MAX_MODELS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
@@ -216,16 +201,7 @@ def model_table(
         columns["used as"] = uses
     ids = [f"{provider}/{model.id}" for model in shown]
     rows = list(zip(ids, *columns.values(), strict=True))
-    report = table(("model", *columns), rows)
-    return with_note(report, _note(found, listed, provider))
-
-
-def _rank(
-    model: ModelInfo, current: str, aliases: Mapping[str, Sequence[str]]
-) -> tuple[bool, bool, bool, float, str]:
-    # Models in use first, then available ones, then the newest, then by name.
-    used = model.id == current, model.id in aliases
-    return not used[0], not used[1], model.state == "retired", -(model.created or 0.0), model.id
+    return with_note(table(("model", *columns), rows), _note(found, listed, provider))
 
 
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
@@ -238,10 +214,6 @@ def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
     return f"{total}{more}{cut}. Use one: `%%jp -m {provider}/NAME`"
 
 
-def _format_count(number: int | None) -> str:
-    return NOT_KNOWN if number is None else f"{number:,}"
-
-
 def _format_flag(value: bool | None) -> str:
     return NOT_KNOWN if value is None else "yes" if value else "no"
 
@@ -250,9 +222,8 @@ def _format_price(price: float | None) -> str:
     return NOT_KNOWN if price is None else "free" if price == 0 else f"{price:,.4g}"
 
 
-def _format_size(model: ModelInfo) -> str:
-    size = "" if model.size_bytes is None else f"{model.size_bytes / _GIGA:,.1f} GB"
-    return ", ".join(part for part in (model.parameters, model.quantization, size) if part)
+def _format_size(size: int | None) -> str:
+    return NOT_KNOWN if size is None else f"{size / _GIGA:,.1f} GB"
 
 
 PENDING_HEAD: Final = ("path", "value", "file")
@@ -280,9 +251,8 @@ def treatment_report(stream: ConversationStream) -> Report:
     words = list(map(format_treatment, turn_treatments(stream))) or [WHOLE] * stream.turn_count
     rows = []
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
-        turns = [turn for turn, _ in grouped]
-        one = turns[0] == turns[-1]
-        rows.append((str(turns[0]) if one else f"{turns[0]} to {turns[-1]}", said))
+        first, *more = (str(turn) for turn, _ in grouped)
+        rows.append((f"{first} to {more[-1]}" if more else first, said))
     if len(rows) > MAX_COMPACTIONS:
         rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
     return table(("turns", "sent"), rows)
