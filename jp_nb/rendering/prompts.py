@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Final, NamedTuple, TypeGuard, assert_never
+from typing import Final, NamedTuple, TypeGuard
 
 from pydantic import JsonValue
 
@@ -28,7 +28,6 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
     SimplePrompt,
-    Unavailable,
     get_outcome,
 )
 from jp_nb.record.outcomes import END_WORDS, NONE_OF_THESE
@@ -258,12 +257,7 @@ def preselected(prompt: QuestionPrompt) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class EditableText:
-    """A text as the user edits it in a box.
-
-    Attributes:
-        shown: The default, with invisible characters spelled out.
-        hint: Explanation of the spelled-out characters; None if there are none.
-    """
+    """A text as the user edits it in a box. `hint` explains spelled-out characters, if any."""
 
     shown: str
     hint: str | None
@@ -356,17 +350,13 @@ def _option_lines(page: QuestionPrompt) -> Iterator[str]:
 def _format_outcome(
     prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
 ) -> str:
-    match end:
-        case Answered(remember=remember):
-            words = format_answer(prompt, end) if card is None else card.words
-            for_turn = ", for this turn" if remember else ""
-            return f"{words}{for_turn}{format_marks(get_outcome(end))}"
-        case NotAnswered(by=by):
-            return f"{END_WORDS[end.end].user}{by_in_words(by)}"
-        case Unavailable():
-            return f"not asked ({one_line(end.reason)})"
-        case _:
-            assert_never(end)
+    if isinstance(end, Answered):
+        words = format_answer(prompt, end) if card is None else card.words
+        for_turn = ", for this turn" if end.remember else ""
+        return f"{words}{for_turn}{format_marks(get_outcome(end))}"
+    if isinstance(end, NotAnswered):
+        return f"{END_WORDS[end.end].user}{by_in_words(end.by)}"
+    return f"not asked ({one_line(end.reason)})"
 
 
 BACK: Final = "Back"
@@ -464,24 +454,30 @@ def change_table(changes: Iterable[ProposedChange]) -> str:
     """
     found = [(change, difference(change)) for change in changes]
     body = "".join(_long_row(c, d) if d is not None else _short_row(c) for c, d in found)
-    head = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
-    if all(d is not None for _, d in found):
-        head = ""
+    columns = COLUMNS if any(d is None for _, d in found) else ()
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _short_row(change: ProposedChange) -> str:
     shown = exactly(change)
-    cells = (_path(change), _text(UNSET if shown.now is None else shown.now))
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*cells, _text(shown.becomes)))}</tr>"
+    texts = (UNSET if shown.now is None else shown.now, shown.becomes)
+    cells = (_path(change), *(f"<bdi>{escape(text)}</bdi>" for text in texts))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _long_row(change: ProposedChange, found: Difference) -> str:
     title = f"{_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
     lines = "".join(map(_change_line, found.lines))
     whole = ""
-    if found.is_folded:
-        whole = _full_value(NOW_WHOLE, found.now) + _full_value(PROPOSED_WHOLE, found.proposed)
+    for caption, full in ((NOW_WHOLE, found.now), (PROPOSED_WHOLE, found.proposed)):
+        if full and found.is_folded:
+            text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in full)
+            count = f"{len(full):,} line{'' if len(full) == 1 else 's'}"
+            whole += (
+                f"<details><summary>{caption} ({count})</summary>"
+                f"<div class='jp-nb-lines'>{text}</div></details>"
+            )
     return (
         f"<tr class='jp-nb-long'><td colspan='3'>{title}"
         f"<div class='jp-nb-lines'>{lines}</div>{whole}</td></tr>"
@@ -496,21 +492,6 @@ def _change_line(line: Line) -> str:
     return f"<{tag}>{sign}<bdi>{text}</bdi></{tag}>"
 
 
-def _full_value(title: str, lines: tuple[str, ...]) -> str:
-    if not lines:
-        return ""
-    text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in lines)
-    count = f"{len(lines):,} line{'' if len(lines) == 1 else 's'}"
-    return (
-        f"<details><summary>{title} ({count})</summary>"
-        f"<div class='jp-nb-lines'>{text}</div></details>"
-    )
-
-
 def _path(change: ProposedChange) -> str:
     shown = escape(exactly(change).path)
     return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"
-
-
-def _text(text: str) -> str:
-    return f"<bdi>{escape(text)}</bdi>"

@@ -67,7 +67,6 @@ class QuestionCard:
         several: Whether several options could be chosen.
         own: The user's own text; None without one.
         fields: For each field of a form, its name and its card.
-        answered: Whether there is an answer.
     """
 
     words: str = ""
@@ -105,8 +104,7 @@ def question_card(
         return QuestionCard(_first_line(answer), own=answer, answered=True)
     if isinstance(answer, bool):
         return QuestionCard("Yes" if answer else "No", answered=True)
-    words = one_line(_text(answer), limit=MAX_ANSWER_CHARS) or EMPTY
-    return QuestionCard(words, answered=True)
+    return QuestionCard(one_line(_text(answer), limit=MAX_ANSWER_CHARS) or EMPTY, answered=True)
 
 
 def _text(value: JsonValue) -> str:
@@ -115,8 +113,12 @@ def _text(value: JsonValue) -> str:
 
 def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
     labels = _option_labels(kind.get("options"))
-    picks, own = _parse_picks(answer) if answered else ([], None)
-    chosen = {sorted_json(value): value for value in picks}
+    # The values in the order of the picks, and the user's own text.
+    picks, own = answer if answered else [], None
+    if isinstance(answer, dict) and answered and answer and answer.keys() <= _PICKS:
+        picks, custom = answer.get("selected", []), answer.get("custom")
+        own = custom if isinstance(custom, str) else None
+    chosen = {sorted_json(x): x for x in (picks if isinstance(picks, list) else [picks])}
     options = [CardOption(label, key in chosen) for key, label in labels.items()]
     foreign = [
         CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
@@ -128,8 +130,8 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
             listed.append(option)
     words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
     if own is not None:
-        several = len(_own_lines(own)) > 1
-        words.append(f'"{_first_line(own) if several else spell_invisible(own)}"')
+        is_long = len(_own_lines(own)) > 1
+        words.append(f'"{_first_line(own) if is_long else spell_invisible(own)}"')
     said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
@@ -154,24 +156,12 @@ def _option_labels(options: JsonValue) -> dict[str, str]:
         if not is_deeper(value, MAX_SHOWN_LEVELS):
             label = shape.get("label")
             found.setdefault(sorted_json(value), label if isinstance(label, str) else _text(value))
-    labels = option_labels(tuple(found.values()))
-    return {
-        key: one_line(label, limit=MAX_LABEL_CHARS)
-        for key, label in zip(found, labels, strict=True)
-    }
+    labels = (one_line(x, limit=MAX_LABEL_CHARS) for x in option_labels(tuple(found.values())))
+    return dict(zip(found, labels, strict=True))
 
 
 def _format_label(value: JsonValue) -> str:
     return one_line(spell_invisible(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
-
-
-def _parse_picks(answer: JsonValue) -> tuple[Sequence[JsonValue], str | None]:
-    # The values in the order of the picks, and the user's own text.
-    selected, own = answer, None
-    if isinstance(answer, dict) and answer.keys() <= _PICKS and answer:
-        selected, own = answer.get("selected", []), answer.get("custom")
-    values = selected if isinstance(selected, list) else [selected]
-    return values, own if isinstance(own, str) else None
 
 
 def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
@@ -188,9 +178,6 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
     words = one_line(filled, limit=MAX_ANSWER_CHARS) or EMPTY
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
-
-
-# --- marks and ends ----------------------------------------------------------------------------
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
@@ -230,9 +217,6 @@ def format_marks(outcome: QuestionOutcome) -> str:
     return f"{marks}{by_in_words(outcome.by)}"
 
 
-# --- lines below the answer ---------------------------------------------------------------
-
-
 def card_text(card: QuestionCard) -> list[str]:
     """Return the lines below a question as text, without indentation."""
     lines = _option_lines(card)
@@ -252,17 +236,13 @@ def card_markdown(card: QuestionCard) -> str:
         own = _own_lines(card.own)
         shown = no_markup(f"{OWN_SIGN}{own[0]}") if len(own) == 1 else code_block("\n".join(own))
         blocks.append(quoted(shown))
-    blocks.append("\n".join(_field_markdown(card, name, inner) for name, inner in card.fields))
-    return "\n\n".join(filter(None, blocks))
-
-
-def _field_markdown(form: QuestionCard, name: str, field: QuestionCard) -> str:
-    said = f": **{no_markup(field.field_text)}**" if form.answered else ""
-    head = f"- {no_markup(name)}{said}"
-    below = card_markdown(field)
-    if not below:
-        return head
-    return "\n".join([head, "", *(f"  {line}" if line else "" for line in below.split("\n"))])
+    lines = []
+    for name, inner in card.fields:
+        answer = f": **{no_markup(inner.field_text)}**" if card.answered else ""
+        lines.append(f"- {no_markup(name)}{answer}")
+        if below := card_markdown(inner):
+            lines += ["", *(f"  {line}" if line else "" for line in below.split("\n"))]
+    return "\n\n".join(filter(None, [*blocks, "\n".join(lines)]))
 
 
 def _option_lines(card: QuestionCard) -> list[str]:
@@ -282,15 +262,15 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     Labels that look alike include their JSON escapes.
     """
     labels: dict[str, None] = {}  # an ordered set
-    twins: dict[str, int] = {}
+    twins = Counter[str]()
     alike = Counter(map(lookalike_key, dict.fromkeys(options)))
     for option in options:
         label = text = spell_invisible(option) or EMPTY
         if alike[lookalike_key(option)] > 1 and not option.isascii():
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
-            twins[text] = twins.get(text, 1) + 1
-            label = f"{text} ({twins[text]})"
+            twins[text] += 1
+            label = f"{text} ({twins[text] + 1})"
         labels[label] = None
     return list(labels)
 
