@@ -67,13 +67,12 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
     for name, tool in config.conversation.tools.items():
         if name == STAR or toolset not in (None, tool.toolset):
             continue
-        found = possible.tools.get(name)
-        run, result = (found.run, found.result) if found else (tool.run, tool.result)
+        found = possible.tools.get(name) or tool
         source = tool.source or ""
         if name in offered.clashes:
             source = f"{source}: {offered.clashes[name]}"
         state = _describe_state(name, config, offered)
-        how = (run or "", result or "", grants(tool.access))
+        how = (found.run or "", found.result or "", _format_grants(tool.access))
         rows.append((name, state, source, tool.toolset or "-", *how))
     return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
 
@@ -83,11 +82,8 @@ def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
         return "off"
-    return (
-        "on"
-        if config.conversation.get_tool_state(name)[0]
-        else "on: assistant.tool_choice names it"
-    )
+    is_on, _ = config.conversation.get_tool_state(name)
+    return "on" if is_on else "on: assistant.tool_choice names it"
 
 
 def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
@@ -118,7 +114,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         *([("command", _command(configured.command))] if configured.command else []),
         *(_settings(found) if found else ()),
         *(("advice", each) for each in advice),
-        ("grants", grants(configured.access)),
+        ("grants", _format_grants(configured.access)),
     ]
     parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
     if configured.questions:
@@ -135,9 +131,6 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         about = joined(["Description for the model:", block(text)])
         parts.append(about if text else line("It has no description for the model."))
     return joined(parts, between="\n\n")
-
-
-# --- one tool --------------------------------------------------------------------------------
 
 
 def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
@@ -210,11 +203,7 @@ def _parameter_values(parameter: Parameter) -> Iterator[str]:
         yield f"{word} {NOT_SHOWN}" if known else text
 
 
-# --- grants ----------------------------------------------------------------------------------
-
-
-def grants(access: Access | None) -> str:
-    """Return the grants of `access` as text; "-" without any."""
+def _format_grants(access: Access | None) -> str:
     if access is None:
         return "-"
     rules: list[_Rule] = [*access.config, *access.fs, *access.net, *access.env]
@@ -265,26 +254,22 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
 
     `timed` adds the duration, which differs in each run.
     """
-    return joined([*_processes(outcome), *_result(outcome, timed=timed)])
-
-
-def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
-    count = len(outcome.content)
+    count, parts = len(outcome.content), [*_processes(outcome)]
     facts = [f"{count:,} character{'' if count == 1 else 's'}"]
     if outcome.is_cut:
         facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
     if timed:
         facts.append(f"{outcome.seconds:.1f} s")
     kind = " as an error" if outcome.is_error else ""
-    yield line(f"The model reads{kind} ({', '.join(facts)}):")
-    yield block(outcome.content) if outcome.content.strip() else line("(nothing)")
+    parts.append(line(f"The model reads{kind} ({', '.join(facts)}):"))
+    parts.append(block(outcome.content) if outcome.content.strip() else line("(nothing)"))
     if outcome.structured is not None:
-        yield line("The record would also keep:")
-        yield block(indented_json(outcome.structured), "json")
-    for image in outcome.images:
-        yield line(f"The model also sees {image.words_with_size}")
+        parts.append(line("The record would also keep:"))
+        parts.append(block(indented_json(outcome.structured), "json"))
+    parts += (line(f"The model also sees {image.words_with_size}") for image in outcome.images)
     if outcome.exception is not None:
-        yield line(DEBUG)
+        parts.append(line(DEBUG))
+    return joined(parts)
 
 
 def _processes(outcome: CallOutcome) -> Iterator[Report]:
@@ -311,12 +296,12 @@ MAX_RESULT_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One result of a replayed turn. A missing result is None.
+    """One result of a replayed turn, recorded (`then`) and of the current tools (`now`).
+
+    A missing result is None.
 
     Attributes:
         name: Name of the tool; `configuration` for the changes of all calls of a batch.
-        then: The recorded result.
-        now: The result of the current tools.
         note: Reason why the results cannot be equal.
     """
 
@@ -333,35 +318,25 @@ class Replayed:
 
 def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
     """Return the differences, a table of all results, and `note`."""
+    parts, rows = list[Report](), []
+    for place, each in enumerate(results, 1):
+        state = each.note or ("same" if each.same else "differs")
+        texts = ("-" if text is None else text for text in (each.then, each.now))
+        rows.append((str(place), each.name, *texts, state))
+        if not (each.same or each.then is None or each.now is None):
+            label = f"{place} {one_line(each.name, limit=80)}"
+            change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
+            [shown] = prompt_text.decided((change,))
+            parts.append(Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}"))
+            if shown.difference:
+                parts.append(block("\n".join(shown.difference), "diff"))
     same = sum(each.same for each in results)
     head = line(
         f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
         "The conversation is unchanged."
     )
-    rows = [
-        (
-            str(place),
-            each.name,
-            "-" if each.then is None else each.then,
-            "-" if each.now is None else each.now,
-            each.note or ("same" if each.same else "differs"),
-        )
-        for place, each in enumerate(results, 1)
-    ]
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
-    return joined([*_differences(results), head, listed, *([line(note)] if note else [])])
-
-
-def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
-    for place, each in enumerate(results, 1):
-        if each.same or each.then is None or each.now is None:
-            continue
-        label = f"{place} {one_line(each.name, limit=80)}"
-        change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
-        for shown in prompt_text.decided((change,)):
-            yield Report(f"≠ {code_span(shown.line)}", f"≠ {shown.line}")
-            if shown.difference:
-                yield block("\n".join(shown.difference), "diff")
+    return joined([*parts, head, listed, *([line(note)] if note else [])])
 
 
 MAX_COLUMNS: Final = 88
@@ -374,11 +349,6 @@ def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str,
 
     A function of the notebook is called directly if its arguments are JSON values. Otherwise the
     code uses `jp.call`, which converts the arguments, for example to dates and models.
-
-    Args:
-        call: The recorded call.
-        tool: The Python tool of that name; None without one.
-        namespace: The namespace of the notebook.
     """
     source = _function_call_source(call, tool, namespace) if tool is not None else None
     lines = [source or _tool_call_source(call, namespace)]

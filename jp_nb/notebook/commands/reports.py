@@ -6,9 +6,9 @@ Source: `docs/guide.md`, `docs/cassettes.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
@@ -39,7 +39,6 @@ from jp_nb.rendering.log import log_report
 from jp_nb.rendering.questions import question_sheets, question_table
 from jp_nb.rendering.report import with_note
 from jp_nb.rendering.requests import (
-    TracedRequest,
     body_text,
     curl_command,
     key_in_words,
@@ -67,7 +66,17 @@ def request(call: Invocation) -> None:
         return
     found = requests.find(call.word)
     if options.out is not None:
-        call.shell.user_ns[options.out] = as_dict(found)
+        call.shell.user_ns[options.out] = {
+            "name": found.name,
+            "model": found.model,
+            "how": found.remarks[0],
+            "method": found.sent.method,
+            "url": found.sent.url,
+            "headers": dict(found.sent.headers),
+            "key": key_in_words(found.sent),
+            "body": found.body,
+            "estimated_tokens": dict(found.estimated_tokens),
+        }
         print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
     elif options.json or options.curl:
         printed = body_text(found) if options.json else curl_command(found)
@@ -83,40 +92,14 @@ def request(call: Invocation) -> None:
 
 def _validate_request_options(call: Invocation) -> None:
     options = call.options
-    exclusive = {
-        "--diff": options.diff,
-        "--curl": options.curl,
-        "--json": options.json,
-        "-o": options.out is not None,
-    }
-    used = [flag for flag, is_set in exclusive.items() if is_set]
+    flags = {"--diff": options.diff, "--curl": options.curl, "--json": options.json}
+    used = [flag for flag, is_set in (flags | {"-o": options.out is not None}).items() if is_set]
     if len(used) > 1:
         raise UsageError(f"Use only one of {' and '.join(used)}. Usage: `{call.subcommand.usage}`")
     if len(options.words) > (2 if options.diff else 1):
         raise make_usage_error(call.subcommand, call.text)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
-
-
-def as_dict(found: TracedRequest) -> dict[str, Any]:
-    """Return the request as a dict for Python code.
-
-    Shape:
-        {"name": "3.1", "model": "anthropic/…", "how": "as it was sent", "method": "POST",
-         "url": "https://…", "headers": {…}, "key": "x-api-key: (the variable …)", "body": {…},
-         "estimated_tokens": {"tools": 0, "system": 12, "messages": 40, …}}
-    """
-    return {
-        "name": found.name,
-        "model": found.model,
-        "how": found.remarks[0],
-        "method": found.sent.method,
-        "url": found.sent.url,
-        "headers": dict(found.sent.headers),
-        "key": key_in_words(found.sent),
-        "body": found.body,
-        "estimated_tokens": dict(found.estimated_tokens),
-    }
 
 
 def models(call: Invocation) -> None:
@@ -136,12 +119,15 @@ def models(call: Invocation) -> None:
     table = model_table(
         listed, name, current=current, aliases=_aliases_by_model(name, config), words=words
     )
-    others = [] if call.options.words else list(_other_configured(config, model.provider))
+    others = []
+    for other in () if call.options.words else AVAILABLE_PROVIDERS:
+        settings = getattr(config.providers.llm, other, None)
+        variable = getattr(settings, "api_key_env", None)
+        if other != model.provider and variable and os.environ.get(variable, "").strip():
+            others.append(f"`%jp models {other}`")
     if others:
-        also = ", ".join(f"`%jp models {other}`" for other in others)
-        table = with_note(
-            table, f"Keys are set for other providers as well. List their models: {also}."
-        )
+        also = f"List their models: {', '.join(others)}."
+        table = with_note(table, f"Keys are set for other providers as well. {also}")
     call.show(table)
 
 
@@ -156,15 +142,6 @@ def _aliases_by_model(provider: str, config: AppConfig) -> dict[str, list[str]]:
         if model.provider == provider:
             found.setdefault(model.name, []).append(alias)
     return found
-
-
-def _other_configured(config: AppConfig, current: str) -> Iterator[str]:
-    """Yield other providers whose key is set."""
-    for name in AVAILABLE_PROVIDERS:
-        settings = getattr(config.providers.llm, name, None)
-        variable = getattr(settings, "api_key_env", None)
-        if name != current and variable and os.environ.get(variable, "").strip():
-            yield name
 
 
 UNTRUSTED: Final = (
@@ -248,7 +225,7 @@ _QNA_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] 
 
 
 def _load_history(call: Invocation) -> QuestionHistory | None:
-    """Return the question history, or print a message if the notebook is not trusted."""
+    # Prints a message if the notebook is not trusted.
     questions = call.session.active.questions
     _print_lines(questions.migrate_table())
     history = questions.history(everybody=True)
@@ -279,9 +256,9 @@ def _show_latest(
 
 def _read_limit(call: Invocation) -> int:
     given = call.options.limit
-    return validate_limit(
-        DEFAULT_LIMIT if given is None else int(given) if _is_number(given) else given
-    )
+    if given is None:
+        return DEFAULT_LIMIT
+    return validate_limit(int(given) if _is_number(given) else given)
 
 
 def _is_number(text: str) -> bool:
@@ -366,14 +343,14 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
         "model list": lambda session: session.turns.catalog.describe_current(session.config),
         "attachments": _describe_attachments,
     }
-    return [(name, _run_check(check, session)) for name, check in checks.items()]
-
-
-def _run_check(check: Callable[[Session], str], session: Session) -> str:
-    try:
-        return session.files.relative(check(session))
-    except JpNbError as exc:  # a wrong configuration is a finding too
-        return f"error: {session.files.relative(str(exc))}"
+    results = []
+    for name, check in checks.items():
+        try:
+            result = check(session)
+        except JpNbError as exc:  # a wrong configuration is a finding too
+            result = f"error: {exc}"
+        results.append((name, session.files.relative(result)))
+    return results
 
 
 def _describe_front_end(session: Session) -> str:
@@ -386,7 +363,7 @@ def _describe_front_end(session: Session) -> str:
 
 
 def _describe_prompts(session: Session) -> str:
-    """Return the channel of the next question, and the reason if forms are not supported."""
+    # The channel of the next question, and the reason if forms are not supported.
     config = session.config.prompt
     here = Presence.here()
     way = here.route(config)
