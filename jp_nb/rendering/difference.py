@@ -159,9 +159,6 @@ def _escape_line(text: str, escaped: Callable[[str], str]) -> str:
     return escaped(kept) + r"\u0020" * (len(text) - len(kept))
 
 
-# --- lines -----------------------------------------------------------------------------------
-
-
 def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     at = there = 0
     if now.kind != proposed.kind:  # a line of text never equals a line of JSON
@@ -169,22 +166,19 @@ def _diff_lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     else:
         runs = same_runs(now.lines, proposed.lines)
     for run in runs:
-        yield from _changed_lines(now, proposed, range(at, run.at), range(there, run.there))
+        gone, new = range(at, run.at), range(there, run.there)
+        # Equal numbers of removed and added lines are compared word by word.
+        if now.kind == proposed.kind and len(gone) == len(new):
+            pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
+            yield from (Line("-", before) for before, _ in pairs)
+            yield from (Line("+", after) for _, after in pairs)
+        else:
+            yield from (Line("-", (Piece(now.show_line(i)),)) for i in gone)
+            yield from (Line("+", (Piece(proposed.show_line(j)),)) for j in new)
         at, there = run.at + run.length, run.there + run.length
         same = list(map(now.show_line, range(run.at, at)))
         last = at == len(now.lines) and there == len(proposed.lines)
         yield from _context_lines(same, first=run.at == run.there == 0, last=last)
-
-
-def _changed_lines(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
-    # Equal numbers of removed and added lines are compared word by word.
-    if now.kind == proposed.kind and len(gone) == len(new):
-        pairs = [_diff_words(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
-        yield from (Line("-", before) for before, _ in pairs)
-        yield from (Line("+", after) for _, after in pairs)
-    else:
-        yield from (Line("-", (Piece(now.show_line(i)),)) for i in gone)
-        yield from (Line("+", (Piece(proposed.show_line(j)),)) for j in new)
 
 
 def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
@@ -198,9 +192,6 @@ def _context_lines(same: list[str], *, first: bool, last: bool) -> Iterator[Line
         yield from (Line(" ", (Piece(line),)) for line in same[len(same) - tail :][:tail])
 
 
-# --- within a line -----------------------------------------------------------------------------
-
-
 def _diff_words(
     now: _Value, proposed: _Value, i: int, j: int
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
@@ -208,23 +199,17 @@ def _diff_words(
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     at = there = 0
     for run in same_runs(before, after):
-        _add_changed(sides, "".join(before[at : run.at]), "".join(after[there : run.there]))
+        gone, new = "".join(before[at : run.at]), "".join(after[there : run.there])
         at, there = run.at + run.length, run.there + run.length
-        same = "".join(before[run.at : at])
+        if gone or new:  # if one is empty, an empty piece marks the place, which is not folded
+            head = count_equal(gone, new)
+            tail = count_equal(gone[head:][::-1], new[head:][::-1])
+            for side, text in zip(sides, (gone, new), strict=True):
+                end = len(text) - tail
+                side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
         for side in sides:
-            side.append(Piece(same))
+            side.append(Piece("".join(before[run.at : at])))
     return _join_pieces(sides[0], now.escaped), _join_pieces(sides[1], proposed.escaped)
-
-
-def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
-    # If one side has no text, an empty piece marks the place. Its context is then not folded.
-    if not gone and not new:
-        return
-    head = count_equal(gone, new)
-    tail = count_equal(gone[head:][::-1], new[head:][::-1])
-    for side, text in zip(sides, (gone, new), strict=True):
-        end = len(text) - tail
-        side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
 
 
 def count_equal(one: Sequence[object], other: Sequence[object]) -> int:
@@ -240,13 +225,11 @@ def _join_pieces(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Pi
             joined[-1] = Piece(joined[-1].text + piece.text, piece.kind)
         elif piece.text or piece.kind == "differs":
             joined.append(piece)
-    last = len(joined) - 1
-    return tuple(
-        chain.from_iterable(
-            _fold_piece(piece, escaped, first=at == 0, last=at == last)
-            for at, piece in enumerate(joined)
-        )
+    folded = (
+        _fold_piece(piece, escaped, first=piece is joined[0], last=piece is joined[-1])
+        for piece in joined
     )
+    return tuple(chain.from_iterable(folded))
 
 
 def _fold_piece(
@@ -263,9 +246,6 @@ def _fold_piece(
     yield Piece(f"⟨… {left:,} unchanged characters⟩", "fold")
     if tail:
         yield Piece(escaped(piece.text[-tail:]))
-
-
-# --- equal parts ---------------------------------------------------------------------------------
 
 
 class SameRun(NamedTuple):
@@ -399,18 +379,17 @@ MAX_LINE_CHARS: Final = 4_000
 
 def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
     """Return lines about settings, system texts, attachments, tools, and messages that differ."""
-    found: list[list[str]] = []
-    for label, old, new in _diff_requests(recorded, asked):
-        if len(found) == MAX_PARTS:
-            found.append(["… and more"])
+    found: list[str] = []
+    for number, (label, old, new) in enumerate(_diff_requests(recorded, asked)):
+        if number == MAX_PARTS:
+            found.append("… and more")
             break
-        found.append([*_changed_parts(label, old, new), *_hint(label, old, new)])
+        found += [*_changed_parts(label, old, new), *_hint(label, old, new)]
     return [
         line
-        if len(line) <= MAX_LINE_CHARS
-        else f"{line[:MAX_LINE_CHARS]}⟨… {len(line) - MAX_LINE_CHARS:,} more⟩"
-        for lines in found
-        for line in lines
+        if (more := len(line) - MAX_LINE_CHARS) <= 0
+        else f"{line[:MAX_LINE_CHARS]}⟨… {more:,} more⟩"
+        for line in found
     ]
 
 
@@ -482,14 +461,11 @@ def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
 
 
 def _hide_keys(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return hide_secrets(value)
-        case list():
-            return [_hide_keys(each) for each in value]
-        case dict():
-            return {key: _hide_keys(each) for key, each in value.items()}
-    return value
+    if isinstance(value, list):
+        return [_hide_keys(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _hide_keys(each) for key, each in value.items()}
+    return hide_secrets(value) if isinstance(value, str) else value
 
 
 def _hint(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
