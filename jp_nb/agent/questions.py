@@ -373,7 +373,7 @@ class ToolQuestions:
         """Give the outcomes of all questions to the call, for the next run of its tool."""
         ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
         for inquiry, outcome in ended:
-            if outcome.timed_out or outcome.end == "timed_out":
+            if "timed_out" in (outcome.end, *outcome.marks):
                 self._count_automatic_answer(inquiry)
         accepts_partial, call = group.needs.partial, group.call
         for inquiry, outcome in ended:

@@ -69,7 +69,7 @@ class ReportedQuestion:
         outcome = self.inquiry.ended
         if outcome.is_secret:
             return "secret"
-        return "automatic" if outcome.auto else outcome.end
+        return "automatic" if "auto" in outcome.marks else outcome.end
 
     def __str__(self) -> str:
         end, asked = self.end, format_line(self.inquiry.question)

@@ -101,21 +101,6 @@ class QuestionOutcome:
         return self.end in SEEN_ENDS
 
     @property
-    def auto(self) -> bool:
-        """True if the answer is automatic: the recommended option or the first one."""
-        return "auto" in self.marks
-
-    @property
-    def timed_out(self) -> bool:
-        """True if the answer was given when the time limit passed."""
-        return "timed_out" in self.marks
-
-    @property
-    def empty(self) -> bool:
-        """True if the user deliberately left the text blank."""
-        return "empty" in self.marks
-
-    @property
     def reason(self) -> str | None:
         """Stored reason, if there is no answer."""
         return None if self.is_answered else self.unexpected or REASONS.get(self.end)
@@ -132,18 +117,12 @@ ANSWERED: Final = QuestionOutcome("answered")
 OPEN: Final = QuestionOutcome("open")
 
 
-# --- in the record -----------------------------------------------------------------------------
-
-
 def make_response(
     inquiry_id: str, outcome: QuestionOutcome, answer: JsonValue = None
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry. `answer` contains no secret."""
-    stored: dict[str, JsonValue] = {
-        "end": None if outcome.end in _NOT_STORED else outcome.end,
-        "channel": outcome.channel,
-        BY: outcome.by,
-    }
+    end = None if outcome.end in _NOT_STORED else outcome.end
+    stored: dict[str, JsonValue] = {"end": end, "channel": outcome.channel, BY: outcome.by}
     metadata = {key: value for key, value in stored.items() if value is not None}
     metadata |= dict.fromkeys(sorted(outcome.marks), True)
     kind = outcome.stored
@@ -184,8 +163,6 @@ def read_details(end: QuestionEnd, fields: Mapping[str, JsonValue]) -> QuestionO
     )
 
 
-# --- in words ----------------------------------------------------------------------------------
-
 NOT_IN_TIME: Final = "the user did not answer in time"
 
 
@@ -213,10 +190,7 @@ END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
     ),
     "cancelled": EndWords("cancelled"),
     "timed_out": EndWords(
-        "timed out",
-        "timed out",
-        NOT_IN_TIME,
-        "The tool's question was not answered in time.",
+        "timed out", "timed out", NOT_IN_TIME, "The tool's question was not answered in time."
     ),
     "interrupted": EndWords(
         "interrupted",
@@ -263,8 +237,6 @@ CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
     "model": ChannelWords("model", "answered by another model, not by the user", "a model"),
 }
 
-
-# --- answers ------------------------------------------------------------------------------------
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
@@ -328,8 +300,6 @@ class _Formatter:
 def _objects(value: JsonValue) -> list[JsonObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
-
-# --- the history of questions -----------------------------------------------------------------
 
 MODES: Final = {"select": "choice", "text": "freetext"}
 """Names of kinds of questions in the log. Other kinds keep their names."""
@@ -400,14 +370,14 @@ def ended_questions(stream: ConversationStream, start: int = 0) -> Iterator[Json
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """A question and its answer.
+    """A question and its answer. Unknown texts are "".
 
     Attributes:
         id: Permanent number, counted from 1.
         words: The answer as text.
-        mode: `choice`, `freetext`, or another kind of question; "" if unknown.
-        asker: Name of the tool, `assistant`, or another asker; "" if unknown.
-        notebook: Path of the notebook, relative to the workspace; "" if unknown.
+        mode: `choice`, `freetext`, or another kind of question.
+        asker: Name of the tool, `assistant`, or another asker.
+        notebook: Path of the notebook, relative to the workspace.
         is_trusted: True if it is in the user's own record, is signed by the user's key, or has the
             user's consent.
     """
@@ -424,16 +394,11 @@ class LoggedAnswer:
     is_trusted: bool = True
 
     @property
-    def timestamp(self) -> str:
-        """Time of the answer in RFC 3339, in UTC."""
-        return format_rfc3339(self.moment)
-
-    @property
     def answered_by(self) -> str:
         """Short text about the source of the answer; "" if unknown."""
         outcome, channel = self.outcome, self.outcome.channel or ""
-        if outcome.auto:
-            return f"an automatic choice{' (timed out)' if outcome.timed_out else ''}"
+        if "auto" in outcome.marks:
+            return f"an automatic choice{' (timed out)' if 'timed_out' in outcome.marks else ''}"
         words = CHANNEL_WORDS.get(channel)
         known = channel if words is None else words.person
         return known if outcome.by is None else f"{known} ({format_user_name(outcome.by)})"
@@ -442,7 +407,7 @@ class LoggedAnswer:
         """Return the JSON object for the model."""
         stored: JsonObject = {
             "id": self.id,
-            "timestamp": self.timestamp,
+            "timestamp": format_rfc3339(self.moment),
             "question": self.question,
             "answer": self.answer,
         }
@@ -487,9 +452,8 @@ def recorded_answers(stream: ConversationStream) -> tuple[LoggedAnswer, ...]:
     Numbers are permanent, because a record only grows.
     """
     answered = filter(is_answered, ended_questions(stream))
-    return tuple(
-        read_entry(entry, number, is_trusted=True) for number, entry in enumerate(answered, 1)
-    )
+    numbered = enumerate(answered, 1)
+    return tuple(read_entry(entry, number, is_trusted=True) for number, entry in numbered)
 
 
 DEFAULT_LIMIT: Final = 20

@@ -206,12 +206,12 @@ def format_cause(outcome: QuestionOutcome) -> str:
 
 def format_marks(outcome: QuestionOutcome) -> str:
     """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
-    said = []
-    if outcome.auto:
-        said.append(f"chosen automatically{' when time ran out' if outcome.timed_out else ''}")
-    elif outcome.timed_out:
+    said, timed_out = [], "timed_out" in outcome.marks
+    if "auto" in outcome.marks:
+        said.append(f"chosen automatically{' when time ran out' if timed_out else ''}")
+    elif timed_out:
         said.append("the input when time ran out")
-    if outcome.empty:
+    if "empty" in outcome.marks:
         said.append("left blank on purpose")
     marks = f" ({'; '.join(said)})" if said else ""
     return f"{marks}{by_in_words(outcome.by)}"

@@ -40,7 +40,7 @@ from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import no_user_error
 from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
 from jp_nb.json_values import indented_json, read_json, spaced_json
-from jp_nb.record.outcomes import END_WORDS
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
 from jp_nb.rendering.markdown import (
     code_block,
     code_span,
@@ -356,7 +356,7 @@ def format_approver(by: Literal["person", "grant"], channel: str | None, name: s
     if by == "grant":
         return "a grant"
     if channel == ANSWERS:
-        return "the answers file"
+        return f"the {CHANNEL_WORDS[ANSWERS].origin}"
     user = "you" if name is None else format_user_name(name)
     return f"{user} ({format_name(channel)})" if channel else user
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.secrets import mentions_secret
-from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionOutcome
+from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS, MARKS, QuestionEnd, QuestionOutcome
 from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import NONE_OF_THESE, OTHER, Option, Picks, SelectAnswer, TextAnswer
 from jp_nb.tools.base import CellThread, Tool, ToolContext
@@ -505,14 +505,15 @@ def _describe_open(end: QuestionOutcome, *, replied: bool) -> tuple[str, str]:
 
 def _format_source(end: QuestionOutcome) -> str | None:
     # None if the user answered in the form.
-    if end.auto:
-        return _AUTO.format(END_WORDS["timed_out" if end.timed_out else "unavailable"].cause)
+    if "auto" in end.marks:
+        why: QuestionEnd = "timed_out" if "timed_out" in end.marks else "unavailable"
+        return _AUTO.format(END_WORDS[why].cause)
     words = CHANNEL_WORDS.get(end.channel or "")
     return None if words is None else words.source
 
 
 def _format_unsent(end: QuestionOutcome) -> str:
-    return f" ({_UNSENT})" if end.timed_out and not end.auto else ""
+    return f" ({_UNSENT})" if "timed_out" in end.marks and "auto" not in end.marks else ""
 
 
 def _format_selected(answer: _Answer) -> str | None:
