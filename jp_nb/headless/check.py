@@ -23,7 +23,13 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.recording import RequestNormalizer
-from jp_nb.config.secrets import find_api_keys, hide_api_keys, is_secret_name
+from jp_nb.config.secrets import (
+    SECRET_ANSWER,
+    Redactor,
+    find_api_keys,
+    hide_api_keys,
+    is_secret_name,
+)
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject, as_object
@@ -41,7 +47,6 @@ from jp_nb.storage import cassette as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
 from jp_nb.storage.cassette import CassetteContent, parse_cassette, read_bytes, read_cassette
 from jp_nb.text import one_line, plain
-from jp_nb.tools.secrets import SecretAnswers
 
 SHORTEST_VALUE: Final = 8
 """Minimum length of a variable's value. A shorter one may occur in a text by chance."""
@@ -54,15 +59,14 @@ class KeySearch:
     """Finds API keys, and values of environment variables such as `SERVICE_TOKEN`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._secrets: dict[str, SecretAnswers] = {}
+        self._secrets: dict[str, Redactor] = {}
         for name, value in sorted(environment.items()):
             if not is_secret_name(name) or len(value.strip()) < SHORTEST_VALUE:
                 continue
             with suppress(ValueError):
                 if os.path.lexists(value):
                     continue
-            secrets = self._secrets[name] = SecretAnswers()
-            secrets.add(value)
+            self._secrets[name] = Redactor(SECRET_ANSWER, value)
 
     def find(self, text: str) -> Iterator[str]:
         """Yield a description of each secret in `text`, with at most the beginning of a key."""

@@ -412,7 +412,7 @@ class HttpProvider(ABC, Generic[R]):
                 self._make_decoder(answer, body),
                 provider=provider,
                 max_response_bytes=request.max_response_bytes,
-                redaction=self._http.redaction(),
+                redactor=self._http.redactor(),
             ),
             idle_timeout=request.idle_timeout,
             sanitize_error=self._http.sanitize_error,

@@ -13,19 +13,17 @@ import asyncio
 import errno
 import logging
 import os
-import re
-from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Final, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
-from jp_nb.config.secrets import MIN_SECRET_CHARS, PROVIDER_KEY
+from jp_nb.config.secrets import PROVIDER_KEY, Redactor
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url
@@ -35,156 +33,45 @@ MIN_CHARS_IN_RESPONSES = 16
 """Minimum length of a key that is also hidden in the model's text. Local servers often have a word
 as their key, such as `none` or `lm-studio`.
 """
-_SHORTEST_BASE64 = 8
-_MIN_PARTIAL_CHARS = 4
-"""Characters of a key that may be shown before the rest is recognized."""
-_ESCAPES = re.compile(r"\\(?:u00|x|/)|%|&\#")
 
 
-class Redaction:
-    """Replaces a key in texts.
-
-    Recognizes the key, its escaped forms in JSON, Python, HTML, and URLs, and its Base64 after any
-    other text. The `repr` does not contain the key.
-    """
-
-    __slots__ = ("_forms", "_key", "_start", "applies_to_responses")
+class KeyRedactor(Redactor):
+    """Replaces a key in texts."""
 
     def __init__(self, key: str) -> None:
-        self._key = key if len(key) >= MIN_SECRET_CHARS else ""
-        self._forms = tuple(sorted(_encode_key(self._key), key=len, reverse=True))
-        starts = (re.escape(form[:_MIN_PARTIAL_CHARS]) for form in self._forms)
-        self._start = re.compile("|".join(starts) or "(?!)")
+        super().__init__(PROVIDER_KEY, key)
         self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
-
-    def __call__(self, text: str) -> str:
-        """Return `text` without the key."""
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, PROVIDER_KEY)
-        if self._key and _has_escapes(text):
-            text = re.sub("".join(map(_escape_pattern, self._key)), PROVIDER_KEY, text)
-        return text
 
     def hide_in_response(self, text: str) -> str:
         """Return the model's `text` without the key, unless the key is a common word."""
-        return self(text) if self.applies_to_responses else text
+        return self.hide(text) if self.applies_to_responses else text
 
     def hide_in_lines(self, text: str) -> list[str]:
         """Return the lines of a response without the key, which is never in two lines."""
         lines = text.split("\n")
-        if not self.applies_to_responses:
-            return lines
-        may_have_key = any(map(text.__contains__, self._forms)) or _has_escapes(text)
-        return [*map(self, lines)] if may_have_key else lines
-
-    def redact_json(self, value: JsonValue) -> JsonValue:
-        """Return `value` without the key in its names and texts."""
-        match value:
-            case str():
-                return self(value)
-            case list():
-                return [self.redact_json(each) for each in value]
-            case dict():
-                return {self(key): self.redact_json(each) for key, each in value.items()}
-        return value
-
-    def find_start(self, text: str) -> bool:
-        """Return True if the first characters of the key are in `text`."""
-        return self._start.search(text) is not None
-
-    def find_key(self, text: str) -> int:
-        """Return the index of the key in `text`; the length of `text` if it is not there."""
-        indexes = [index for form in self._forms if (index := text.find(form)) >= 0]
-        return min(indexes, default=len(text))
-
-    def count_partial_key(self, text: str) -> int:
-        """Return the number of characters at the end of `text` that may begin a key."""
-        sizes = range(min(len(self._forms[0]) - 1, len(text)), _MIN_PARTIAL_CHARS - 1, -1)
-        return next((n for n in sizes if any(f.startswith(text[-n:]) for f in self._forms)), 0)
+        is_hidden = self.applies_to_responses and self.may_be_in(text)
+        return [*map(self.hide, lines)] if is_hidden else lines
 
 
 class KeyVariable:
     """Environment variable with a key, read again at each use. None: no key is sent.
 
-    The last redaction, which holds the key, is reused while the key is the same.
+    The last redactor, which holds the key, is reused while the key is the same.
     """
 
     def __init__(self, name: str | None) -> None:
         self._name = name
-        self._last = ("", Redaction(""))
+        self._last = ("", KeyRedactor(""))
 
     def read(self) -> str:
         """Return the key; "" if there is none."""
         return os.environ.get(self._name, "").strip() if self._name else ""
 
-    def redaction(self) -> Redaction:
-        """Return the redaction of the current key."""
+    def redactor(self) -> KeyRedactor:
+        """Return the redactor of the current key."""
         if (key := self.read()) != self._last[0]:
-            self._last = key, Redaction(key)
+            self._last = key, KeyRedactor(key)
         return self._last[1]
-
-
-class StreamRedaction:
-    """Removes a key from a text that arrives in pieces.
-
-    Only the beginning of a key is held back. Up to three characters of a key may be shown, and the
-    rest is removed.
-    """
-
-    def __init__(self, redaction: Redaction) -> None:
-        self._redaction = redaction
-        self._tail = ""
-        self._held = ""
-
-    def feed(self, piece: str) -> str:
-        """Return the next part of the redacted text."""
-        before = len(self._tail)
-        text = self._tail + self._held + piece
-        if not self._redaction.find_start(text):  # the usual case
-            self._tail, self._held = text[1 - _MIN_PARTIAL_CHARS :], ""
-            return text[before:]
-        found = self._redaction.find_key(text)
-        if found < len(text):
-            text = text[before:found] + self._redaction(text[found:])
-            before = 0
-        held = min(self._redaction.count_partial_key(text), len(text) - before)
-        shown = text[before : len(text) - held]
-        self._held = text[len(text) - held :]
-        self._tail = (self._tail + shown)[1 - _MIN_PARTIAL_CHARS :]
-        return shown
-
-    def finish(self) -> str:
-        """Return the rest of the text."""
-        held, self._held = self._held, ""
-        return held
-
-
-def _encode_key(key: str) -> set[str]:
-    if not key:
-        return set()
-    forms = {key, quote(key, safe="")}
-    for before in range(3):
-        bits = 8 * (before + len(key))
-        text = b64encode(b"\0" * before + key.encode() + b"\0\0").decode()
-        core = text[-(-8 * before // 6) : bits // 6]
-        if len(core) >= _SHORTEST_BASE64:
-            forms |= {core, core.translate({ord("+"): "-", ord("/"): "_"})}
-    return forms
-
-
-def _has_escapes(text: str) -> bool:
-    # Finding a character is much faster than the pattern.
-    is_likely = "\\" in text or "%" in text or "&" in text
-    return is_likely and _ESCAPES.search(text) is not None
-
-
-def _escape_pattern(char: str) -> str:
-    code = ord(char)
-    return (
-        rf"(?:\\{{0,8}}{re.escape(char)}|\\{{1,8}}(?:u00|x)(?i:{code:02x})"
-        rf"|%(?:25){{0,4}}(?i:{code:02x})|&\#(?:0{{0,8}}{code}|[xX]0{{0,8}}(?i:{code:x}));?)"
-    )
 
 
 CONNECT_SECONDS: Final = 10.0
@@ -266,7 +153,7 @@ class HttpClient:
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
         headers = {**self._headers(), "accept": "application/json"}
-        redaction, received = self.redaction(), bytearray()
+        redactor, received = self.redactor(), bytearray()
         async with self._send(method, url, content, headers) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
@@ -276,11 +163,11 @@ class HttpClient:
                     if len(received) > MAX_JSON_BYTES:
                         size = f"more than {MAX_JSON_BYTES // 2**20} MiB"
                         raise self._make_json_error(response, size)
-            text = redaction.hide_in_response(received.decode(errors="replace"))
+            text = redactor.hide_in_response(received.decode(errors="replace"))
             try:
                 return read_json(text)
             except ValueError as exc:
-                raise self._make_json_error(response, f"{redaction(text)[:200]!r}") from exc
+                raise self._make_json_error(response, f"{redactor.hide(text)[:200]!r}") from exc
 
     def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
         return ProtocolError(
@@ -290,7 +177,7 @@ class HttpClient:
         )
 
     async def _read_error(self, response: httpx.Response) -> ProviderError:
-        body = self.redaction()(await _read_error_body(response))
+        body = self.redactor().hide(await _read_error_body(response))
         return classify_response(
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
@@ -301,8 +188,8 @@ class HttpClient:
         Raises:
             ConfigError: The address in the environment is not valid.
         """
-        redaction = self.redaction()
-        hide = redaction.hide_in_response if redaction.applies_to_responses else str
+        redactor = self.redactor()
+        hide = redactor.hide if redactor.applies_to_responses else str
         url, public = self.endpoint.url, hide(redact_url(self.endpoint.url))
         shown = encode_utf8(hide(body.decode()))
         return SentRequest(
@@ -323,23 +210,22 @@ class HttpClient:
             "accept": EVENT_STREAM,
         }
 
-    def redaction(self) -> Redaction:
-        """Return the redaction of the current key."""
-        return self._variable.redaction()
+    def redactor(self) -> KeyRedactor:
+        """Return the redactor of the current key."""
+        return self._variable.redactor()
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Remove the key from `error` and its causes, and add advice to its message.
 
         The tracebacks are removed, because local variables of httpx contain the key's header.
         """
-        redaction = self.redaction()
+        hide = self.redactor().hide
         for link in _iter_causes(error):
             link.__traceback__ = None
+            texts = [arg if isinstance(arg, str) else repr(arg) for arg in link.args]
             link.args = tuple(
-                arg
-                if redaction(text := arg if isinstance(arg, str) else repr(arg)) == text
-                else redaction(text)
-                for arg in link.args
+                arg if (shown := hide(text)) == text else shown
+                for arg, text in zip(link.args, texts, strict=True)
             )
         if advice := format_advice(error, self.endpoint):
             error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
@@ -373,11 +259,11 @@ class HttpClient:
             raise await self._read_error(response)
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         if content_type.strip().lower() != EVENT_STREAM:
-            redaction = self.redaction()
-            body = redaction(await _read_error_body(response))
+            hide = self.redactor().hide
+            body = hide(await _read_error_body(response))
             raise ProtocolError(
                 f"{self.endpoint.provider} answered with "
-                f"{redaction(content_type)[:100]!r} instead of an event stream: "
+                f"{hide(content_type)[:100]!r} instead of an event stream: "
                 f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
                 f"({response.request.url})."
             )
@@ -486,7 +372,7 @@ class _KeyFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         message = shown = record.getMessage()
         for variable in [*self.variables.values()]:
-            shown = variable.redaction()(shown)
+            shown = variable.redactor().hide(shown)
         if shown != message:
             record.msg, record.args = shown, ()
         return True

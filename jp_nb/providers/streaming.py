@@ -31,13 +31,15 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.config.secrets import RedactedStream
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.providers.http import Redaction, StreamRedaction
+from jp_nb.json_values import as_object
+from jp_nb.providers.http import KeyRedactor
 from jp_nb.providers.schemas import AnswerSchema
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _UNDECODED: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
-_NO_KEY: Final = Redaction("")
+_NO_KEY: Final = KeyRedactor("")
 
 
 class SseDecoder:
@@ -45,12 +47,12 @@ class SseDecoder:
 
     Only `data` is used, because the messages of the protocols contain their types. It must be
     UTF-8: a replacement would change the answer without notice. Comments are only counted. Lines
-    end in LF, CR LF, or CR. The key of `redaction` is removed, which cannot contain a line end.
+    end in LF, CR LF, or CR. The key of `redactor` is removed, which cannot contain a line end.
     """
 
-    def __init__(self, redaction: Redaction = _NO_KEY) -> None:
+    def __init__(self, redactor: KeyRedactor = _NO_KEY) -> None:
         self.comments = 0
-        self._redaction = redaction
+        self._redactor = redactor
         self._tail = bytearray()
         self._data: list[str] = []
         self._size = 0
@@ -105,7 +107,7 @@ class SseDecoder:
         except UnicodeDecodeError:  # may be outside the data, or after other events
             self._is_utf8 = False
             text = lines.decode(errors="surrogateescape")
-        return self._redaction.hide_in_lines(text)
+        return self._redactor.hide_in_lines(text)
 
     def _process_field(self, line: str) -> None:
         if self._at_start:
@@ -222,7 +224,7 @@ class EventBuffer:
     `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, events are dropped.
     """
 
-    def __init__(self, redaction: Redaction = _NO_KEY, max_bytes: int = 0) -> None:
+    def __init__(self, redactor: KeyRedactor = _NO_KEY, max_bytes: int = 0) -> None:
         self.finished = False
         self.open_calls: set[int] = set()  # indexes of the incomplete ones
         self.keep_alives = 0
@@ -234,8 +236,8 @@ class EventBuffer:
         self._index = -1
         self._pieces: list[str] = []
         self._max_bytes = max_bytes
-        self._redaction = redaction
-        self._redacted: dict[int, tuple[StreamRedaction, TextKind | None]] = {}
+        self._redactor = redactor
+        self._redacted: dict[int, tuple[RedactedStream, TextKind | None]] = {}
 
     def add_text(self, index: int, kind: TextKind | None, text: str) -> None:
         """Add a piece of text of item `index`; of the arguments of its call if `kind` is None."""
@@ -267,13 +269,11 @@ class EventBuffer:
                 self.open_calls.discard(index)
                 self.bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
                 if metadata:
-                    redact = self._redaction
-                    shown = {redact(k): redact.redact_json(v) for k, v in metadata.items()}
-                    event = Flush(index, shown)
+                    event = Flush(index, as_object(self._redactor.hide_value(dict(metadata))))
                 self._end_redacted(index)
             case Finished(reason=reason, detail=detail):
                 self.finished = True
-                word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
+                word = None if detail is None else self._redactor.hide(str(detail))[:MAX_DETAIL]
                 event = Finished(reason, word)
                 self._end_all_redacted()
             case Usage():  # counts are added up and stored as JSON
@@ -301,9 +301,9 @@ class EventBuffer:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
-        if self._redaction.applies_to_responses:
+        if self._redactor.applies_to_responses:
             known = self._redacted.get(self._index)
-            stream = known[0] if known else StreamRedaction(self._redaction)
+            stream = known[0] if known else self._redactor.stream()
             self._redacted[self._index] = stream, self._kind
             text = stream.feed(text)
         self._add_piece(self._index, self._kind, text)
@@ -336,16 +336,16 @@ class StreamDecoder:
         *,
         provider: str,
         max_response_bytes: int = 0,
-        redaction: Redaction = _NO_KEY,
+        redactor: KeyRedactor = _NO_KEY,
     ) -> None:
         self.provider = provider
-        self.events = EventBuffer(redaction, max_response_bytes)
-        self._redaction = redaction
+        self.events = EventBuffer(redactor, max_response_bytes)
+        self._redactor = redactor
         self._wire_bytes = 0
         self._bytes_at_content = 0  # bytes on the wire at the last content
         self._framing = 0  # messages since the last content
         self._decoder = decoder
-        self._sse = SseDecoder(redaction)
+        self._sse = SseDecoder(redactor)
         self._limit = max_response_bytes
 
     @property
@@ -432,7 +432,7 @@ class StreamDecoder:
                 message = json.loads(data)  # accepts half surrogate pairs
             self._decoder.feed(message, self.events)
         except _UNEXPECTED:
-            excerpt = self._redaction(data)[:_EXCERPT]
+            excerpt = self._redactor.hide(data)[:_EXCERPT]
         else:
             self._check_size()
             return

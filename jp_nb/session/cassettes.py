@@ -183,7 +183,7 @@ def hide_key(variable: str | None, hide: Hide) -> Hide:
     from jp_nb.providers.http import KeyVariable
 
     key = KeyVariable(variable)
-    return lambda text: hide(key.redaction().hide_in_response(text))
+    return lambda text: hide(key.redactor().hide_in_response(text))
 
 
 def _open_cassette(

@@ -5,7 +5,6 @@ Source: `docs/notebook-tools.md`, `docs/record.md`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,9 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from threading import Lock
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 from pydantic import JsonValue
 
@@ -24,6 +21,7 @@ from jp_nb.config.secrets import (
     MIN_SECRET_CHARS,
     NOT_SHOWN,
     SECRET_ANSWER,
+    Redactor,
     find_api_keys,
     hide_secrets,
     is_secret,
@@ -453,46 +451,25 @@ _READERS: Final = ClassTable[_PartsReader](
 )
 
 
-SHORTEST_LINE = 8  # minimum length of a line of a secret that is also hidden alone
 MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not be stored"
 MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: {}"
 
 
-class SecretAnswers:
-    """The secret answers of a session, only in memory. Thread-safe: `_adding` guards changes."""
+class SecretAnswers(Redactor):
+    """The secret answers of a session, only in memory."""
 
     def __init__(self) -> None:
-        self._texts: tuple[str, ...] = ()  # longest first
-        self._adding = Lock()
-
-    def add(self, answer: JsonValue) -> None:
-        """Hide `answer` in later texts, including its forms in JSON, Python code, and URLs."""
-        if not isinstance(answer, str):
-            return
-        lines = [line.strip() for line in answer.splitlines()]
-        plain = {text for text in (answer, answer.strip()) if len(text.strip()) >= MIN_SECRET_CHARS}
-        plain |= {line for line in lines if len(line) >= SHORTEST_LINE}
-        # Twice, because a traceback that quotes the secret may be sent as JSON.
-        once = {text for each in plain for text in _escaped_forms(each)}
-        twice = {text for each in once for text in _escaped_forms(each)}
-        with self._adding:
-            known = {*self._texts, *plain, *once, *twice}
-            self._texts = tuple(sorted(known, key=len, reverse=True))
+        super().__init__(SECRET_ANSWER)
 
     def add_answer(self, question: Question, answer: JsonValue) -> None:
         """Hide the secret parts of the answer to `question` in later texts."""
         for secret in question.answer_type.secrets(answer):
-            self.add(secret)
-
-    def hide(self, text: str) -> str:
-        """Return `text` with `(secret)` in place of secrets."""
-        for secret in self._texts:
-            text = text.replace(secret, SECRET_ANSWER)
-        return text
+            if isinstance(secret, str):
+                self.add(secret)
 
     def hide_in_outcome(self, outcome: Outcome) -> Outcome:
         """Return `outcome` without secrets. A configuration change with a secret is rejected."""
-        if not self._texts:
+        if not self._forms:
             return outcome
         match outcome:
             case Success(config=config, unset=unset, malformed=malformed):
@@ -519,7 +496,7 @@ class SecretAnswers:
 
     def hide_in_question(self, question: Question) -> Question:
         """Return `question` without secrets in its displayed texts and defaults."""
-        if not self._texts:
+        if not self._forms:
             return question
         return self._drop_secret_defaults(question.reworded(self.hide))
 
@@ -542,16 +519,3 @@ class SecretAnswers:
         if value is None or isinstance(value, bool):
             return False
         return self.hide(str(value)) != str(value)
-
-
-def _escaped_forms(text: str) -> Iterator[str]:
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
-    shown = repr(text)[1:-1].replace("\\'", "'")
-    for each in (shown, ascii(text)[1:-1].replace("\\'", "'")):
-        yield each
-        yield each.replace("'", "\\'")
-    encoded = text.encode(errors="replace")
-    yield repr(encoded)[2:-1]
-    yield quote(encoded, safe="")
-    yield quote_plus(encoded)

@@ -205,7 +205,7 @@ def test_short_answers_and_other_types_are_not_hidden() -> None:
     answers: list[JsonValue] = ["", "abc", "    ", "\n\n\n\n", None, True, 12345]
     for answer in answers:
         secrets = SecretAnswers()
-        secrets.add(answer)
+        secrets.add_answer(ASKED, answer)
         assert secrets.hide_in_outcome(outcome) is outcome
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jp_nb.config.secrets import PROVIDER_KEY
 from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
-from jp_nb.providers.http import Redaction, StreamRedaction
+from jp_nb.providers.http import KeyRedactor
 from tests.providers.helpers import ask, list_details
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
@@ -47,7 +47,7 @@ def test_every_spelling_of_a_key_is_hidden(subtests: pytest.Subtests) -> None:
     for spelling in SPELLINGS:
         with subtests.test(spelling=spelling):
             text = SPELLINGS[spelling](KEY)
-            shown = Redaction(KEY)(f"you sent {text}, it seems")
+            shown = KeyRedactor(KEY).hide(f"you sent {text}, it seems")
             assert PROVIDER_KEY in shown
             assert (
                 len(shown) < len("you sent [key], it seems") + 14
@@ -56,20 +56,20 @@ def test_every_spelling_of_a_key_is_hidden(subtests: pytest.Subtests) -> None:
 
 def test_text_without_the_key_is_unchanged() -> None:
     text = "a % of 100%25 &# \\u0073k-very"
-    assert Redaction(KEY)(text) == text
-    assert Redaction("")(text) == text
-    assert Redaction("of")(text) == text
+    assert KeyRedactor(KEY).hide(text) == text
+    assert KeyRedactor("").hide(text) == text
+    assert KeyRedactor("of").hide(text) == text
 
 
 def test_repr_does_not_hold_the_key() -> None:
-    assert "sk-" not in repr(Redaction(KEY))
+    assert "sk-" not in repr(KeyRedactor(KEY))
 
 
 @given(st.lists(st.sampled_from([KEY, KEY[:9], KEY[9:], "sk-", "s", "a b", "é"]), max_size=6),
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:
     text, shown, at, number = "".join(parts), "", 0, 0
-    stream = StreamRedaction(Redaction(KEY))
+    stream = KeyRedactor(KEY).stream()
     while at < len(text):
         size = cuts[number % len(cuts)]
         shown += stream.feed(text[at : at + size])
@@ -85,7 +85,7 @@ def test_at_most_three_characters_of_a_key_in_pieces_are_shown(subtests: pytest.
     for size in (*range(1, 12), 25, 40):
         with subtests.test(size=size):
             text = f"It is {KEY}, it is {KEY}."
-            stream = StreamRedaction(Redaction(KEY))
+            stream = KeyRedactor(KEY).stream()
             shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size))
             assert re.fullmatch(
                 r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown + stream.finish()

@@ -1,0 +1,89 @@
+"""No secret is left in a text, however it is encoded and cut into pieces."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.secrets import Redactor
+
+ENCODERS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "JSON": lambda s: json.dumps(s)[1:-1],
+    "JSON in UTF-8": lambda s: json.dumps(s, ensure_ascii=False)[1:-1],
+    "JSON twice": lambda s: json.dumps(json.dumps(s))[3:-3],
+    "repr": lambda s: repr(s)[1:-1],
+    "bytes": lambda s: repr(s.encode())[2:-1],
+    "repr in JSON": lambda s: json.dumps(repr(s)[1:-1])[1:-1],
+    "URL": lambda s: quote(s, safe=""),
+    "URL twice": lambda s: quote(quote(s, safe=""), safe=""),
+    "form": quote_plus,
+    "JSON in a form": lambda s: quote_plus(json.dumps(s))[3:-3],
+    "each character in JSON": lambda s: json.dumps("".join(f"\\u{ord(c):04x}" for c in s))[1:-1],
+    "each character in HTML": lambda s: "".join(f"&#{ord(c)};" for c in s),
+}
+characters = st.sampled_from("abcdfnrtuxzEU019_-.~/+ \"'\\%&#;:\n\tßé\u20ac")
+secrets = st.text(characters, min_size=8, max_size=40).filter(lambda s: s == s.strip())
+secrets = secrets.filter(lambda s: sum(c not in '\\"' for c in s) > 7)
+# No hexadecimal digits: after a `%` of the secret, they could be an escape.
+around = st.text(st.sampled_from("yz \"'{}[],:\n\\"), max_size=20)
+
+
+@given(st.data(), secrets, around, around)
+def test_encoded_secret_is_hidden(data: st.DataObject, secret: str, begin: str, end: str) -> None:
+    encoder = data.draw(st.sampled_from([*ENCODERS]))
+    if encoder.startswith("each"):  # no encoder escapes all characters: it is an attack on a key
+        secret = secret.translate({ord(char): "-" for char in "\\%&"})
+    encoded = ENCODERS[encoder](secret)
+    shown = Redactor("[gone]", secret).hide(begin + encoded + end)
+    assert "[gone]" in shown
+    assert encoded not in shown
+    if not (set(begin + end + secret) & set("\\")):
+        assert shown == f"{begin}[gone]{end}"
+
+
+@given(secrets, around, around, st.lists(st.integers(1, 9), min_size=1, max_size=9))
+def test_secret_in_pieces_is_hidden(secret: str, begin: str, end: str, sizes: list[int]) -> None:
+    text = begin + secret + end
+    stream, shown, at = Redactor("[gone]", secret).stream(), "", 0
+    while at < len(text):
+        size = sizes[at % len(sizes)]
+        shown += stream.feed(text[at : at + size])
+        at += size
+    shown += stream.finish()
+    assert "[gone]" in shown
+    assert secret not in shown
+
+
+@given(secrets, around)
+def test_secret_in_a_value_is_hidden(secret: str, text: str) -> None:
+    redactor = Redactor("[gone]", secret)
+    hidden = redactor.hide_value({secret: [text + secret, 1, None], "b": {"c": json.dumps(secret)}})
+    assert redactor.hide(json.dumps(hidden)) == json.dumps(hidden)
+    assert "[gone]" in json.dumps(hidden)
+
+
+@given(secrets, st.binary(max_size=9), st.binary(max_size=9))
+def test_secret_in_base64_is_hidden(secret: str, begin: bytes, end: bytes) -> None:
+    encoded = b64encode(begin + secret.encode() + end).decode()
+    shown = Redactor("[gone]", secret).hide(encoded)
+    assert "[gone]" in shown
+    assert len(shown) <= len("[gone]") + (4 * (len(begin) + len(end)) // 3 + 12)
+
+
+@given(secrets, around)
+def test_text_without_the_secret_is_unchanged(secret: str, text: str) -> None:
+    assert Redactor("[gone]", secret + "§").hide(text) == text
+    assert Redactor("[gone]").hide(secret) == secret
+
+
+@pytest.mark.parametrize("unit", ["\\", "%", "%25", "%5C", "&#", "\\u0", "\\u0061", "a", "\n"])
+def test_work_is_linear(unit: str) -> None:
+    redactor = Redactor("[gone]", "aaaaaaaaaa\\\\\\\\b%%%%\n\na", "\\" * 20 + "b")
+    redactor.hide(unit * 300_000)  # a quadratic search would take hours
