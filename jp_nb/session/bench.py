@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -229,11 +229,8 @@ class ToolBench:
             inquiry = self._turns.inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
-        context = BatchContext(
-            inquiry=inquiry,
-            catalog=tools.offered.documentation,
-            basis=active.settings.snapshot(),
-        )
+        catalog, basis = tools.offered.documentation, active.settings.snapshot()
+        context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
         turn = runner.turn_context(TurnRecord(scratch, thread), config, recorded, is_bench=True)
         run = BenchRun(batches, context, turn)
         assert runner.output is not None
@@ -330,8 +327,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
         for batch in batches
     ]
     bench.confirm_recorded([call.request for batch in calls for call in batch])
-    answers = {} if asks else recorded_answers(turn.entries)
-    note = ""
+    answers, note = {} if asks else recorded_answers(turn.entries), ""
     if answers and not bench.active.trust.trusted:
         answers, note = {}, ANSWERS_IGNORED
     run = bench.run(tools, calls, answers)
@@ -415,15 +411,7 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
     return arguments
 
 
-class WithId(Protocol):
-    """A tool call with the model's id."""
-
-    @property
-    def id(self) -> str:
-        """The id of the call."""
-
-
-C = TypeVar("C", bound=WithId)
+C = TypeVar("C", ToolCall, ToolCallRequest)
 
 
 def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:

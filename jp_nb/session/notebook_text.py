@@ -183,8 +183,7 @@ FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have 
 MAX_FAILING_LINES = 20  # limit of the lines of the failed statement
 AROUND = 2  # lines of context above and below it
 MAX_LINE = 400  # limit of the characters of a source line
-MAX_SECRET_LINES = 500
-"""Lines above an excerpt in which a secret is looked for. A private key has up to about 100."""
+MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
 MAX_MESSAGE = 2000  # limit of the characters of an exception message
 MAX_VALUE = 800  # limit of the characters of a value
 MIN_CHARS = 2000  # lower bound of the configured limit of a request
@@ -193,24 +192,11 @@ _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
 
-def error_request(
-    last: LastError, question: str = "", *, room: int, namespace: Mapping[str, Any]
-) -> str:
-    """Return a request with the question, the cell, the traceback, and the values of names.
+class ErrorRequest:
+    """Writes a request about an error, without the secrets in `namespace`, on the cell's thread.
 
-    The traceback has the causes of the exception. Content of the notebook has at most about `room`
-    characters, and is marked as data. Secrets are hidden if their name, their form, or a variable
-    of `namespace` identifies them. Call it on the cell's thread.
-    """
-    return _RequestWriter(last, namespace).request(
-        question.strip() or DEFAULT_QUESTION, max(room, MIN_CHARS)
-    )
-
-
-class _RequestWriter:
-    """Writes the request about an error, without the secrets in `namespace`.
-
-    Files outside of the installed libraries are user code.
+    Secrets are hidden if their name, their form, or a variable identifies them. Files outside of
+    the installed libraries are user code.
     """
 
     def __init__(self, last: LastError, namespace: Mapping[str, Any]) -> None:
@@ -225,7 +211,12 @@ class _RequestWriter:
             {**namespace, **{name: value for name, _, value in self._names}}
         )
 
-    def request(self, question: str, room: int) -> str:
+    def write(self, question: str = "", *, room: int) -> str:
+        """Return the question, the cell, the traceback with causes, and the values of names.
+
+        Content of the notebook has at most about `room` characters, and is marked as data.
+        """
+        room = max(room, MIN_CHARS)
         lines: list[str] = []
         for error, caused in self._chain:
             lines += self._link(error, room * 4 // 10 // len(self._chain))
@@ -233,7 +224,8 @@ class _RequestWriter:
                 lines += ["", _CAUSED if caused else _HANDLED, ""]
         calls = DataSection("traceback, most recent call last", "\n".join(lines))
         return frame_sections(
-            f"{question}\n", [*self._cell(room * 3 // 10), calls, *self._values(room // 4)]
+            f"{question.strip() or DEFAULT_QUESTION}\n",
+            [*self._cell(room * 3 // 10), calls, *self._values(room // 4)],
         )
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
@@ -327,9 +319,8 @@ class _RequestWriter:
             return "\n".join(_format_group(error, self._format_error))
         message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
-            message = message.replace(
-                f'File "{error.filename}"', self._short_path(error.filename), 1
-            )
+            file, path = f'File "{error.filename}"', self._short_path(error.filename)
+            message = message.replace(file, path, 1)
         return message
 
     def _is_own(self, filename: str) -> bool:

@@ -77,23 +77,17 @@ def _schema_of_type(name: str, value: Any) -> object:
     try:
         adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
         return adapter.json_schema()
-    except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
-        raise UsageError(f"{name!r} has no JSON schema: {_first_line(exc)}") from exc
     except Exception as exc:  # whatever the type's own code raises
-        raise UsageError(
-            f"{name!r} has no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
-        ) from exc
+        cause = _describe_cause(exc, PydanticUserError, PydanticUndefinedAnnotation)
+        raise UsageError(f"{name!r} has no JSON schema: {cause}") from exc
 
 
 def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
     try:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise UsageError(f"{name!r} is not a JSON schema: {_first_line(exc)}") from exc
     except Exception as exc:  # whatever the mapping's own code raises
-        raise UsageError(
-            f"{name!r} is not a JSON schema: {type(exc).__name__}: {_first_line(exc)}"
-        ) from exc
+        cause = _describe_cause(exc, TypeError, ValueError, RecursionError)
+        raise UsageError(f"{name!r} is not a JSON schema: {cause}") from exc
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
         raise _unusable_error(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
     return schema
@@ -229,5 +223,7 @@ def _excerpt(value: object) -> str:
     return json.dumps(shown, ensure_ascii=False) if isinstance(value, str) else shown
 
 
-def _first_line(exc: BaseException) -> str:
-    return str(exc).strip().partition("\n")[0][:MAX_EXCERPT]
+def _describe_cause(exc: Exception, *clear: type[Exception]) -> str:
+    """Return the first line of the message, with the type of an error that is not `clear`."""
+    line = str(exc).strip().partition("\n")[0][:MAX_EXCERPT]
+    return line if isinstance(exc, clear) else f"{type(exc).__name__}: {line}"

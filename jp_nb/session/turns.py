@@ -62,7 +62,7 @@ from jp_nb.session.conversations import (
     branch_before,
 )
 from jp_nb.session.host import CellRun, Host
-from jp_nb.session.notebook_text import error_request, interpolate, resolve_variables
+from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage import environment
@@ -165,9 +165,8 @@ class TurnRunner:
         self.require_ready()
         with self._active.files.read_once():
             max_chars = self._active.settings.config.interpolation.max_chars
-            error, names = self._host.last_error(), self._host.namespace
-            request = error_request(error, question, room=max_chars, namespace=names)
-            content = self.runner.secrets.hide(request)
+            request = ErrorRequest(self._host.last_error(), self._host.namespace)
+            content = self.runner.secrets.hide(request.write(question, room=max_chars))
             cell = self._host.cell_run()
             run = self._begin(
                 ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),

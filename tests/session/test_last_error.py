@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.session.host import LastError
-from jp_nb.session.notebook_text import error_request, names_in
+from jp_nb.session.notebook_text import ErrorRequest, names_in
 
 KEY = "sk-" + "a1b2c3d4" * 4
 
@@ -32,7 +32,7 @@ def run_failing_cell(code: str, **namespace: Any) -> tuple[LastError, dict[str, 
 
 def request(code: str, question: str = "", *, room: int = 20_000, **namespace: Any) -> str:
     error, names = run_failing_cell(code, **namespace)
-    return error_request(error, question, room=room, namespace=names)
+    return ErrorRequest(error, names).write(question, room=room)
 
 
 def test_request_shows_cell_calls_and_values_of_the_failing_line() -> None:
@@ -145,12 +145,12 @@ def test_leading_blank_lines_do_not_shift_line_numbers() -> None:
         exec(compile(made, "<made>", "exec"))
     error = caught.value.with_traceback(caught.tb.tb_next)
     last = LastError(error, {"<made>": "Cell In[1]"}.get, "\n\n%magic\n1 / 0")
-    said = error_request(last, room=20_000, namespace={})
+    said = ErrorRequest(last, {}).write(room=20_000)
     assert "Cell In[1], which failed at line 2 ---\n  1 %magic\n→ 2 1 / 0\n---" in said
 
 
 def messages(error: BaseException) -> list[str]:
-    said = error_request(LastError(error, lambda _: None), room=20_000, namespace={})
+    said = ErrorRequest(LastError(error, lambda _: None), {}).write(room=20_000)
     return [line for line in said.split("\n") if line.startswith("ValueError: ")]
 
 
