@@ -11,7 +11,7 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
@@ -23,17 +23,8 @@ from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
 
-_Magic = TypeVar("_Magic", bound=Callable[..., None])
 _SHELL_ATTRIBUTE = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
-
-
-def _with_help(text: str) -> Callable[[_Magic], _Magic]:
-    def decorate(magic: _Magic) -> _Magic:
-        magic.__doc__ = text
-        return magic
-
-    return decorate
 
 
 @magics_class
@@ -47,7 +38,6 @@ class JpMagics(Magics):
 
     @no_var_expand
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
-    @_with_help(format_ask_help())
     def ask(self, line: str, cell: str) -> None:
         """Run `%%jp [options]`. The cell body is the request."""
         from jp_nb.notebook import commands  # not loaded by `%load_ext`
@@ -57,7 +47,6 @@ class JpMagics(Magics):
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
-    @_with_help(format_subcommands_help())
     def command(self, line: str) -> None:
         """Run `%jp SUBCOMMAND`. Without a subcommand, list all."""
         from jp_nb.notebook import commands
@@ -65,6 +54,10 @@ class JpMagics(Magics):
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with self._session.report_errors():
             commands.run_subcommand(self._shell, self._session, name, rest.strip())
+
+
+JpMagics.ask.__doc__ = format_ask_help()  # type: ignore[assignment]
+JpMagics.command.__doc__ = format_subcommands_help()  # type: ignore[assignment]
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:

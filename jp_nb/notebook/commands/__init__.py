@@ -39,19 +39,16 @@ class OptionParser(argparse.ArgumentParser):
         if words:
             self.add_argument("words", nargs="*")
         for option in options:
+            added: dict[str, Any] = {"dest": option.name}
+            if option.takes:
+                added |= {"metavar": option.takes, "choices": option.choices or None}
             if option.parse is not None:
                 nargs = ("?" if option.takes else 0) if option.has_optional_value else None
-                self.add_argument(
-                    *option.flags, dest=option.name, metavar=option.takes, nargs=nargs,
-                    action=_AppendParsed, parse=option.parse, default=[],
-                )  # fmt: skip
-            elif option.takes:
-                self.add_argument(
-                    *option.flags, dest=option.name, metavar=option.takes,
-                    choices=option.choices or None,
-                )  # fmt: skip
-            else:
-                self.add_argument(*option.flags, dest=option.name, action="store_true")
+                added |= {"action": _AppendParsed, "parse": option.parse, "default": []}
+                added["nargs"] = nargs
+            elif not option.takes:
+                added["action"] = "store_true"
+            self.add_argument(*option.flags, **added)
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with the message and the usage line."""
@@ -65,14 +62,8 @@ class _AppendParsed(argparse.Action):
         super().__init__(*args, **rest)
         self._parse = parse
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        value = self._parse(option_string or "", values if isinstance(values, str) else None)
+    def __call__(self, _parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        value = self._parse(option or "", values if isinstance(values, str) else None)
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), value])
 
 
@@ -105,8 +96,8 @@ def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
 
 def make_usage_error(subcommand: Subcommand, text: str, limit: str = "") -> UsageError:
     """Return the error for wrong arguments `text` of `subcommand`."""
-    what = f"{subcommand.takes_description}{limit}"
-    return UsageError(f"`%jp {subcommand.name}` takes {what}, but got {text!r}.")
+    expected = f"{subcommand.takes_description}{limit}"
+    return UsageError(f"`%jp {subcommand.name}` takes {expected}, but got {text!r}.")
 
 
 def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
@@ -134,8 +125,7 @@ def split_words(line: str) -> list[str]:
         raise UsageError(f"Quotes in {line.strip()!r} must match, as in a shell: {exc}.") from exc
 
 
-MAX_DIGITS = 9
-"""Limit of digits in a number of turns."""
+MAX_DIGITS = 9  # limit of digits in a number of turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +154,13 @@ class Invocation:
         Raises:
             UsageError: If the word is no number, too long, or too small.
         """
-        if self.word is None:
+        word = self.word
+        if word is None:
             return None
-        if not (self.word.isdecimal() and len(self.word) <= MAX_DIGITS) or (
-            int(self.word) < at_least
-        ):
-            limit = f", at least {at_least}" if at_least else ""
-            raise make_usage_error(self.subcommand, self.text, limit)
-        return int(self.word)
+        if word.isdecimal() and len(word) <= MAX_DIGITS and int(word) >= at_least:
+            return int(word)
+        limit = f", at least {at_least}" if at_least else ""
+        raise make_usage_error(self.subcommand, self.text, limit)
 
     def show(self, content: report.Report) -> None:
         """Display `content` in the running cell."""
