@@ -48,8 +48,7 @@ from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answe
 from jp_nb.storage.cassette import CassetteContent, parse_cassette, read_bytes, read_cassette
 from jp_nb.text import one_line, plain
 
-SHORTEST_VALUE: Final = 8
-"""Minimum length of a variable's value. A shorter one may occur in a text by chance."""
+SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance
 SHOWN_KEY_CHARS: Final = 4  # number of characters of a key that identify it in a finding
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{60,}+\n?)*+[A-Za-z0-9+/]*+={0,2}\n?")
 MIN_BASE64: Final = 200  # minimum length of image data, which may look like it contains keys
@@ -88,8 +87,6 @@ class KeySearch:
 
 
 MAX_NAME: Final = 80  # maximum length of an object's key in a location
-
-
 Finding = tuple[str, str]
 """A problem in a file: its location, such as `cells[3].outputs[0].text` ("" for the whole file),
 and a description without secrets."""
@@ -196,8 +193,7 @@ MAGIC: Final = "%%jp"
 NOTE: Final = "\n["  # start of the notes on images that follow a request (`record/events.py`)
 SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
 VALUE: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
-MAX_PROVIDERS: Final = 8
-"""Maximum number of providers of a conversation whose messages are compared."""
+MAX_PROVIDERS: Final = 8  # maximum number of providers whose messages are compared
 RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
 
 
@@ -253,11 +249,8 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     unknown = _find_unrecorded(read.metadata, content)
     if unknown is not None:
         request = one_line(keys.hide(unknown), limit=100)
-        message = (
-            f"a message after the request {request!r} of the last run is not in "
-            f"{cassette.name}: {RECORD_AGAIN}"
-        )
-        yield "metadata.jp", message
+        message = f"a message after the request {request!r} of the last run is not in"
+        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
 
 
 def _find_request(cell: Any) -> str:

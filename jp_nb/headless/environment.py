@@ -25,9 +25,8 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.packages import list_versions
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, pending_rows
-from jp_nb.storage import trust as trust_module
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.trust import FolderTrust
+from jp_nb.storage.trust import FolderTrust, revoke_consent
 from jp_nb.text import one_line
 
 MAX_LINE = 5000  # maximum length of a line about a folder, because names and paths are untrusted
@@ -36,16 +35,16 @@ MAX_LINE = 5000  # maximum length of a line about a folder, because names and pa
 def trust(options: argparse.Namespace) -> int:
     """List the settings of a folder, ask for consent, and trust them; or revoke the trust."""
     if options.revoke:
-        for line in trust_module.revoke_consent(options.folder.resolve()):
+        for line in revoke_consent(options.folder.resolve()):
             print(one_line(line, limit=MAX_LINE))
         return 0
     if not options.folder.is_dir():
         raise UsageError(f"there is no folder {options.folder}")
-    files = ConfigFiles(options.folder.resolve(), trust_module.FolderTrust())
+    files = ConfigFiles(options.folder.resolve(), FolderTrust())
     pending = files.pending()
-    for line in files.take_notices() if not pending else ():
-        print(one_line(line, limit=MAX_LINE))
     if not pending:
+        for line in files.take_notices():
+            print(one_line(line, limit=MAX_LINE))
         print(files.no_pending_reason())
         return 0
     print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
@@ -84,10 +83,10 @@ def doctor(_: argparse.Namespace) -> int:
 def _check_lab_extension() -> tuple[bool, str]:
     places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
     folder = next((place.parent for place in places if place.is_file()), None)
-    if folder is None:
-        install = "`pip install --force-reinstall jp-nb`"
-        return False, f"the JupyterLab extension is not installed: {install}"
-    return True, f"JupyterLab extension in {folder}"
+    if folder is not None:
+        return True, f"JupyterLab extension in {folder}"
+    install = "`pip install --force-reinstall jp-nb`"
+    return False, f"the JupyterLab extension is not installed: {install}"
 
 
 def _check_kernel() -> tuple[bool, str]:

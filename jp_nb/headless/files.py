@@ -30,11 +30,7 @@ def require_notebook(path: Path) -> Path:
 
 
 def read_notebook(path: Path) -> Any:
-    """Read the notebook at `path` with nbformat.
-
-    Raises:
-        StorageError: The file cannot be read or is not a notebook.
-    """
+    """Read the notebook at `path` with nbformat, or raise `StorageError`."""
     try:
         text = path.read_text(encoding="utf-8")
         return nbformat.reads(text, as_version=4)
@@ -45,11 +41,7 @@ def read_notebook(path: Path) -> Any:
 
 
 def write_notebook(notebook: Any, path: Path) -> None:
-    """Replace the file at `path` atomically with `notebook`.
-
-    Raises:
-        StorageError: The file cannot be written, and is unchanged.
-    """
+    """Replace the file at `path` atomically with `notebook`. See `replace_file_at`."""
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")

@@ -39,9 +39,6 @@ class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
         cls,
         nb_man: Any,
         kernel_name: str,
-        log_output: bool = False,
-        stdout_file: Any = None,
-        stderr_file: Any = None,
         start_timeout: int = 60,
         execution_timeout: int | None = None,
         input_path: str | None = None,
@@ -51,17 +48,7 @@ class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
         environment = dict(os.environ)
         if input_path and Path(input_path).is_file():
             environment[environment_module.PATH] = str(Path(input_path).resolve())
-        options.pop("startup_timeout", None)
-        timeout = options.pop("timeout", None)
-        client = _Client(
-            nb_man,
-            **options,
-            timeout=execution_timeout or timeout,
-            startup_timeout=start_timeout,
-            kernel_name=kernel_name,
-            log=logger,
-            log_output=log_output,
-            stdout_file=stdout_file,
-            stderr_file=stderr_file,
-        )
+        options["timeout"] = execution_timeout or options.get("timeout")
+        options["startup_timeout"] = start_timeout
+        client = _Client(nb_man, **options, kernel_name=kernel_name, log=logger)
         return client.execute(env=environment)

@@ -37,28 +37,18 @@ class NotebookFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FailureLine:
-    """One line of a failure, for pytest's summary and the `message` of JUnit XML."""
+class FailureText:
+    """Text of a failure. Pytest's summary and JUnit XML have its first line as `message`."""
 
     message: str
 
     def __str__(self) -> str:
         return self.message
 
-
-@dataclass(frozen=True, slots=True)
-class FailureText:
-    """Representation of a failure: `text` in the report, and its first line in the summary."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
     @property
-    def reprcrash(self) -> FailureLine:
-        """The first line, for pytest's summary."""
-        return FailureLine(self.text.partition("\n")[0])
+    def reprcrash(self) -> FailureText:
+        """The first line."""
+        return FailureText(self.message.partition("\n")[0])
 
 
 class NotebookFile(pytest.File):

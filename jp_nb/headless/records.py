@@ -146,7 +146,6 @@ def load_stored(path: Path | str) -> JsonValue:
 
 
 LOAD = "%load_ext jp_nb"  # the only cell of a notebook that an import creates
-
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
 
@@ -172,34 +171,29 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         cells = [nbformat.v4.new_code_cell(LOAD)]
         target = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     merge.lift_carrier(target.metadata)
-    if merge.read_carrier(target.metadata) is None:
-        merge.store_segments(target.metadata, jp)
-        write_notebook(target, notebook)
-        return [_format_import("imported", loaded, notebook), *_format_skipped(jp, folder)]
-    document = load_conversation(notebook)  # a damaged record is an error
-    identifier = loaded.conversation.id
-    held = (
-        document.to_json()
-        if document.conversation.id == identifier
-        else _find_other(document.others, identifier)
-    )
-    if held is None:
-        document.archive_active()
-        document.conversation = loaded.conversation
-        done = "imported"
-    elif write_directory(held).files == write_directory(jp).files:  # byte for byte
-        return [f"{notebook} already contains {_format_id(identifier)}: nothing to import"]
-    elif _is_continuation(jp, held):
-        _replace_conversation(document, jp, loaded)
-        done = f"updated from {folder}"
-    else:
-        held_count, count = len(events_of(held)), len(events_of(jp))
-        raise StorageError(
-            f"{notebook} and {folder} contain different versions of {_format_id(identifier)} "
-            f"({held_count} and {count} entries). Drop the one in the notebook with "
-            "`%jp drop ID`, or import into another notebook"
-        )
-    merge.store_segments(target.metadata, document.to_json())
+    done, stored = "imported", jp
+    if merge.read_carrier(target.metadata) is not None:
+        document = load_conversation(notebook)  # a damaged record is an error
+        identifier = loaded.conversation.id
+        is_active = document.conversation.id == identifier
+        held = document.to_json() if is_active else _find_other(document.others, identifier)
+        if held is None:
+            document.archive_active()
+            document.conversation = loaded.conversation
+        elif write_directory(held).files == write_directory(jp).files:  # byte for byte
+            return [f"{notebook} already contains {_format_id(identifier)}: nothing to import"]
+        elif _is_continuation(jp, held):
+            _replace_conversation(document, jp, loaded)
+            done = f"updated from {folder}"
+        else:
+            held_count, count = len(events_of(held)), len(events_of(jp))
+            raise StorageError(
+                f"{notebook} and {folder} contain different versions of {_format_id(identifier)} "
+                f"({held_count} and {count} entries). Drop the one in the notebook with "
+                "`%jp drop ID`, or import into another notebook"
+            )
+        stored = document.to_json()
+    merge.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
     return [_format_import(done, loaded, notebook), *_format_skipped(jp, folder)]
 
@@ -254,11 +248,7 @@ def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) 
         document.conversation = loaded.conversation
         document.extra.pop("signature", None)
         return
-    place = next(
-        index
-        for index, other in enumerate(document.others)
-        if conversation_id(other) == loaded.conversation.id
-    )
+    place = [*map(conversation_id, document.others)].index(loaded.conversation.id)
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
 
 

@@ -64,13 +64,11 @@ def format_unused_answers(events: RunEvents, answers: AnswersFile) -> Iterator[s
     """Yield a line for each answer that was not used."""
     misspelled = find_misspelled_answers(events, answers)
     for unused in answers.answers:
-        if unused.key in events.used_answers:
-            continue
-        near = misspelled.get(unused.key)
-        why = (
-            f"did you mean {_format_key_path(near)}?" if near else "the notebook did not ask for it"
-        )
-        yield plain(f"{answers.place(unused)}: {_format_key_path(unused.key)} was not used: {why}")
+        if unused.key not in events.used_answers:
+            near, name = misspelled.get(unused.key), _format_key_path(unused.key)
+            meant = f"did you mean {_format_key_path(near)}?" if near else ""
+            why = meant or "the notebook did not ask for it"
+            yield plain(f"{answers.place(unused)}: {name} was not used: {why}")
 
 
 def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key, Key]:
@@ -80,10 +78,9 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Key
     for unused in answers.answers:
         if unused.key in events.used_answers:
             continue
-        of_its_kind = [name for name, key in undecided.items() if key[0] == unused.key[0]]
-        if near := get_close_matches(
-            _format_key_path(unused.key), of_its_kind, n=1, cutoff=MIN_SIMILARITY
-        ):
+        name = _format_key_path(unused.key)
+        of_its_kind = [each for each, key in undecided.items() if key[0] == unused.key[0]]
+        if near := get_close_matches(name, of_its_kind, n=1, cutoff=MIN_SIMILARITY):
             found[unused.key] = undecided[near[0]]
     return found
 
@@ -139,13 +136,9 @@ def _format_decision(each: ReportedDecision) -> list[str]:
             lines.append("It may stay unanswered.")
         comments = [_format_comment(line) for line in lines if line.strip()]
         return ["", *comments, *_format_examples(question)]
-    section = SECTIONS[each.kind]
-    details = [_format_comment(line) for line in each.detail]
-    return [
-        "",
-        *details,
-        f'# {_format_toml_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"',
-    ]
+    decision = DECISIONS[SECTIONS[each.kind]]
+    example = f'# {_format_toml_key(each.key[1])} = "{decision}"  # or "skip"'
+    return ["", *map(_format_comment, each.detail), example]
 
 
 def _format_examples(question: Question) -> list[str]:
@@ -165,12 +158,8 @@ def _format_examples(question: Question) -> list[str]:
 
 def _format_options(question: Question) -> list[str]:
     kind = question.answer_type
-    if not isinstance(kind, SelectAnswer):
-        return []
-    return [
-        _format_comment(f"  {_format_toml(option.value)}: {option.shown}")
-        for option in kind.options
-    ]
+    options = kind.options if isinstance(kind, SelectAnswer) else ()
+    return [_format_comment(f"  {_format_toml(each.value)}: {each.shown}") for each in options]
 
 
 def _format_example(question: Question) -> str:
@@ -273,11 +262,9 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
     if not chosen:
         return {}
     mode = chosen[0]
-    path = (
-        Path(os.path.abspath(files[mode]))
-        if files[mode]
-        else cassette.default_cassette_path(notebook.resolve())
-    )
+    path = cassette.default_cassette_path(notebook.resolve())
+    if files[mode]:
+        path = Path(os.path.abspath(files[mode]))
     if mode != "replay":
         cassette.refuse_unsafe_link(path)
     settings = {f"{CASSETTE}.mode": mode, f"{CASSETTE}.path": str(path)}

@@ -59,11 +59,7 @@ class Parts:
 
 
 def strip_notebook(data: bytes, parts: Parts) -> bytes:
-    """Return the notebook file `data` without `parts`.
-
-    Raises:
-        StorageError: The file is not a notebook of nbformat 4.
-    """
+    """Return the notebook file `data` of nbformat 4 without `parts`, or raise `StorageError`."""
     text = data.decode("utf-8", "surrogateescape")  # keep bytes that are not UTF-8
     start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
     try:
@@ -172,8 +168,8 @@ PIPE = Path("-")  # argument that selects stdin and stdout
 
 def strip(options: argparse.Namespace) -> int:
     """Strip each notebook, and return 1 if one is not valid. Such a file is not changed."""
-    chosen = Parts(options.record, options.outputs)
-    parts = chosen if options.record or options.outputs else Parts()
+    is_part = options.record or options.outputs
+    parts = Parts(options.record, options.outputs) if is_part else Parts()
     code = 0
     for path in options.notebooks:
         try:

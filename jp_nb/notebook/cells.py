@@ -66,9 +66,7 @@ class ExecutedCells:
             yield NotebookCell(number, source, execution_count=count, state=state)
 
 
-CODE_FILE = "<code "
-"""Prefix of the file names of code that a model ran."""
-CODE_LABEL = "Code that the model ran"
+CODE_FILE = "<code "  # prefix of the file names of code that a model ran
 
 
 class LastErrors:
@@ -94,29 +92,24 @@ class LastErrors:
             self._error, self._raw_cell = error, raw_cell
 
     def read(self) -> LastError:
-        """Return the last error.
-
-        Raises:
-            UsageError: There is no error.
-        """
+        """Return the last error, or raise `UsageError`."""
         error = self._error
         if error is None:  # a cell may have failed before the extension was loaded
-            last = getattr(sys, "last_value", None)
-            if not isinstance(last, Exception) or isinstance(last, JpNbError):
-                if (ours := self._jp_nb_error) is None:
-                    message = "There is no error to explain: no cell of this kernel has failed yet."
-                    raise UsageError(message)
-                raise UsageError(
-                    "There is nothing to explain: the last error came from jp_nb itself. "
-                    f"{type(ours).__name__}: {one_line(str(ours))}"
-                )
-            error = last
-        return LastError(error, self._find_cell_label, self._raw_cell)
+            error = getattr(sys, "last_value", None)
+        if isinstance(error, Exception) and not isinstance(error, JpNbError):
+            return LastError(error, self._find_cell_label, self._raw_cell)
+        if (ours := self._jp_nb_error) is None:
+            message = "There is no error to explain: no cell of this kernel has failed yet."
+            raise UsageError(message)
+        raise UsageError(
+            "There is nothing to explain: the last error came from jp_nb itself. "
+            f"{type(ours).__name__}: {one_line(str(ours))}"
+        )
 
     def _find_cell_label(self, filename: str) -> str | None:
         """Return IPython's label of the cell with this file name, such as `Cell In[3]`."""
         if filename.startswith(CODE_FILE):
-            return CODE_LABEL
+            return "Code that the model ran"
         format_name = getattr(self._shell.compile, "format_code_name", None)
         label = format_name(filename) if format_name is not None else None
         return " ".join(label) if label else None

@@ -314,18 +314,13 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     tools, images = bench.tools(), bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
-    calls = [
-        [
-            Call(
-                ToolCallRequest(
-                    id=request.id, name=request.name, arguments=dict(next(final).arguments)
-                ),
-                tools.possible.tools.get(request.name),
-            )
-            for request in batch.calls
-        ]
-        for batch in batches
-    ]
+
+    def call_again(asked: ToolCallRequest) -> Call:
+        arguments = dict(next(final).arguments)
+        request = ToolCallRequest(id=asked.id, name=asked.name, arguments=arguments)
+        return Call(request, tools.possible.tools.get(asked.name))
+
+    calls = [[call_again(request) for request in batch.calls] for batch in batches]
     bench.confirm_recorded([call.request for batch in calls for call in batch])
     answers, note = {} if asks else recorded_answers(turn.entries), ""
     if answers and not bench.active.trust.trusted:
@@ -385,11 +380,7 @@ def read_object(text: str) -> dict[str, JsonValue]:
 
 
 def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return arguments from assignments, for a tool with this parameter `schema`.
-
-    Raises:
-        UsageError: An assignment is not valid, or there are two for one name.
-    """
+    """Return arguments for a tool with this parameter `schema`, or raise `UsageError`."""
     properties = as_object(schema.get("properties"))
     arguments: dict[str, JsonValue] = {}
     for word in words:
@@ -415,12 +406,9 @@ C = TypeVar("C", ToolCall, ToolCallRequest)
 
 
 def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
-    """Return the last of `calls` with the id `wanted`, or else whose id begins with it.
+    """Return the last of `calls` whose id is `wanted` or begins with it, or raise `UsageError`.
 
     `about` describes the calls in errors: ` of weather`.
-
-    Raises:
-        UsageError: There is none, or there are several ids.
     """
     found = [call for call in calls if call.id == wanted]
     found = found or [call for call in calls if call.id.startswith(wanted)]

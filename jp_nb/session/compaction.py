@@ -69,11 +69,7 @@ class ManualCompaction:
         return self._active.document.conversation
 
     def plan(self, options: CompactionOptions) -> CompactionPlan:
-        """Return the plan for `options`. Changes nothing.
-
-        Raises:
-            ConfigError: A directive or the configuration is not valid.
-        """
+        """Return the plan for `options`, or raise `ConfigError`."""
         settings = self._active.settings
         config = settings.draft(options.directives).config()
         rules = options.rules or config.conversation.compaction.effective_rules
@@ -129,11 +125,8 @@ class ManualCompaction:
             raise KeyboardInterrupt(
                 "You stopped the compaction. The conversation is sent as before."
             )
-        recorded = [
-            each
-            for each in job.tokens.attach_usage_to_last(entries)
-            if isinstance(each, Compaction)
-        ]
+        marked = job.tokens.attach_usage_to_last(entries)
+        recorded = [each for each in marked if isinstance(each, Compaction)]
         self._record(recorded)
         return recorded
 
@@ -166,14 +159,13 @@ class SummaryJob:
     async def run(self, stream: ConversationStream, providers: Sequence[str]) -> list[Compaction]:
         """Return the compactions to record."""
         self._task = asyncio.current_task()
-        entries: list[Compaction] = []
+        line = "⚠ No summary was written"
         try:
             entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
+            line = format_compaction_line(entries) if entries else line
+            return entries
         finally:  # never leave an empty output
-            self._output(
-                Notice(format_compaction_line(entries) if entries else "⚠ No summary was written")
-            )
-        return entries
+            self._output(Notice(line))
 
     async def _summarize(self, step: CompactionStep, thread: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, step.rule)

@@ -59,14 +59,9 @@ class AttachedValues:
         }
 
     def get(self, url: str) -> tuple[Attachment, ...]:
-        """Return the text and the images of the value that `url` names.
-
-        Raises:
-            AttachmentError: The value did not exist.
-        """
-        description = self._descriptions.get(url)
-        if description is None:
-            return (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
+        """Return text and images of the value that `url` names, or raise `AttachmentError`."""
+        later = (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
+        description = self._descriptions.get(url, later)
         if isinstance(description, AttachmentError):
             raise description
         return description
@@ -102,22 +97,18 @@ def resolve_variables(
     """
     resolved, notices = [], []
     for directive in directives:
-        url = None
+        url, text = None, directive.text
         if directive.kind == "attach":
             with suppress(ValuePathError):
-                read_value_path(directive.text).follow(namespace)
-                url = AttachmentParts(VALUE, directive.text).url
-        if url is not None and (folder / directive.text).exists():
-            notices.append(
-                f"-a {directive.text} attaches the file of that name. To attach the "
-                f"variable, use `-a {VALUE}:{directive.text}`"
-            )
+                read_value_path(text).follow(namespace)
+                url = AttachmentParts(VALUE, text).url
+        if url is not None and (folder / text).exists():
+            notice = f"-a {text} attaches the file of that name. To attach the variable, use"
+            notices.append(f"{notice} `-a {VALUE}:{text}`")
         elif url is not None:
             directive = replace(directive, text=url)
-            notices.append(
-                f"the variable {parse_attachment_url(url).path} is attached and described "
-                "again for each turn"
-            )
+            name = parse_attachment_url(url).path
+            notices.append(f"the variable {name} is attached and described again for each turn")
         resolved.append(directive)
     return resolved, notices
 

@@ -54,19 +54,16 @@ class PastRequests:
         self._last_place = self._find_last(turns.last_request)
 
     def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
-        if last is None:
+        after = (i for i, e in enumerate(self._stream.entries, 1) if last and e is last.after)
+        if (begin := next(after, None)) is None:
             return None
-        entries = self._stream.entries
-        index = next((i for i, e in enumerate(entries) if e is last.after), None)
-        if index is None:
-            return None
-        last_place = next((x for x in self._places if x.position == index + 1), None)
-        if last_place is None:  # it left no entries
+        found = next((x for x in self._places if x.position == begin), None)
+        if found is None:  # it left no entries
             turn = self._stream.turn_count - 1
             number = sum(place.turn == turn for place in self._places) + 1
-            last_place = RequestSpan(turn, number, index + 1, index + 1, is_new_cycle=True)
-            self._places.append(last_place)
-        return last_place
+            found = RequestSpan(turn, number, begin, begin, is_new_cycle=True)
+            self._places.append(found)
+        return found
 
     def find(self, name: str | None) -> TracedRequest:
         """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
@@ -83,11 +80,7 @@ class PastRequests:
         return self._traced(self._places[-1] if name is None else self._find_place(name))
 
     def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
-        """Return two requests by name, or one and its predecessor.
-
-        Raises:
-            UsageError: A request does not exist.
-        """
+        """Return two requests by name, or one and its predecessor; or raise `UsageError`."""
         if len(names) == 2:
             return self.find(names[0]), self.find(names[1])
         places = self._places
@@ -103,11 +96,9 @@ class PastRequests:
     def _find_place(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
         places = [place for place in self._places if str(place.turn) == turn]
-        if not dot and places:
-            return places[-1]
-        for place in places:
-            if str(place.number) == number:
-                return place
+        found = [place for place in places if not dot or str(place.number) == number]
+        if found:
+            return found[-1]
         existing = "no request was sent yet; `%jp request` shows the next one"
         if self._places:
             last = self._places[-1]
@@ -142,10 +133,9 @@ class PastRequests:
         return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
     def _reconstruct(self, place: RequestSpan) -> TracedRequest:
-        then = self._stream.until(place.position)
+        then, remarks = self._stream.until(place.position), [*AS_NOW]
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
-        remarks = [*AS_NOW]
         resolved, turn = self._resolved(basis, remarks), then.last_turn()
         request = resolved.model_request(
             build_context(then, projection.providers(), in_turn=True),
@@ -180,11 +170,15 @@ class PastRequests:
         index = self._places.index(place)
         while not self._places[index].is_new_cycle:
             index -= 1
-        first = self._places[index]
-        if first.number == 1:
-            return _recorded_choice(then, config)
-        before = self._places[index - 1]
-        earlier = self._stream.until(before.position)
+        if self._places[index].number == 1:
+            turn = then.last_turn()
+            entries = turn.entries if turn is not None else ()
+            request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
+            if request is not None and (mark := recorded_tool_choice(request)) is not None:
+                return mark
+            # Earlier versions did not store `none`.
+            return "none" if config.assistant.tool_choice == "none" else "auto"
+        earlier = self._stream.until(self._places[index - 1].position)
         if len(earlier.deltas) == len(then.deltas):
             return "auto"
         configured = config.assistant.tool_choice
@@ -201,13 +195,3 @@ def _traced(
     remarks: tuple[str, ...],
 ) -> TracedRequest:
     return TracedRequest(name, provider_name, request, provider.preview(request), remarks)
-
-
-def _recorded_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
-    turn = stream.last_turn()
-    entries = turn.entries if turn is not None else ()
-    request = next((entry for entry in entries if isinstance(entry, ChatRequest)), None)
-    if request is not None and (mark := recorded_tool_choice(request)) is not None:
-        return mark
-    # Earlier versions did not store `none`.
-    return "none" if config.assistant.tool_choice == "none" else "auto"

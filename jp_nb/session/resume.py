@@ -110,11 +110,11 @@ class TurnResumption:
     def _find_turn(self) -> InterruptedTurn | None:
         stream = self._active.document.conversation
         statuses = self._session.conversations.turn_statuses
-        status = statuses.get((stream.id, stream.turn_count - 1))
-        foreign = self._active.settings.projection.untrusted_count
-        progress = self._active.call_progress
         return find_interrupted_turn(
-            stream, ended_early=status in _UNFINISHED, untrusted_count=foreign, progress=progress
+            stream,
+            ended_early=statuses.get((stream.id, stream.turn_count - 1)) in _UNFINISHED,
+            untrusted_count=self._active.settings.projection.untrusted_count,
+            progress=self._active.call_progress,
         )
 
     def _ask_user(self, found: InterruptedTurn) -> tuple[list[OpenCall], list[OpenCall]]:

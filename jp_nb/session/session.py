@@ -133,23 +133,19 @@ class Session:
 
     def format_status(self) -> str:
         """Return one line with model, conversation, and place of the record, equal in each run."""
-        turns = self.document.conversation.turn_count
-        conversation = "new conversation"
-        if turns:
+        conversation, described, model = self.document.conversation, "new conversation", ""
+        if turns := conversation.turn_count:
             prefix = "conversation restored" if self.active.restored else "conversation"
-            conversation = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
-        return f"model {self._model_name()} · {conversation} · {self.active.location}"
-
-    def _model_name(self) -> str:
-        conversation = self.document.conversation
+            described = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
         if self.active.is_local and not conversation.deltas:  # without loading the settings
             match conversation.base_config:
                 case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
-                    return f"{provider}/{name}"
+                    model = f"{provider}/{name}"
         try:
-            return self.settings.model
+            model = model or self.settings.model
         except ConfigError:  # reported when a command needs the configuration
-            return "unknown (the configuration is not valid)"
+            model = "unknown (the configuration is not valid)"
+        return f"model {model} · {described} · {self.active.location}"
 
     def pending(self) -> list[PendingConsent]:
         """Return the content of files that is ignored until the user consents to it.

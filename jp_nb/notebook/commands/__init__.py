@@ -73,11 +73,7 @@ def parse_ask_options(line: str) -> argparse.Namespace:
 
 
 def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
-    """Parse the options of `subcommand`, and the other words as `words`.
-
-    Raises:
-        UsageError: If an option is unknown, its value is missing, or the number of words is wrong.
-    """
+    """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`."""
     words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:
         words = list(_mark_assignments(words, subcommand.options))
@@ -114,11 +110,7 @@ def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> I
 
 
 def split_words(line: str) -> list[str]:
-    """Split the line of a magic into words, as a shell does.
-
-    Raises:
-        UsageError: If a quote is not closed.
-    """
+    """Split the line of a magic into words, as a shell does, or raise `UsageError`."""
     try:
         return shlex.split(line)
     except ValueError as exc:
@@ -149,11 +141,7 @@ class Invocation:
         return next(iter(self.options.words), None)
 
     def number(self, at_least: int = 0) -> int | None:
-        """Return the first word as a number, or None if there is no word.
-
-        Raises:
-            UsageError: If the word is no number, too long, or too small.
-        """
+        """Return the first word as a number, or None if there is no word; or raise `UsageError`."""
         word = self.word
         if word is None:
             return None
@@ -174,10 +162,9 @@ _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists 
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:
-    """Run the subcommand `name` with the rest of the line. Without a name, list all subcommands.
+    """Run the subcommand `name` with the rest of the line, or raise `UsageError`.
 
-    Raises:
-        UsageError: If there is no such subcommand, or the rest of the line is wrong.
+    Without a name, list all subcommands.
     """
     described = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):

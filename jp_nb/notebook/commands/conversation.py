@@ -60,9 +60,10 @@ def undo(call: Invocation) -> None:
     """Run `%jp undo`: continue without the last turn."""
     left = _active(call)
     last = call.session.document.conversation.last_turn()
-    asked = (each.content for each in last.entries if isinstance(each, ChatRequest)) if last else ()
+    entries = last.entries if last else ()
+    asked = next((each.content for each in entries if isinstance(each, ChatRequest)), "")
     call.session.conversations.undo()
-    title = _quoted(make_title(next(iter(asked), "")))
+    title = _quoted(make_title(asked))
     _print_change(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
 
 
@@ -189,13 +190,11 @@ def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
-    dry = call.options.dry_run
-    found = compaction.find_last() if dry else compaction.undo()
+    found = compaction.find_last() if call.options.dry_run else compaction.undo()
+    words = format_compactions(found)
     if not found:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
-        return
-    words = format_compactions(found)
-    if dry:
+    elif call.options.dry_run:
         print(f"jp_nb: This would undo the last compaction ({words}).")
     else:
         tokens = f"{compaction.tokens():,} tokens"
@@ -203,20 +202,14 @@ def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
 
 
 def read_compaction_options(options: Namespace) -> CompactionOptions:
-    """Convert the parsed options of `%jp compact`.
-
-    Raises:
-        UsageError: If a value is wrong, or two options exclude each other.
-    """
+    """Convert the parsed options of `%jp compact`, or raise `UsageError`."""
     for one, other in (("first", "keep_first"), ("last", "keep_last")):
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
             raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
     rules = _read_rules(options)
-    if options.keep_first is not None:
-        _read_bound("--keep-first", options.keep_first, may_be_last=True)
-    if options.keep_last is not None:
-        _read_bound("--keep-last", options.keep_last, may_be_last=False)
+    _read_bound("--keep-first", options.keep_first)
+    _read_bound("--keep-last", options.keep_last, may_be_last=False)
     return CompactionOptions(
         rules=rules,
         keep_first=options.keep_first,
@@ -248,22 +241,19 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
 
 
 def _read_turn(flag: str, text: str | None) -> TurnBound | None:
-    if text is None:
-        return None
-    bound = _read_bound(flag, text, may_be_last=True)
+    bound = _read_bound(flag, text)
     # A plain number is the number of a turn in `%jp log`.
-    return TurnBound("turn", bound.amount) if bound.kind == "count" else bound
+    return TurnBound("turn", bound.amount) if bound and bound.kind == "count" else bound
 
 
-def _read_bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> TurnBound | None:
     try:
-        return parse_bound(text, may_be_last=may_be_last)
+        return None if text is None else parse_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
         raise UsageError(f"`{flag}`: {exc}") from exc
 
 
-MAX_LINE = 5000
-"""Limit of characters in a line with names of folders."""
+MAX_LINE = 5000  # limit of characters in a line with names of folders
 
 
 def trust(call: Invocation) -> None:

@@ -82,15 +82,14 @@ def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest
     if options.name is not None:
         calls = [each for each in calls if each.name == options.name]
     about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
-    if options.last:
-        if not calls:
-            raise UsageError(f"This conversation has no tool call{about}.")
-        return calls[-1]
-    return find_call(calls, options.id, about=about)
+    if not options.last:
+        return find_call(calls, options.id, about=about)
+    if not calls:
+        raise UsageError(f"This conversation has no tool call{about}.")
+    return calls[-1]
 
 
-MAX_LISTED = 30
-"""Limit of code blocks that an error lists."""
+MAX_LISTED = 30  # limit of code blocks that an error lists
 
 
 def code(call: Invocation) -> None:
@@ -119,16 +118,14 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
     blocks = code_blocks(turns[-1].text)
     if not blocks:
         raise UsageError(f"The last answer (turn {turns[-1].number}) has no code block.")
+    count = "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
+    problem = ""
     if number is None and len(blocks) > 1:
-        raise UsageError(
-            f"The last answer has {_count_blocks(blocks)}. Choose one with `%jp code N`:\n"
-            f"{_list_blocks(blocks)}"
-        )
-    if number is not None and number > len(blocks):
-        raise UsageError(
-            f"There is no code block {number}. The last answer has {_count_blocks(blocks)}:\n"
-            f"{_list_blocks(blocks)}"
-        )
+        problem = f"The last answer has {count}. Choose one with `%jp code N`"
+    elif number is not None and number > len(blocks):
+        problem = f"There is no code block {number}. The last answer has {count}"
+    if problem:
+        raise UsageError(f"{problem}:\n{_list_blocks(blocks)}")
     number = number or 1
     block = blocks[number - 1]
     description = f"code block {number} of the last answer ({_describe_block(block)})"
@@ -152,10 +149,6 @@ def _describe_block(block: CodeBlock) -> str:
     return f"{block.language}, {count}" if block.language else count
 
 
-def _count_blocks(blocks: Sequence[CodeBlock]) -> str:
-    return "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
-
-
 def _insert_cell(shell: Any, text: str, description: str) -> None:
     """Insert `text` as a new cell without running it, or print it in a headless run."""
     kernel = getattr(shell, "kernel", None)
@@ -164,32 +157,21 @@ def _insert_cell(shell: Any, text: str, description: str) -> None:
         return
     shell.set_next_input(text, replace=False)
     print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
-    if warning := _warn_of_hidden_characters(text):
-        print(f"jp_nb: Check the code before you run it: {warning}.")
+    lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
+    hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+    if hidden:
+        more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
+        contain = f"lines {', '.join(hidden[:10])}{more} contain"
+        if len(hidden) == 1:
+            contain = f"line {hidden[0]} contains"
+        print(
+            f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
+            "look like other characters."
+        )
 
 
-def _warn_of_hidden_characters(text: str) -> str:
-    numbers = [
-        str(number)
-        for number, line in enumerate(text.split("\n"), start=1)
-        if not line.isascii()
-        and escape_invisible(line.replace("\t", " ")) != line.replace("\t", " ")
-    ]
-    if not numbers:
-        return ""
-    more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
-    lines = (
-        f"line {numbers[0]} contains"
-        if len(numbers) == 1
-        else f"lines {', '.join(numbers[:10])}{more} contain"
-    )
-    return f"{lines} characters that are invisible or look like other characters"
-
-
-MAX_CONFIRMED: Final = 3
-"""Limit of paths in the confirmation of a change."""
-MAX_CONFIRMED_CHARS: Final = 80
-"""The confirmation omits longer values."""
+MAX_CONFIRMED: Final = 3  # limit of paths in the confirmation of a change
+MAX_CONFIRMED_CHARS: Final = 80  # the confirmation omits longer values
 Layer = Literal["user", "workspace"]
 
 
@@ -202,20 +184,19 @@ def config(call: Invocation) -> None:
         raise UsageError(
             f"`%jp config` shows or changes settings, not both: {(paths or options.explain)[0]!r}."
         )
-    layers: list[Layer] = [x for x in ("user", "workspace") if getattr(options, x)]
-    if len(layers) > 1:
+    if options.user and options.workspace:
         raise UsageError("Use `--user` or `--workspace`, not both: a change is saved in one file.")
-    for layer in layers:
+    if options.user or options.workspace:
+        layer: Layer = "user" if options.user else "workspace"
         if not changes:
             raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
         projection = session.settings.projection
         session.notices += write_config_file(layer, changes, projection, session.files)
         session.notices += session.files.take_notices()
-        confirmation = ", ".join(_format_change(change) for change in changes)
-        print(f"Saved in your {layer} configuration file: {confirmation}")
-    if layers:
-        return
-    if changes:
+        print(
+            f"Saved in your {layer} configuration file: {', '.join(map(_format_change, changes))}"
+        )
+    elif changes:
         _change_conversation(session, changes)
     elif options.explain:
         _show_provenance(call, [*options.explain, *paths])
