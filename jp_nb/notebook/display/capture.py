@@ -81,11 +81,9 @@ class BoundedText:
     """
 
     def __init__(self) -> None:
-        self._head = ""
+        self._head = self._line = ""
         self._tail: list[str] = []
-        self._tail_chars = 0
-        self._chars = 0
-        self._line = ""
+        self._chars = self._tail_chars = 0
 
     def add(self, text: str) -> None:
         """Append `text`."""
@@ -202,8 +200,7 @@ class OutputCapture:
         output.kind = "result" if self.value else output.kind
         output.text, output.images = BoundedText(), ()
         output.text.add(_extract_text(bundle))
-        image = _extract_image(bundle)
-        if image is not None:
+        if (image := _extract_image(bundle)) is not None:
             self._images += 1
             if self._images <= MAX_IMAGES:
                 output.images = (image,)
@@ -228,9 +225,6 @@ def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
             if isinstance(content, bytes) and detect_media_type(content) == kind:
                 return Image(kind, content)
     return None
-
-
-# --- messages ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +346,6 @@ def is_ours() -> bool:
     return getattr(_OURS, "inside", False)
 
 
-# --- batches of messages -------------------------------------------------------------------------
-
 INTERVAL_S: Final = 0.1
 
 
@@ -368,10 +360,6 @@ class _QueuedMessage:
     send: Callable[[Any], object]
     texts: list[str] = field(default_factory=list)
     ends_batch: bool = False
-
-    @property
-    def adds_output(self) -> bool:
-        return self.published.kind in OUTPUTS
 
     @property
     def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
@@ -390,9 +378,7 @@ class Outbox:
     - Messages of other requests, and the kernel's status, are sent directly.
     - ipykernel's publishing thread sends all messages of the cell in the order of the calls.
 
-    Args:
-        request: The id of the request that runs the cell.
-        interval: Shortest time between two batches, in seconds.
+    `request` is the id of the request that runs the cell.
     """
 
     def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
@@ -458,9 +444,7 @@ class Outbox:
 
         return (queued := _QueuedMessage(published, send, [str(published.content.get("text", ""))]))
 
-    # --- in the publishing thread ---
-
-    def _release_in_time(self) -> None:
+    def _release_in_time(self) -> None:  # in the publishing thread, as `_release`
         wait = self._next_batch_at - monotonic()
         if wait > 0:
             self._thread.io_loop.call_later(wait, self._release)
@@ -501,12 +485,9 @@ def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
         if published.kind == "clear_output" and (added or not published.content.get("wait")):
             last = number
             break
-        added = added or batch[number].adds_output
-    return [
-        queued
-        for number, queued in enumerate(batch)
-        if number >= last or not (queued.adds_output or queued.published.kind == "clear_output")
-    ]
+        added = added or published.kind in OUTPUTS
+    dropped = OUTPUTS | {"clear_output"}
+    return [x for at, x in enumerate(batch) if at >= last or x.published.kind not in dropped]
 
 
 def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
@@ -535,8 +516,6 @@ def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
             joined.append(queued)
     return joined
 
-
-# --- output of the tools of a turn ---------------------------------------------------------------
 
 Send = Callable[[], Any]
 Clears = Literal["now", "next"] | None
@@ -615,7 +594,6 @@ class ToolOutput:
         return (self._of_function if of_function else self._of_others).take()
 
     def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        """Replace `Session.send`."""
         send = partial(self._send, stream, message, *args, **kwargs)
         published = Published.read(message, *args, **kwargs)
         is_output = published.kind in KINDS and published.is_about(self._cell)
@@ -624,8 +602,7 @@ class ToolOutput:
         held = self._of_function if self._function_runs else self._of_others
         held.is_new = True
         if self._function_runs:
-            data = published.content.get("data")
-            kinds = data if isinstance(data, dict) else ()
+            kinds = _mapping(published.content.get("data"))
             self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
         clears: Clears = None
         if published.kind == "clear_output":

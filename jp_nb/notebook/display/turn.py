@@ -229,22 +229,22 @@ class _PartOutput:
             if output.shown is not bundle:
                 output.show(bundle, final=final)
 
-    def update(self, *, status: str | None = None, is_earlier: bool = False) -> int:
-        """Show the part as it is now, and return the number of its characters.
+    def update(
+        self, *, status: str | None = None, queue_line: str = "", is_earlier: bool = False
+    ) -> dict[str, str]:
+        """Show the part as it is now, and return its bundle.
 
-        With `is_earlier`, an empty part is published too, to keep the order of the outputs.
+        Above a form, the queue line about later questions replaces the status line. With
+        `is_earlier`, an empty part is published too, to keep the order of the outputs.
         """
+        if self.show_above_form is not None:
+            bundle = self.part.bundle(live=True, status=queue_line)
+            bundle["text/plain"] = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
+            self.show_above_form(bundle)
+            return bundle
         bundle = self.part.bundle(live=True, status=status)
         if is_earlier or bundle["text/markdown"] or self.output.shown is not None:
             self.output.show(bundle)
-        return len(bundle["text/markdown"])
-
-    def update_above_form(self, queue_line: str) -> dict[str, str]:
-        """Show the part above the form, with a line about later questions, and return it."""
-        bundle = self.part.bundle(live=True, status=queue_line)
-        bundle["text/plain"] = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
-        assert self.show_above_form is not None
-        self.show_above_form(bundle)
         return bundle
 
 
@@ -301,7 +301,7 @@ class TurnOutputs:
         self.show_earlier()
         last = self._parts[-1]
         last.show_above_form = show_above
-        above = last.update_above_form(queue_line)
+        above = last.update(queue_line=queue_line)
         plain = "\n".join(filter(None, (above["text/plain"], bundle["text/plain"])))
         last.output.show({**bundle, "text/plain": plain})
 
@@ -313,20 +313,18 @@ class TurnOutputs:
     def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
         """Update all parts before the last one that may have changed; return their characters.
 
-        The queue line is above a form, about questions that follow it. The status line is below
-        the part before the last one, unless that is final.
+        The status line is below the part before the last one, unless that is final.
         """
         size = 0
         for number in range(self._final_count, len(self._parts) - 1):
             each = self._parts[number]
             each.release()
-            if each.show_above_form is not None:
-                size += len(each.update_above_form(queue_line)["text/markdown"])
-                continue
-            is_final = number == self._final_count and each.part.is_final
+            is_final = each.part.is_final and each.show_above_form is None
+            is_final = is_final and number == self._final_count
             self._final_count += is_final
             below = status if number == len(self._parts) - 2 and not is_final else None
-            size += each.update(status=below, is_earlier=True)
+            shown = each.update(status=below, queue_line=queue_line, is_earlier=True)
+            size += len(shown["text/markdown"])
         self._parts[-1].release()
         return size
 
@@ -337,12 +335,10 @@ class TurnOutputs:
         not published, because their output comes first.
         """
         last = self._parts[-1]
-        if last.show_above_form is not None:
-            size = self.show_earlier()
-            return size + len(last.update_above_form(queue_line)["text/markdown"])
         if tools_run and not self.last_is_shown and not last.part.pieces:
             return self.show_earlier(queue_line=queue_line, status=status)
-        return self.show_earlier(queue_line=queue_line) + last.update(status=status)
+        size = self.show_earlier(queue_line=queue_line)
+        return size + len(last.update(status=status, queue_line=queue_line)["text/markdown"])
 
     def show_again(self) -> None:
         """Publish all outputs again, in order, because a tool has cleared the cell."""
@@ -502,8 +498,6 @@ class TurnDisplay:
             self._events.append(_Cut(images=self._images))
             self._images = []
 
-    # --- the update --------------------------------------------------------------------------
-
     def _update(self) -> None:
         with self._lock:
             if self._done:
@@ -538,8 +532,6 @@ class TurnDisplay:
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.add(event)
-
-    # --- functions on the cell's thread ------------------------------------------------------
 
     def _function_begins(self, event: FunctionBegins) -> None:
         with self._cell.interrupts.defer(), self._lock:
