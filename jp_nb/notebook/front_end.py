@@ -18,7 +18,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.notebook.display.capture import ToolOutput
-from jp_nb.notebook.display.console import PrintedTurn, Printer
+from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
 from jp_nb.notebook.page.protocol import MALFORMED_CELLS
@@ -68,8 +68,7 @@ class NotebookFrontEnd:
         interval = style.update_interval_ms / 1000
         is_console = Presence.here().is_console if live else kernel is None and sys.stdout.isatty()
         if is_console:
-            printer = Printer(show_tools=style.tool_call.show)
-            return PrintedTurn(printer, self._cell, interval=interval)
+            return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
         tools = None
         if kernel is not None:
             tools = ToolOutput(kernel, hold=not live, interval=interval)

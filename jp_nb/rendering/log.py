@@ -89,13 +89,9 @@ def log_report(
     total: int | None = None,
     image_hosts: Collection[str] = (),
 ) -> Report:
-    """Return `turns` as a conversation, and the other conversations of the notebook.
+    """Return the last `turns` as a conversation, and the other conversations of the notebook.
 
-    Args:
-        document: The conversations.
-        turns: The turns to show, which are the last ones.
-        total: Number of all turns, if some are hidden.
-        image_hosts: Hosts whose images are shown, not linked.
+    `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
     """
     parts: list[Report | str] = []
     if total is not None and total > len(turns):
@@ -232,8 +228,7 @@ def _format_change(change: ConfigChange) -> str:
     says = [one_line(settings, limit=300)] if settings else []
     back = frozenset(change.taken_back)
     for word, taken in (("unset", False), ("reverted", True)):
-        found = [path for path in change.unsets if (path in back) is taken]
-        if found:
+        if found := [path for path in change.unsets if (path in back) is taken]:
             # Each path has at least one character, so `one_line` would cut further paths.
             paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
@@ -377,9 +372,6 @@ def _pair_turns(
         at, there = run.at + run.length, run.there + run.length
 
 
-# --- a turn in lines -------------------------------------------------------------------------
-
-
 def _turn_lines(turn: Turn) -> Iterator[str]:
     for part in turn.parts:
         yield from _part_lines(part)
@@ -466,7 +458,8 @@ def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
             yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"
         case _:
             yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
-            yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
+            if inquiry.reason and inquiry.end:
+                yield f"{INDENT}reason: {inquiry.reason}"
 
 
 def _change_lines(change: ConfigChange) -> Iterator[str]:
@@ -498,12 +491,11 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 def _normalize_conversation(entry: JsonValue) -> str:
     if not events_of(entry):
         return canonical_json(entry)
-    events: list[JsonValue] = []
-    for event in events_of(entry):
-        if isinstance(event, dict):
-            event = {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
-        events.append(event)
-    config = as_object(entry).get("base_config")
-    return canonical_json(
-        {"title": head_of(entry).get("title"), "base_config": config, "events": events}
-    )
+    events: list[JsonValue] = [
+        {key: value for key, value in event.items() if key not in _IGNORED_KEYS}
+        if isinstance(event, dict)
+        else event
+        for event in events_of(entry)
+    ]
+    title, config = head_of(entry).get("title"), as_object(entry).get("base_config")
+    return canonical_json({"title": title, "base_config": config, "events": events})

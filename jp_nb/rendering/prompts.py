@@ -326,7 +326,14 @@ def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:
 def _record(
     asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
 ) -> PromptSummary:
-    said = _format_outcome(prompt, end, card)
+    if isinstance(end, Answered):
+        words = format_answer(prompt, end) if card is None else card.words
+        for_turn = ", for this turn" if end.remember else ""
+        said = f"{words}{for_turn}{format_marks(get_outcome(end))}"
+    elif isinstance(end, NotAnswered):
+        said = f"{END_WORDS[end.end].user}{by_in_words(end.by)}"
+    else:
+        said = f"not asked ({one_line(end.reason)})"
     card = card or QuestionCard()
     below = (f"    {line}" for line in card_text(card))
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
@@ -345,18 +352,6 @@ def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard
 
 def _option_lines(page: QuestionPrompt) -> Iterator[str]:
     return (f"    {line}" for line in card_text(_card(page, None)))
-
-
-def _format_outcome(
-    prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
-) -> str:
-    if isinstance(end, Answered):
-        words = format_answer(prompt, end) if card is None else card.words
-        for_turn = ", for this turn" if end.remember else ""
-        return f"{words}{for_turn}{format_marks(get_outcome(end))}"
-    if isinstance(end, NotAnswered):
-        return f"{END_WORDS[end.end].user}{by_in_words(end.by)}"
-    return f"not asked ({one_line(end.reason)})"
 
 
 BACK: Final = "Back"
@@ -402,7 +397,6 @@ class SummaryLine(NamedTuple):
     """A question and the answer that Submit sends now.
 
     Attributes:
-        asked: The question in one line.
         answer: The answer as text; without an answer, the error, or a note that there is none.
         is_open: True if there is no answer to send.
         empty: Label of the button that confirms an empty answer; None if that is not valid.

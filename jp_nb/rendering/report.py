@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.rendering.markdown import MAX_CHARS, code_block, no_markup, safe_markdown
+from jp_nb.rendering.markdown import MAX_CHARS, code_block, no_markup
 from jp_nb.text import escape_markdown, one_line, plain, truncate
 
 MAX_CELL_CHARS = 200
@@ -68,11 +68,6 @@ def block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> Repor
     return Report(code_block(shown, language), indent(shown))
 
 
-def prose(text: str, *, image_hosts: Collection[str] = ()) -> Report:
-    """Return Markdown of a model as safe Markdown. Its plain text is unchanged."""
-    return Report(safe_markdown(text, image_hosts=image_hosts), plain(text))
-
-
 def indent(text: str) -> str:
     """Return `text` with indentation, so that its lines do not look like lines of a report."""
     return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
@@ -110,13 +105,9 @@ def table(
     cells = [[one_line(cell, limit=limit) for cell in row] for row in rows]
     if not cells:
         return Report("*nothing*", "nothing")
-    widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
-
-    def format_row(row: Sequence[str]) -> str:
-        return "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-
+    lines = [list(head), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
     # Markdown splits a row at `|` first, even inside code.
     marked = [[escape_markdown(cell).replace("|", "\\|") for cell in row] for row in cells]
     markdown = [
@@ -124,4 +115,4 @@ def table(
         f"|{'---|' * len(head)}",
         *(f"| {' | '.join(row)} |" for row in marked),
     ]
-    return Report("\n".join(markdown), "\n".join(map(format_row, [head, *cells])))
+    return Report("\n".join(markdown), "\n".join(text))

@@ -170,8 +170,6 @@ class TracedRequest:
         ]
         return sum(counts) if counts else None
 
-    # --- tokens ------------------------------------------------------------------------------
-
     @cached_property
     def estimated_tokens(self) -> dict[str, int]:
         """Estimated number of tokens of each part."""
@@ -235,9 +233,6 @@ def _format_tokens(traced: TracedRequest) -> str:
     return f"{words}; the provider counted {traced.reported_tokens:,}"
 
 
-# --- destination ---------------------------------------------------------------------------
-
-
 def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     sent = traced.sent
     yield from (("note", each) for each in traced.remarks[1:])
@@ -268,9 +263,6 @@ def key_in_words(sent: SentRequest) -> str:
 
 def _escaped_json(value: JsonValue) -> str:
     return escape_invisible(json.dumps(value, ensure_ascii=False))
-
-
-# --- content ---------------------------------------------------------------------------
 
 
 class _Section(NamedTuple):
@@ -515,9 +507,6 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
             yield table(MESSAGE_COLUMNS, rows)
     if same < min(len(old), len(new)) and old[same].role == new[same].role:
         yield from _changed_rows(f"message {same + 1}", old[same].text, new[same].text)
-
-
-# --- common beginning ------------------------------------------------------------------
 
 
 def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:

@@ -21,10 +21,11 @@ from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
 from jp_nb.record.marks import ModelUsage, Usage, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
-from jp_nb.rendering.report import Report, joined, note, prose, remark, table, with_note
+from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.report import Report, joined, note, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
 from jp_nb.storage.trust import PendingConsent
-from jp_nb.text import escape_invisible, one_line, spell_invisible
+from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 
 UNKNOWN: Final = "-"
 ALL: Final = "all"
@@ -270,7 +271,8 @@ def compaction_report(
     for entry in entries:
         if entry.summary is not None:
             turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
-            parts.append(joined([turns, prose(entry.summary.summary)]))
+            said = entry.summary.summary
+            parts.append(joined([turns, Report(safe_markdown(said), plain(said))]))
     note = (
         f"About {now:,} tokens of messages are sent instead of {plan.before:,}. The record keeps "
         "everything. Undo: `%jp compact --undo`"

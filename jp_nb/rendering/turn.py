@@ -392,9 +392,7 @@ class TranscriptPart:
     def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
         """Return the MIME bundle of the part: `text/markdown` and `text/plain`.
 
-        Args:
-            live: Whether durations are shown, because the turn still runs. They are never saved.
-            status: Last line while the turn runs.
+        While the turn runs, it is `live`, with durations, and may end in a line with its `status`.
         """
         rendered = list(map(self._transcript.render, self._in_call_order()))
         markdown = [(each.live if live else None) or each.markdown for each in rendered]
@@ -538,10 +536,8 @@ class Transcript:
     def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
         """Start a new part, and return True. If the last part would be empty, do nothing.
 
-        Args:
-            call_id: The new part starts after the line of this running call, if the last part
-                contains it. Otherwise it starts at the end.
-            always: Start a new part even if the last one is empty.
+        The new part starts after the line of the running call `call_id`, if the last part contains
+        it. Otherwise it starts at the end; with `always`, even if the last part is empty.
         """
         pieces = self.parts[-1].pieces
         piece = self._running.get(call_id) if call_id is not None else None

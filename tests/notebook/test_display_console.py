@@ -23,7 +23,8 @@ from jp_nb.agent.display import (
     ToolEnds,
     Waits,
 )
-from jp_nb.notebook.display.console import Printer
+from jp_nb.notebook.display.console import PrintedTurn
+from jp_nb.session.cell_loop import CellLoop
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -67,7 +68,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *events: DisplayEvent, **options: Any) -> str:
-    printer = Printer(**options)
+    printer = PrintedTurn(CellLoop(), **options)
     for event in events:
         printer.apply(event)
     printer.end_line()
@@ -77,7 +78,7 @@ def printed(capsys: pytest.CaptureFixture[str], *events: DisplayEvent, **options
 def test_text_is_printed_in_pieces_and_tools_as_they_begin_and_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printer = Printer()
+    printer = PrintedTurn(CellLoop())
     printer.apply(ShowText("message", "\nLet me"))
     assert capsys.readouterr().out == "Let me"
     printer.apply(ShowText("message", " look."))

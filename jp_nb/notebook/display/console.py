@@ -32,17 +32,22 @@ _INCOMPLETE = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z
 """Matches an incomplete line break or terminal escape at the end of a chunk."""
 
 
-class Printer:
-    """Printer of events for a console, without terminal escapes.
+class PrintedTurn:
+    """Display of a turn in a console; implements `Display`. Call it with each event.
 
-    It prints what each event adds to the transcript. Reasoning is not printed.
+    It prints what each event adds to the transcript, without terminal escapes and reasoning.
+    `interval` is the minimum time between two updates of streamed text, in seconds.
     """
 
-    def __init__(self, *, show_tools: bool = True) -> None:
+    def __init__(self, cell: CellLoop, *, show_tools: bool = True, interval: float = 0.1) -> None:
+        self._cell = cell
+        self._interval = interval
+        self._events: deque[DisplayEvent] = deque()
+        self._scheduled = False
+        self._next_print_at = 0.0
+        self._form: SeparateOutput | None = None
         self._transcript = Transcript(show_tools=show_tools)
-        self._in_line = False
-        self._is_start = True
-        self._pending_text = ""
+        self._in_line, self._is_start, self._pending_text = False, True, ""
         self._structured: TextPiece | None = None
         self._function: FunctionBegins | None = None
         self._interrupt_line = ""
@@ -104,33 +109,6 @@ class Printer:
             self._print_line(line)
         self._interrupt_line = line
 
-
-def _render_end(piece: CallPiece) -> str:
-    begins = piece.begins
-    if begins.parameters != "line" or begins.formatted is not None or begins.texts:
-        # The arguments below the line were printed at the beginning.
-        begins = replace(begins, parameters="off", formatted=None)
-    return render_call(begins, piece.ends).text
-
-
-class PrintedTurn:
-    """Display of a turn in a console; implements `Display`. Call it with each event.
-
-    Args:
-        printer: Prints events.
-        cell: Loop of the cell's thread.
-        interval: Minimum time between two updates of streamed text, in seconds.
-    """
-
-    def __init__(self, printer: Printer, cell: CellLoop, *, interval: float = 0.1) -> None:
-        self._printer = printer
-        self._cell = cell
-        self._interval = interval
-        self._events: deque[DisplayEvent] = deque()
-        self._scheduled = False
-        self._next_print_at = 0.0
-        self._form: SeparateOutput | None = None
-
     def begin(self) -> None:
         """Print nothing yet."""
 
@@ -157,7 +135,7 @@ class PrintedTurn:
         self._scheduled = False
         self._next_print_at = monotonic() + self._interval
         while self._events:
-            self._printer.apply(self._events.popleft())
+            self.apply(self._events.popleft())
         sys.stdout.flush()
 
     def finish(self) -> None:
@@ -167,7 +145,7 @@ class PrintedTurn:
     def catch_up(self) -> None:
         """Print all events and end the line, because a question follows."""
         self._print()
-        self._printer.end_line()
+        self.end_line()
         sys.stdout.flush()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
@@ -181,3 +159,11 @@ class PrintedTurn:
         if self._form is not None:
             self._form.end(note, None)
             self._form = None
+
+
+def _render_end(piece: CallPiece) -> str:
+    begins = piece.begins
+    if begins.parameters != "line" or begins.formatted is not None or begins.texts:
+        # The arguments below the line were printed at the beginning.
+        begins = replace(begins, parameters="off", formatted=None)
+    return render_call(begins, piece.ends).text
