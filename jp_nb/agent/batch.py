@@ -318,7 +318,7 @@ class CallRunner:
             run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
             # The result is recorded before the loop comes to it: what follows does not wait.
-            asyncio.get_running_loop().call_soon(cell.settled)
+            asyncio.get_running_loop().call_soon(cell.settled.set)
         if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
             raise asyncio.CancelledError
         if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):

@@ -19,7 +19,7 @@ from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
 from jp_nb.images import Image
-from jp_nb.record.events import ConfigDelta, ToolCallResponse
+from jp_nb.record.events import ConfigDelta
 from jp_nb.record.marks import SKIPPED
 from jp_nb.record.turns import Inquiry, read_turn
 from jp_nb.text import one_line
@@ -103,13 +103,14 @@ class CallOutcome:
         call = one_line(f"{self.name}({arguments})", limit=MAX_REPR_CHARS)
         kind = "skipped: " if self.skipped else "error: " if self.is_error else ""
         text = one_line(self.content, limit=MAX_REPR_CHARS)
+        parts = {
+            "image": self.images,
+            "question": self.questions,
+            "proposed change": self.changes,
+        }
         counts = [
             f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
-            for items, word in (
-                (self.images, "image"),
-                (self.questions, "question"),
-                (self.changes, "proposed change"),
-            )
+            for word, items in parts.items()
             if items
         ]
         return f"<call {call}: {', '.join([f'{kind}{text!r}', *counts])}>"
@@ -166,34 +167,34 @@ class BenchRun:
     def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
         """Yield each call that has a response, with its outcome, in call order."""
         inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
+        hide = self.turn.state.secrets.hide
+        processes = tuple(
+            replace(x, stdin=hide(x.stdin), stdout=hide(x.stdout), stderr=hide(x.stderr))
+            for x in self.processes
+        )
         for call in chain.from_iterable(self.batches):
             if call.response is not None:
-                yield call, self._make_outcome(call, call.response, inquiries)
-
-    def _make_outcome(
-        self, call: Call, response: ToolCallResponse, inquiries: Sequence[Inquiry]
-    ) -> CallOutcome:
-        hide = self.turn.state.secrets.hide
-        return CallOutcome(
-            name=call.request.name,
-            arguments=call.arguments or call.request.arguments,
-            content=response.content,
-            is_error=response.is_error,
-            skipped=SKIPPED in response.metadata,
-            images=call.shown_images.images,
-            structured=response.metadata.get("structured"),
-            questions=tuple(x for x in inquiries if x.id.startswith(f"{call.request.id}.")),
-            changes=tuple(
-                CallChange(each.changes, each.applied, each.by, each.reason)
-                for each in call.changes
-            ),
-            seconds=call.seconds,
-            traceback=hide(call.traceback) if call.traceback else None,
-            exception=call.exception,
-            whole_chars=call.whole_chars,
-            processes=tuple(
-                replace(x, stdin=hide(x.stdin), stdout=hide(x.stdout), stderr=hide(x.stderr))
-                for x in self.processes
-            ),
-            unavailable=self.turn.state.unavailable_reason,
-        )
+                yield (
+                    call,
+                    CallOutcome(
+                        name=call.request.name,
+                        arguments=call.arguments or call.request.arguments,
+                        content=call.response.content,
+                        is_error=call.response.is_error,
+                        skipped=SKIPPED in call.response.metadata,
+                        images=call.shown_images.images,
+                        structured=call.response.metadata.get("structured"),
+                        questions=tuple(
+                            x for x in inquiries if x.id.startswith(f"{call.request.id}.")
+                        ),
+                        changes=tuple(
+                            CallChange(x.changes, x.applied, x.by, x.reason) for x in call.changes
+                        ),
+                        seconds=call.seconds,
+                        traceback=hide(call.traceback) if call.traceback else None,
+                        exception=call.exception,
+                        whole_chars=call.whole_chars,
+                        processes=processes,
+                        unavailable=self.turn.state.unavailable_reason,
+                    ),
+                )

@@ -24,7 +24,6 @@ from jp_nb.config.tree.app import (
     AutoCompaction,
     CompactionRule,
     SummaryConfig,
-    ToolCalls,
     TurnBound,
     parse_bound,
 )
@@ -150,15 +149,13 @@ class CompactionStep:
         if rule.summary is not None:
             text = Summary(summary=summary or "")
             return Compaction(from_turn=first, to_turn=last, summary=text)
-        calls = None if rule.tool_calls is None else _tool_call_policy(rule.tool_calls)
+        calls, setting = None, rule.tool_calls
+        if setting == "omit":
+            calls = ToolCallPolicy(policy="omit")
+        elif setting is not None:
+            request, response = setting != "strip-responses", setting != "strip-requests"
+            calls = ToolCallPolicy(policy="strip", request=request, response=response)
         return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
-
-
-def _tool_call_policy(setting: ToolCalls) -> ToolCallPolicy:
-    if setting == "omit":
-        return ToolCallPolicy(policy="omit")
-    request, response = setting != "strip-responses", setting != "strip-requests"
-    return ToolCallPolicy(policy="strip", request=request, response=response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +288,14 @@ async def make_compactions(
             if exc.kind != "too_long":
                 raise
         if turns.first == turns.last:
-            return await summarize(step, RequestContext([_omit_result(x) for x in thread]))
+            omitted = {"content": OMITTED_RESULT}
+            items = [
+                ContextItem(x.entry.model_copy(update=omitted), x.provider)
+                if isinstance(x.entry, ToolCallResponse)
+                else x
+                for x in thread
+            ]
+            return await summarize(step, RequestContext(items))
         middle = (turns.first + turns.last) // 2
         halves = TurnRange(turns.first, middle), TurnRange(middle + 1, turns.last)
         parts = [await summarize_turns(step, half) for half in halves]
@@ -302,13 +306,6 @@ async def make_compactions(
         summary = None if step.rule.summary is None else await summarize_turns(step, step.turns)
         entries.append(step.entry(summary))
     return mark_as_one_step(entries)
-
-
-def _omit_result(item: ContextItem) -> ContextItem:
-    if not isinstance(item.entry, ToolCallResponse):
-        return item
-    entry = item.entry.model_copy(update={"content": OMITTED_RESULT})
-    return ContextItem(entry, item.provider)
 
 
 INSTRUCTIONS: Final = """\

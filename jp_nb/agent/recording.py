@@ -37,7 +37,7 @@ from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, compact_json, encode_utf8, make_storable, sorted_json
 from jp_nb.record.context import ContextItem, RequestContext
-from jp_nb.record.events import USAGE, ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import USAGE, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
 
 DIGEST_CHARS: Final = 20
@@ -134,9 +134,7 @@ class RequestNormalizer:
             "tool_choice": request.tool_choice,
         }
         parameters = asdict(request.parameters)
-        if effective := {
-            k: value for k, value in parameters.items() if value not in (None, (), {})
-        }:
+        if effective := {k: x for k, x in parameters.items() if x not in (None, (), {})}:
             settings["parameters"] = effective
         if request.schema is not None:
             settings["schema"] = messages.with_positions(dict(request.schema))
@@ -218,16 +216,13 @@ class _Messages:
                 number = waiting.popleft() if waiting else 0
                 role = "error" if entry.is_error else "result"
                 return {"role": role, "call": number, "text": entry.content, **images}
-        return self._normalize_response(entry, item.provider)
-
-    def _normalize_response(self, entry: ChatResponse, provider: str) -> JsonObject:
         value: JsonObject = {"role": "assistant", "text": entry.message}
         if entry.kind == "structured":
             value = {"role": "assistant", "data": entry.data}
         elif entry.kind == "reasoning":
             value = {"role": "reasoning", "text": entry.reasoning}
-            if provider != self._provider:  # reasoning of another provider is sent as text
-                value["from"] = provider
+            if item.provider != self._provider:  # reasoning of another provider is sent as text
+                value["from"] = item.provider
         return {**value, **_provider_metadata(entry.metadata)}
 
     def with_positions(self, schema: JsonValue) -> JsonValue:
@@ -261,11 +256,8 @@ def _attachment(attachment: Attachment) -> JsonObject:
     value: JsonObject = {"source": attachment.source, "type": attachment.media_type}
     if isinstance(content, str):
         return {**value, "text": content}
-    return {
-        **value,
-        "bytes": len(content),
-        "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
-    }
+    sha256 = hashlib.sha256(content).hexdigest()
+    return {**value, "bytes": len(content), "digest": f"sha256:{sha256}"}
 
 
 def _map_texts(value: JsonValue, hide: Hide) -> JsonValue:
@@ -357,14 +349,9 @@ class ExchangeRecorder:
 
     def failed(self, error: ProviderError) -> Exchange:
         """Return the exchange of a request that failed with `error`."""
+        text, is_protocol = self._hide(error.without_address), isinstance(error, ProtocolError)
         return self._make_exchange(
-            FailedResponse(
-                self._hide(error.without_address),
-                error.kind,
-                error.status,
-                error.retry_after,
-                isinstance(error, ProtocolError),
-            )
+            FailedResponse(text, error.kind, error.status, error.retry_after, is_protocol)
         )
 
     def incomplete(self) -> Exchange:

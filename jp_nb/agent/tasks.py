@@ -160,8 +160,8 @@ class CellFunctions:
         pending: Number of functions that have not returned, including those that wait.
         interrupts: Number of interrupts so far.
         is_deciding: True while the effect of an interrupt is not decided.
-        settled: Set when the result of the last function is recorded. A function that ends the
-            process must not destroy the result of the previous one.
+        settled: `settled` of the run with the last function. A function that ends the process must
+            not destroy the result of the previous one.
     """
 
     def __init__(self, cell: CellThread, display: Display) -> None:
@@ -176,6 +176,7 @@ class CellFunctions:
         self._last_continue = CONTINUE
         self._changed = asyncio.Event()
         self._agent = asyncio.get_running_loop()
+        self._begin_waiters = 0
 
     def note_interrupt(self) -> None:
         """Note an interrupt whose effect is not yet decided."""
@@ -205,8 +206,12 @@ class CellFunctions:
 
     async def wait_until_begun(self) -> None:
         """Wait until a function runs, or none waits."""
-        while self.pending and not self.running:
-            await self._wait_for_change()
+        self._begin_waiters += 1  # before it looks at `running`, to which another thread adds
+        try:
+            while self.pending and not self.running:
+                await self._wait_for_change()
+        finally:
+            self._begin_waiters -= 1
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()
@@ -215,7 +220,8 @@ class CellFunctions:
     def on_begin(self, begun: CellCall) -> None:
         """Note that a function begins, on the cell's thread."""
         self.running.add(begun)
-        self._agent.call_soon_threadsafe(self._changed.set)
+        if self._begin_waiters:
+            self._agent.call_soon_threadsafe(self._changed.set)
 
     def on_end(self, ended: CellCall) -> None:
         """Note the end of a function."""
@@ -233,13 +239,14 @@ class CellCall:
     Attributes:
         interrupts: Number of interrupts when the function began.
         seconds: Duration of the functions, without the time that they waited.
+        settled: Set when the result of the run is recorded: the next function may run.
     """
 
     def __init__(self, functions: CellFunctions, call: Call, on_start: Callable[[], None]) -> None:
         self._all = functions
         self._call = call
         self._on_start = on_start
-        self._settled = Event()
+        self.settled = Event()
         self.interrupts = functions.interrupts
         self.seconds = 0.0
 
@@ -251,11 +258,11 @@ class CellCall:
             self.interrupts = self._all.interrupts
             self._all.on_begin(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
-            before, self._all.settled = self._all.settled, self._settled
+            before, self._all.settled = self._all.settled, self.settled
             began = monotonic()
             try:
                 # On the agent's thread, waiting would block the recording.
-                if before is not self._settled and get_ident() != agent:
+                if before is not self.settled and get_ident() != agent:
                     before.wait(SETTLE_S)
                     began = monotonic()
                 self._on_start()
@@ -269,10 +276,6 @@ class CellCall:
             return await self._all.cell.call(begin)
         finally:
             self._all.on_end(self)
-
-    def settled(self) -> None:
-        """Let the next function run: the result of this run is recorded."""
-        self._settled.set()
 
     def release(self) -> None:
         """Let waiting functions run."""

@@ -382,20 +382,17 @@ def limit_images(images: Iterable[Image], limits: Record, *, before: int) -> Lim
     for image in images:
         if image.digest in kept:
             continue
-        why = _omission_reason(image, limits, before + len(kept))
+        if len(image.content) > limits.image_max_bytes:
+            why: str | None = f"record.image_max_bytes is {limits.image_max_bytes}"
+        elif before + len(kept) >= limits.images_per_turn:
+            why = f"record.images_per_turn is {limits.images_per_turn}"
+        else:
+            why = find_image_problem(image)
         if why is None:
             kept[image.digest] = image
         else:
             omitted.append(image.left_out(why))
     return LimitedImages(tuple(kept.values()), tuple(omitted))
-
-
-def _omission_reason(image: Image, limits: Record, before: int) -> str | None:
-    if len(image.content) > limits.image_max_bytes:
-        return f"record.image_max_bytes is {limits.image_max_bytes}"
-    if before >= limits.images_per_turn:
-        return f"record.images_per_turn is {limits.images_per_turn}"
-    return find_image_problem(image)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,15 +9,13 @@ Source: `docs/architecture.md`.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from math import inf
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from threading import current_thread, get_ident, main_thread
 from time import monotonic
@@ -204,43 +202,25 @@ class _QueuedCall(Generic[T]):
             self._loop.call_soon_threadsafe(settle)
 
 
-class Timer:
-    """A job that runs later."""
+class Timer(_PostedJob):
+    """A job that runs at `deadline`."""
 
     def __init__(self, deadline: float, job: Job) -> None:
+        super().__init__(job)
         self.deadline = deadline
-        self._job: Job | None = job
 
     def cancel(self) -> None:
         """Drop the job if it has not run; from any thread."""
-        self._job = None
-
-    def run(self) -> None:
-        """Run the job, once."""
-        job, self._job = self._job, None
-        if job is not None:
-            _PostedJob(job).run()
+        self._job = lambda: None
 
 
-class _Timers:
-    """Timers of one clock, ordered by deadline; used only by the cell's thread."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._due: list[tuple[float, int, Timer]] = []
-        self._sequence = itertools.count()
-
-    def add(self, timer: Timer) -> None:
-        heapq.heappush(self._due, (timer.deadline, next(self._sequence), timer))
-
-    def seconds_left(self) -> float:
-        return max(0.0, self._due[0][0] - self._clock()) if self._due else inf
-
-    def run_first_due(self) -> bool:
-        if self.seconds_left() > 0:
-            return False
-        heapq.heappop(self._due)[-1].run()
-        return True
+def _run_first_due(timers: list[Timer], now: float) -> bool:
+    first = min(timers, key=attrgetter("deadline"), default=None)
+    if first is None or first.deadline > now:
+        return False
+    timers.remove(first)
+    first.run()
+    return True
 
 
 class CellLoop:
@@ -260,8 +240,8 @@ class CellLoop:
         self._jobs: deque[_PostedJob | _QueuedCall[object]] = deque()
         self._calls: deque[_PostedJob | _QueuedCall[object]] = deque()
         self.idle_s = 0.0
-        self._timers = _Timers(lambda: monotonic())
-        self._idle_timers = _Timers(lambda: self.idle_s)
+        self._timers: list[Timer] = []  # used only by the cell's thread, as the next ones
+        self._idle_timers: list[Timer] = []
         self._job_listener = _JobListener()
         self._listener: Listener = self._job_listener
         self._thread: int | None = None
@@ -285,7 +265,7 @@ class CellLoop:
     def call_later(self, seconds: float, job: Job) -> Timer:
         """Run `job` on the cell's thread in `seconds`, if it serves the queue then."""
         timer = Timer(monotonic() + seconds, job)
-        self.post(lambda: self._timers.add(timer))
+        self.post(lambda: self._timers.append(timer))
         return timer
 
     def call_after_idle(self, seconds: float, job: Job) -> Timer:
@@ -295,7 +275,7 @@ class CellLoop:
         limit takes effect. Call it on the cell's thread.
         """
         timer = Timer(self.idle_s + seconds, job)
-        self._idle_timers.add(timer)
+        self._idle_timers.append(timer)
         return timer
 
     async def call(self, function: Callable[[], T]) -> T:
@@ -349,18 +329,20 @@ class CellLoop:
     def _run_next(self, until: Callable[[], bool], *, tools: bool) -> bool:
         """Run a job or a call, or wait; return True at the end."""
         self.interrupts.check()
-        if self._timers.run_first_due() or _run_first(self._jobs):
+        if _run_first_due(self._timers, monotonic()) or _run_first(self._jobs):
             return False
         if until():
             return True
         if tools and not self._is_held and _run_first(self._calls):
             return False
-        timers = (self._timers, self._idle_timers)
-        timeout, began = min(MAX_WAIT_S, *(each.seconds_left() for each in timers)), monotonic()
+        began = monotonic()
+        left = [each.deadline - began for each in self._timers]
+        left += [each.deadline - self.idle_s for each in self._idle_timers]
+        timeout = max(0.0, min([MAX_WAIT_S, *left]))
         self._listener.wait(timeout)
         self.idle_s += min(timeout, monotonic() - began)
         if not self._jobs:
-            self._idle_timers.run_first_due()
+            _run_first_due(self._idle_timers, self.idle_s)
         return False
 
 
