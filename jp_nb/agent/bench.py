@@ -30,13 +30,9 @@ MAX_REPR_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class CallChange:
-    """A configuration change that a tool call proposed. It is never applied.
+    """A configuration change that a tool call proposed, a line for each path. It is never applied.
 
-    Attributes:
-        lines: The changes, one for each path.
-        approved: True if a turn would have applied the change.
-        by: `person` for the user; `grant` if the tool's rules need no approval; `nobody` if no user
-            was available, for the `reason`.
+    `approved` if a turn would have applied it. `by` is as in `ChangeEnds`.
     """
 
     lines: tuple[ProposedChange, ...]
@@ -120,12 +116,8 @@ class CallOutcome:
 class BenchRun:
     """Runs batches of tool calls one after the other, as a turn does. `outcomes` has the results.
 
-    Attributes:
-        turn: Its record gets the entries that a turn would append. It is discarded after the run,
-            like the state.
-        stopped: True if the user stopped the run early.
-        interrupt_count: Number of interrupts.
-        approved: The approved configuration change of each batch, or None. It never takes effect.
+    The record and the state of `turn` are discarded after the run. The `approved` configuration
+    change of each batch, or None, never takes effect.
     """
 
     batches: Sequence[Sequence[Call]]

@@ -160,13 +160,10 @@ class CompactionStep:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Steps of a compaction and their effect.
+    """Steps of a compaction, and the estimated tokens of the messages `before` and `after`.
 
-    Attributes:
-        before: Estimated tokens of the messages now.
-        after: Estimated tokens after the compaction. A new summary counts as much as the summaries
-            that it replaces.
-        outcome: The conversation after the compaction, without texts of new summaries.
+    A new summary counts as much as those that it replaces. `outcome` is the conversation after the
+    compaction, without texts of new summaries.
     """
 
     steps: tuple[CompactionStep, ...]
@@ -183,10 +180,8 @@ class CompactionPlan:
 class CompactionPlanner:
     """Estimates the effect of compaction rules on a conversation. Changes nothing.
 
-    Args:
-        providers: The provider at the start of the conversation and after each configuration
-            change (`Projection.providers`).
-        in_turn: True if the last turn is running. It is not compacted.
+    `providers` are those of `Projection.providers`. A running last turn (`in_turn`) is not
+    compacted.
     """
 
     def __init__(
@@ -331,10 +326,8 @@ SUMMARY_KEY: Final = "summary"
 class Summarizer:
     """Summarizes turns with a model, whose system text has the instructions.
 
-    Attributes:
-        context: Purpose of the summary, which is added to the request; may be empty.
-        tools: Tools of the conversation, because some servers refuse calls without them. None may
-            run.
+    `context`, the purpose of the summary, is added to the request. No tool may run: the `tools` of
+    the conversation are sent because some servers refuse calls without them.
     """
 
     model: ChatModel
@@ -404,9 +397,7 @@ class ContextSize:
 class CompactionSettings:
     """Settings for compaction, with the state that outlives a turn.
 
-    Attributes:
-        providers: Returns the providers for `CompactionPlanner`.
-        last_failure: Size of the last context that automatic compaction could not reduce.
+    `last_failure` is the size of the last context that automatic compaction could not reduce.
     """
 
     providers: Callable[[], Sequence[str]]

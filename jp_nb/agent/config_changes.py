@@ -273,16 +273,14 @@ class ConfigChanges:
                 proposed = _Proposed(call, tool, reviewed, tuple(list_changes(reviewed)))
                 if reviewed.needs_approval:
                     return await self._get_approval(proposed)
-                return self._approve(proposed, "grant")
+                return self._decide(proposed, True, "grant")
             case _:
                 assert_never(reviewed)
 
     async def _get_approval(self, proposed: _Proposed) -> bool:
-        match self._turn.state.prepared.decision("change", proposed.tool.name):
-            case GivenAnswer():
-                return self._approve(proposed, "person", ANSWERS)
-            case DeclinedByFile():
-                return self._reject_by_user(proposed, ANSWERS)
+        prepared = self._turn.state.prepared.decision("change", proposed.tool.name)
+        if isinstance(prepared, GivenAnswer | DeclinedByFile):
+            return self._decide(proposed, isinstance(prepared, GivenAnswer), "person", ANSWERS)
         unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             return self._reject_without_user(proposed, unavailable.reason)
@@ -296,38 +294,29 @@ class ConfigChanges:
                 self._turn.display(waits)
                 await self._line.wait_again()
                 end = await ask(prompt)
-        match end:
-            case Unavailable(reason=reason):
-                return self._reject_without_user(proposed, reason)
-            case NotAnswered(end="timed_out"):
-                return self._reject_without_user(proposed, NOT_IN_TIME)
-            case Answered(value="apply"):
-                return self._approve(proposed, "person", end.channel, end.by)
-        return self._reject_by_user(proposed, end.channel, end.by)
+        if isinstance(end, Unavailable):
+            return self._reject_without_user(proposed, end.reason)
+        if isinstance(end, NotAnswered) and end.end == "timed_out":
+            return self._reject_without_user(proposed, NOT_IN_TIME)
+        approved = isinstance(end, Answered) and end.value == "apply"
+        return self._decide(proposed, approved, "person", end.channel, end.by)
 
-    def _approve(
+    def _decide(
         self,
         proposed: _Proposed,
+        approved: bool,
         by: Literal["person", "grant"],
         channel: str | None = None,
         person: str | None = None,
-    ) -> Literal[True]:
-        call, tool = proposed.call, proposed.tool
-        paths = proposed.proposal.paths
-        author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
-        self._approved.append((proposed, author))
-        self._show(proposed, applied=True, by=by, channel=channel, person=person)
-        return True
-
-    def _reject_by_user(
-        self, proposed: _Proposed, channel: str | None, person: str | None = None
-    ) -> Literal[False]:
-        self._show(proposed, applied=False, by="person", channel=channel, person=person)
-        paths = proposed.proposal.paths
-        refusal = Refusal(
-            "user_rejected", paths, "the user declined the change", "declined by the user"
-        )
-        return self._reject(proposed.call, proposed.tool, refusal)
+    ) -> bool:
+        call, tool, paths = proposed.call, proposed.tool, proposed.proposal.paths
+        self._show(proposed, approved, by, channel, person=person)
+        if approved:
+            author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
+            self._approved.append((proposed, author))
+            return True
+        detail, summary = "the user declined the change", "declined by the user"
+        return self._reject(call, tool, Refusal("user_rejected", paths, detail, summary))
 
     def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
         self._turn.state.unavailable_reason = reason
@@ -335,7 +324,7 @@ class ConfigChanges:
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._turn.state.prepared.note_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
-            self._show(proposed, applied=False, by="nobody", reason=reason)
+            self._show(proposed, False, "nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         paths, summary = proposed.proposal.paths, "confirmation unavailable"
         refusal = Refusal("confirmation_unavailable", paths, detail, summary)
@@ -359,7 +348,6 @@ class ConfigChanges:
     def _show(
         self,
         proposed: _Proposed,
-        *,
         applied: bool,
         by: Literal["person", "grant", "nobody"],
         channel: str | None = None,
@@ -367,9 +355,7 @@ class ConfigChanges:
         person: str | None = None,
     ) -> None:
         key, name, counts = proposed.call.key, proposed.tool.name, self._turn.applies_changes
-        end = ChangeEnds(
-            key, name, proposed.lines, applied, by, channel, reason, person, counts=counts
-        )
+        end = ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person, counts)
         proposed.call.changes.append(end)
         self._turn.display(end)
 

@@ -40,8 +40,7 @@ class ToolBegins:
     """A tool call is about to run, waits for permission, or is displayed differently from now on.
 
     Attributes:
-        parameters: Display of the arguments in the line of the call, or below it.
-        formatted: Arguments as a formatter wrote them, displayed below the line instead.
+        formatted: Arguments as a formatter wrote them, displayed below the line of the call.
         edited: True if the user changed the arguments.
         texts: Text arguments, such as code, displayed below the line.
         asked: True while a prompt displays the text arguments, which the turn does not repeat.

@@ -52,11 +52,10 @@ class InquiryError(JpNbError):
 
 @dataclass(frozen=True, slots=True)
 class ModelInquiry:
-    """A question of a tool call for a model.
+    """A question of a tool call for a model, neither secret nor exclusive.
 
     Attributes:
         id: Id in the record, `<call>.<question>.<attempt>`.
-        question: Neither secret nor exclusive.
         number: Position among the open calls with this id, from 1. Models repeat ids.
         spent: Receives the model and the tokens of each request, including failed ones.
         when_idle: Waits until all other work of the batch is done, or waits likewise.
@@ -239,10 +238,8 @@ class ChatModel:
 class LlmInquiryBackend:
     """Sends each question to a model in a request of its own; one instance per turn (R028-19).
 
-    Attributes:
-        default: The model without an override.
-        overrides: Models by tool and question id.
-        tools: Tools of the conversation, so that the requests share a cached prefix. None may run.
+    `overrides` has other models than `default`, by tool and question id. No tool may run: requests
+    with the `tools` of the conversation share a cached prefix.
     """
 
     default: ChatModel

@@ -120,12 +120,9 @@ def stream_menu(request: str) -> ActionPrompt:
 def tool_menu(
     tools: Sequence[str], *, interrupted: Sequence[str] = (), disabled: Collection[Choice] = ()
 ) -> ActionPrompt:
-    """Return the menu of an interrupt while calls of `tools` have no response.
+    """Return the menu of an interrupt while calls of `tools` have no response, if any.
 
-    Args:
-        tools: One name for each open call; empty if all calls have ended, but not the batch.
-        interrupted: Names of the calls that were open at the time of the interrupt.
-        disabled: Choices that would have no effect.
+    `interrupted` were open at the time of the interrupt. `disabled` choices would have no effect.
     """
     names = _format_names(interrupted or tools)
     calls = f"these {len(tools)} calls" if tools else "the calls"

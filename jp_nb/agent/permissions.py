@@ -105,12 +105,9 @@ def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class _PendingCall:
-    """A call that waits for permission.
+    """A call that waits for permission. `original_arguments` are the model's.
 
-    Attributes:
-        original_arguments: The model's arguments.
-        formatted: Arguments as a formatter wrote them.
-        edited: Channel through which the user changed the arguments.
+    `edited` is the channel through which the user changed the arguments.
     """
 
     tool: OfferedTool

@@ -62,8 +62,7 @@ def digest(value: JsonValue) -> str:
 class RequestPart:
     """A `system` text, `attachment`, `tool`, or `message` of a request.
 
-    `id` is the digest of the part; for a message, of all messages up to it. `after` is the id of
-    the previous message.
+    `id` is the digest of the part and, for a message, of the messages before it (`after`).
     """
 
     kind: str

@@ -141,20 +141,15 @@ NEEDS_USER = "it needs a user, and no user is available"
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """An available tool: its executor and its resolved configuration.
+    """An available tool: its executor and its resolved configuration (`conversation.tools.NAME`).
 
     Attributes:
         origin: Kind of source for the user: `Python`, `built-in`.
-        covers: Calls that a permission for the turn covers: all calls of the `tool`, or those with
-            the same `arguments`.
         format: `unattended` if `formatter` may run before the user permits the call.
         parameters: Display of arguments without a formatter; None: in the line of the call.
         inline_results: Number of displayed lines of a result; None: `off`.
         inline_errors: The same for an error; None: as `inline_results`.
-        result_max_chars: Maximum length of a result for the model; 0: no limit.
-        access: Configured access rules, for the tool.
-        grants: Access to the configuration.
-        summary: Description in each request, if it is not `description`.
+        access: Configured access rules, for the tool; `grants` has those of the configuration.
         described: Parameters in the configuration.
     """
 
@@ -251,14 +246,8 @@ async def offer_tools(
 ) -> ToolSet:
     """Return the tools that `config` enables, and the tool that it names as `tool_choice`.
 
-    A named tool with a state that is locked off is not returned.
-
-    Args:
-        config: The effective configuration, including registered tools.
-        sources: Sources of tools.
-        unavailable_reason: None if a user may be available. Otherwise, tools that need a user are
-            missing.
-        answered: Returns True if the questions of the tool with that name have prepared answers.
+    A named tool with a state that is locked off is not returned. With an `unavailable_reason`,
+    tools that need a user are missing, except those with prepared answers (`answered`).
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
     enabled = {

@@ -77,7 +77,6 @@ class TurnLoop:
         compact_first: Compact the conversation before the turn, even below the limits.
         config_changes: Number of trailing configuration changes for this turn. They are reverted if
             the turn ends before the first output of the model.
-        interrupt_count: Number of interrupts, up to the end of the turn.
         is_unanswered: True if the turn got no response. Later requests omit it.
     """
 

@@ -47,13 +47,11 @@ from jp_nb.tools.secrets import SecretAnswers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(ChatModel):
-    """The effective configuration, resolved for one model request.
+    """The effective configuration (`basis`), resolved for one model request.
 
     Attributes:
-        basis: The configuration itself, which tools may propose to change.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
-        unavailable_reason: None if a user may be available.
     """
 
     tools: ToolSet
@@ -111,13 +109,9 @@ class LastRequest:
 
 @dataclass(slots=True)
 class TurnRecord:
-    """The record of a conversation, and its context, which grows with it.
+    """The record of a conversation, and its context `thread`, which grows with it.
 
-    Attributes:
-        thread: The context. Compaction replaces it with another object.
-        provider: Name of the provider that new entries are from.
-        sent: The last request of this kernel.
-        last_host: Host of the last request of the notebook over a network.
+    Compaction replaces `thread` with another object. `provider` is the one of new entries.
     """
 
     stream: ConversationStream
@@ -232,10 +226,7 @@ class UsageCounter:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """The answer to the same `question` of the same call, before the turn was interrupted.
-
-    `channel` is the source of the answer, for the tool.
-    """
+    """The answer to the same `question` of the same call, before the turn was interrupted."""
 
     question: InquiryQuestion
     answer: JsonValue
@@ -246,13 +237,12 @@ class RecordedAnswer:
 class TurnState:
     """Answers and decisions for the rest of a turn. They are not stored.
 
+    `prepared` and `secrets` are those of the session, and outlive the turn.
+
     Attributes:
-        prepared: Prepared answers and decisions. They outlive the turn.
-        secrets: Secrets of the session, which are hidden in results.
         recorded: Answers with precedence over all others, by the id of the inquiry.
         answers: Remembered answers by `<tool>.<question id>`.
-        permissions: Remembered permissions by tool and arguments, each with its tool. "" stands for
-            all arguments.
+        permissions: Remembered permissions by tool and arguments ("" for all), each with its tool.
         attempts: Number of times a question was asked, by `<call>.<question>`.
         images: Number of images in the turn, including results that wait for delivery.
         unavailable_reason: Set when a decision needed a user and none was available.
@@ -314,12 +304,11 @@ class TurnContext:
     """State and ports of a turn, which its requests and tool calls share.
 
     Attributes:
-        shared: The part of the tool context that is the same for all calls.
         on_tool_error: Receives the exception of a tool, with a traceback that begins in the tool.
         progress: Stores the progress of the call with an event id in the journal. Before a tool
             starts, it flushes the journal to disk. It is also called on the cell's thread.
         applies_changes: False outside of a turn, where no configuration change takes effect.
-        clock: Returns seconds, for the time between two interrupts.
+        clock: Seconds for the time between two interrupts.
     """
 
     record: TurnRecord
@@ -338,12 +327,9 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """Context of all calls of a batch.
+    """Context of all calls of a batch, with the documentation of tools (`catalog`).
 
-    Attributes:
-        catalog: Documentation of the available tools, by name.
-        basis: Configuration at the start of the batch.
-        results: Recorded results in the order of the calls. If set, no tool runs.
+    `results` are recorded results in the order of the calls. If set, no tool runs.
     """
 
     inquiry: InquiryBackend | None = None
@@ -400,27 +386,23 @@ class Call:
     """One tool call. `tool` is None if it is not available.
 
     Attributes:
-        index: Position among the calls of the batch.
-        number: Position among the calls of the batch with the same id. Models repeat ids.
         bad_arguments: Parse error of the model's arguments.
         event_id: Event id of the request, for the journal.
+        number: Position among the calls of the batch with the same id. Models repeat ids.
         edited: Set if the user changed the arguments.
         reply: Message of the user to the model, in place of answers.
         automatic_answer_counts: Number of answers without the user, by question id.
         rejections: Number of proposed configuration changes that were not applied.
-        rejection: Reason for the last of them, for the tool.
         formatted: Arguments as a formatter wrote them.
         texts_in_prompt: True if a prompt displays the text arguments.
         may_have_run: True if the call may have run before a restart or a crash.
         delivering: True if the user is asked about the result.
-        structured: Data of the result for the record. It is recorded only with the text
-            `delivered`, because the user may edit the text.
+        structured: Data of the result, recorded only with the unedited text `delivered`.
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         was_interrupted: True if an interrupt ended the tool's function.
         task: The task that runs the call. Another one is abandoned: it must not change the call.
         response: Final: once it is set, nothing changes.
-        traceback: For the user only.
         seconds: Duration of all runs, without the time for prompts.
     """
 

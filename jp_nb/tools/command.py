@@ -170,11 +170,7 @@ _RUNNERS: Final = frozenset(
 
 @dataclass(frozen=True)
 class CommandFormatter:
-    """A command that formats the arguments of a call for the user (`style.parameters`).
-
-    Attributes:
-        tool: Name of the tool in the document; None for the name in the call.
-    """
+    """A command that formats the arguments of a call for the user (`style.parameters`)."""
 
     command: Command
     tool: str | None = None
@@ -318,9 +314,8 @@ class OutputError(Exception):
 class ProcessRun:
     """A process that exited. Bytes that are not UTF-8 are replaced in input and output.
 
-    Attributes:
-        exit_code: The exit status. A negative number is a signal.
-        formats: True if the process only formatted the arguments of a call for the user.
+    A negative `exit_code` is a signal. `formats` if the process only formatted the arguments of a
+    call for the user.
     """
 
     stdin: str

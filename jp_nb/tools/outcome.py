@@ -253,12 +253,9 @@ READ_REST_HINT: Final = (
 
 
 def truncate_middle(text: str, limit: int, setting: str) -> str:
-    """Return `text` with a note to the model in place of its middle.
+    """Return up to `limit` characters of `text` (0: all), with a note in place of its middle.
 
-    Args:
-        text: The result of a tool.
-        limit: Number of characters of `text` that are kept; 0 for all.
-        setting: Path of the setting that has the limit.
+    The note to the model names the path of the `setting` with the limit.
     """
     if not limit or len(text) <= limit:
         return text

@@ -53,10 +53,9 @@ def format_documentation(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool, or a property of a parameter.
+    """One parameter of a tool, or a property of a parameter. `path` has the names to it.
 
     Attributes:
-        path: The names of the enclosing parameters, then its name.
         type: For example `array of integer` or `string or null`; "" for any type.
         values: Facts about its values, such as the default, in Markdown.
     """
@@ -120,12 +119,10 @@ def _paragraphs(*texts: JsonValue) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A part of a schema, with its reference resolved.
+    """A part of a schema: the keys of its definition, overridden by those of the part itself.
 
-    Attributes:
-        keys: The keys of the definition, overridden by those of the part itself.
-        open: References that lead to this part.
-        is_recursive: True if the reference is already in `open`. Its properties are omitted.
+    `open` has the references that lead to this part. If its own reference is among them
+    (`is_recursive`), its properties are omitted.
     """
 
     keys: Schema
