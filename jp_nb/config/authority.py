@@ -30,12 +30,14 @@ from jp_nb.config.partial import (
     select_settings,
 )
 from jp_nb.config.schema import (
+    JSON,
     ROOT,
     Element,
     Keys,
     SchemaNode,
     format_path,
     lookup,
+    mark_items,
     node_at,
     parse_path,
 )
@@ -244,9 +246,9 @@ def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bo
     the setting.
     """
     always = always_needs_user(keys)
-    if always is None:
-        return isinstance(value, dict) or not _is_harmless(keys, value, is_inside)
-    return always
+    if always is not None:
+        return always
+    return isinstance(value, dict) or not _is_harmless(keys, value, is_inside)
 
 
 def always_needs_user(keys: Sequence[str]) -> bool | None:
@@ -336,14 +338,10 @@ def _matches(part: str, key: str) -> bool:
 def _normalize(keys: Sequence[str]) -> Keys:
     # Items of lists become their names, all other elements plain keys.
     normalized: list[str] = []
-    for key in keys:
+    for key in mark_items(keys):
         if isinstance(key, Element):
-            node = node_at(normalized)
-            if node is not None and node.kind == "list":
-                name = get_identity(node, key.json)
-                key = key if name is None else Element(name)
-            else:
-                key = str(key)
+            name = get_identity(node_at(normalized) or JSON, key.json)
+            key = key if name is None else Element(name)
         normalized.append(key)
     return tuple(normalized)
 
@@ -376,13 +374,13 @@ class Grants:
 
     def may_write(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may set the whole value at `keys`."""
-
-        def writes(rule: ConfigRule, place: Keys) -> bool:
-            return bool(rule.write) and (
-                rule.write == "insecure_allow" or not overlaps_sensitive(place)
-            )
-
-        return self._all_allow(keys, writes)
+        return self._all_allow(
+            keys,
+            lambda rule, place: (
+                bool(rule.write)
+                and (rule.write == "insecure_allow" or not overlaps_sensitive(place))
+            ),
+        )
 
     def may_unset(self, keys: Sequence[str]) -> bool:
         """Return True if the tool may unset the whole value at `keys`."""

@@ -35,7 +35,7 @@ from jp_nb.json_values import sorted_json
 Partial = dict[str, JsonValue]
 
 _ANNOTATIONS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
-_SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
+SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
     match below, above:
         case str(), str():
             first, second = (above, below) if strategy == "prepend" else (below, above)
-            separator = _SEPARATORS.get(str(wrapped.get("separator", "none")), "")
+            separator = SEPARATORS.get(str(wrapped.get("separator", "none")), "")
             return _rewrap(node, old, first + separator + second)
         case list(), list():
             return _rewrap(

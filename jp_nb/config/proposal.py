@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -44,6 +44,7 @@ from jp_nb.config.schema import (
     format_path,
     is_index,
     lookup,
+    mark_items,
     mask_secrets,
     node_at,
     parse_path,
@@ -162,17 +163,14 @@ def review_proposal(
         detail = f"not permitted: access.config of this tool does not cover {listed}"
         return _refuse("unauthorized_paths", denied, detail, "not permitted")
     changes = [*leaves.items(), *((keys, None) for keys in unsets)]
-    needs_approval = any(_needs_approval(keys, value, grants, basis) for keys, value in changes)
+    needs_approval = any(
+        grants.needs_approval(keys)
+        # A sensitive value can only be written with `insecure_allow`, which is the user's consent.
+        or ((value is None or not is_sensitive(keys)) and needs_user(keys, value, basis.is_inside))
+        for keys, value in changes
+    )
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
     return Proposal(change, tuple(paths), needs_approval, basis)
-
-
-def _needs_approval(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
-    # A sensitive value can only be written with `insecure_allow`, which is the user's consent.
-    acknowledged = value is not None and is_sensitive(keys)
-    return grants.needs_approval(keys) or (
-        not acknowledged and needs_user(keys, value, basis.is_inside)
-    )
 
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
@@ -184,8 +182,7 @@ def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
             return {**now, **value}
         return value
 
-    completed: Partial = map_models(ROOT, delta, complete)
-    return completed
+    return map_models(ROOT, delta, complete)  # type: ignore[no-any-return]
 
 
 def refuse_malformed(reason: str) -> Refusal:
@@ -338,7 +335,7 @@ def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
     unsets: dict[Keys, None] = {}
     for path in paths:
         try:
-            keys = _normalize(parse_path(path))
+            keys = mark_items(parse_path(path))
         except ConfigError:
             problems.append(_Problem(path, "not a path", unset=True))
             continue
@@ -348,15 +345,6 @@ def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
         else:
             unsets[keys] = None
     return list(unsets)
-
-
-def _normalize(keys: Keys) -> Keys:
-    # Only items of lists remain elements.
-    nodes = [node_at(keys[:place]) for place in range(len(keys))]
-    return tuple(
-        key if node is not None and node.kind == "list" else str(key)
-        for key, node in zip(keys, nodes, strict=True)
-    )
 
 
 def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
@@ -397,14 +385,10 @@ def squash_changes(
     No path is both set and unset. If merge strategies cannot express the result, the value is set.
     `defaults` are restored where something is unset.
     """
-    change = Change()
-    for one in changes:
-        change = _append(change, one)
+    change = reduce(_append, changes, Change())
     if [change] == list(changes):
         return change
-    after = before
-    for one in changes:
-        after = apply(after, one, defaults)
+    after = reduce(lambda partial, one: apply(partial, one, defaults), changes, before)
     result = apply(before, change, defaults)
     if result == after:
         return change

@@ -308,6 +308,15 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
     return node
 
 
+def mark_items(keys: Sequence[str]) -> Keys:
+    """Return `keys` with only the items of lists as elements."""
+    nodes = [node_at(keys[:place]) for place in range(len(keys))]
+    return tuple(
+        key if node is not None and node.kind == "list" else str(key)
+        for key, node in zip(keys, nodes, strict=True)
+    )
+
+
 def find_node(path: str) -> SchemaNode | None:
     """Return the node at `path`, or the root for ""; None if there is none."""
     try:

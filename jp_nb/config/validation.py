@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.authority import find_rule_problems, iter_rules
-from jp_nb.config.partial import Partial, is_wrapper, strip_strategies
+from jp_nb.config.partial import SEPARATORS, Partial, is_wrapper, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,
@@ -77,9 +77,8 @@ class _Reading:
             if wrong is not None:
                 self._add(keys, "value", str(wrong), cause=wrong.cause, expected=wrong.expected)
                 return None
-            plain = self._read_plain(node, value["value"], keys)
-            annotations = _annotations(value).items()
-            return {"value": plain, **{key: one for key, one in annotations if one is not None}}
+            annotations = {key: one for key, one in value.items() if one is not None}
+            return {**annotations, "value": self._read_plain(node, value["value"], keys)}
         return self._read_plain(node, value, keys)
 
     def _read_plain(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
@@ -178,7 +177,6 @@ def unexpected_word(error: ErrorDetails) -> UnexpectedValueError:
     return UnexpectedValueError(f"one of {', '.join(words)}", error["input"])
 
 
-_SEPARATORS = ("none", "space", "line", "paragraph")
 _BOOLEANS = (True, False)
 _ANNOTATIONS: dict[str, dict[str, tuple[str | bool, ...]]] = {
     "list": {
@@ -189,7 +187,7 @@ _ANNOTATIONS: dict[str, dict[str, tuple[str | bool, ...]]] = {
     "text": {
         "strategy": ("append", "prepend", "replace"),
         "discard_when_merged": _BOOLEANS,
-        "separator": _SEPARATORS,
+        "separator": tuple(SEPARATORS),
     },
     "map": {
         "strategy": ("deep_merge", "merge", "keep", "replace"),
@@ -212,8 +210,8 @@ def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> Unexpect
             f"a {node.kind}, or a table of value and {', '.join(choices)}",
             found=f"a table of {', '.join(map(str, wrapper)) or 'nothing'}",
         )
-    for key, one in _annotations(wrapper).items():
-        if one is None:
+    for key, one in wrapper.items():
+        if key == "value" or one is None:
             continue
         if key not in choices:
             cause = f"unknown key {key!r} next to `value`"
@@ -223,10 +221,6 @@ def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> Unexpect
             listed = ", ".join(str(word).lower() for word in choices[key])
             return UnexpectedValueError(f"for {key!r} one of {listed}", one)
     return UnexpectedValueError("a value for 'value'") if wrapper["value"] is None else None
-
-
-def _annotations(wrapper: dict[str, Any]) -> dict[str, Any]:
-    return {key: one for key, one in wrapper.items() if key != "value"}
 
 
 def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
@@ -276,9 +270,10 @@ def validate_layer(
     Raises:
         ConfigError: With all problems.
     """
-    storable, unstorable = _remove_unstorable(partial)
+    storable, problems = _remove_unstorable(partial)
     result, invalid = read_layer(storable)
-    problems = [problem for _, problem in [*unstorable, *invalid]] or [
+    problems += [problem for _, problem in invalid]
+    problems = problems or [
         ConfigProblem(path, "value", message)
         for tool, rules in iter_rules(result)
         for path, message in find_rule_problems(tool, rules)
@@ -389,8 +384,7 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
     The settings are in stored form. An invalid value is removed alone; a table without a required
     field is removed as a whole. Settings that only JP has are removed without a problem.
     """
-    kept, located = _remove_unstorable(remove_ignored(partial))
-    problems = [problem for _, problem in located]
+    kept, problems = _remove_unstorable(remove_ignored(partial))
     while True:
         result, located = read_layer(kept)
         if not located:
@@ -432,21 +426,21 @@ def _remove_places(node: SchemaNode | None, value: Any, places: Iterable[Keys]) 
     return list(kept.values()) if isinstance(value, list) else kept
 
 
-def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
+def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
     # A notebook can store neither NaN nor values that are nested too deeply.
-    problems: list[LocatedProblem] = []
+    problems: list[ConfigProblem] = []
 
-    def is_storable(keys: tuple[str, ...], value: JsonValue) -> bool:
-        message = None
+    def is_storable(keys: Keys, value: JsonValue) -> bool:
         if isinstance(value, float) and not isfinite(value):
             message = f"expected a finite number, found {value}"
         elif isinstance(value, (dict, list)) and len(keys) >= MAX_CONFIG_LEVELS:
             message = f"more than {MAX_CONFIG_LEVELS} tables and lists are nested here"
-        if message is not None:
-            problems.append((keys, ConfigProblem(format_path(keys), "value", message)))
-        return message is None
+        else:
+            return True
+        problems.append(ConfigProblem(format_path(keys), "value", message))
+        return False
 
-    def filtered(value: JsonValue, above: tuple[str, ...]) -> Any:
+    def filtered(value: JsonValue, above: Keys) -> Any:
         if isinstance(value, dict):
             items = [((*above, key), key, item) for key, item in value.items()]
             return {k: filtered(item, keys) for keys, k, item in items if is_storable(keys, item)}

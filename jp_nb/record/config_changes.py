@@ -462,9 +462,7 @@ def inherited_changes(projection: Projection, begins: Partial) -> Change:
     the beginning of the next conversation, without strategies.
     """
     change = diff(begins, projection.partial())
-    if not change:
-        return change
-    changed = ChangedPaths(projection.steps())
+    changed = ChangedPaths(projection.steps() if change else ())
     return select_changes(change, lambda path: path in changed)
 
 

@@ -145,6 +145,11 @@ class Provenance:
     """True if the change removed the conversation's value, so that the layers below apply."""
 
     @property
+    def place(self) -> str:
+        """Name and file of the source."""
+        return f"{self.source}, {self.file}" if self.file else self.source
+
+    @property
     def when(self) -> str | None:
         """The turn as a text, or None."""
         if self.turn is None:

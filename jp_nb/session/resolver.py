@@ -10,12 +10,12 @@ import json
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import BaseModel
 
 from jp_nb.agent.compaction import INSTRUCTIONS, Summarizer
 from jp_nb.agent.inquiry import ChatModel, LlmInquiryBackend
@@ -138,7 +138,7 @@ class Resolver:
             ConfigError: A part is not available. The error has the path.
             UsageError: No tool fits `tool_choice`.
         """
-        config = basis.config
+        config, parameters = basis.config, basis.config.assistant.model.parameters
         model, provider = self.model(config)
         tools = await self.tools(config, unavailable_reason=unavailable_reason)
         attachments = self.attachments(config)
@@ -158,13 +158,13 @@ class Resolver:
                 if tool_choice is None
                 else _check_tool_choice(tool_choice, config, tools)
             ),
-            parameters=_parameters(config.assistant.model.parameters),
+            parameters=_parameters(parameters),
             request=config.assistant.request,
             attachments=attachments,
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
             basis=basis,
             # The default limit of the provider, not of the user.
-            continues_answers=chains and config.assistant.model.parameters.max_tokens is None,
+            continues_answers=chains and parameters.max_tokens is None,
             results=results,
             uses_cassette=self._cassette is not None,
             unavailable_reason=unavailable_reason,
@@ -185,12 +185,10 @@ class Resolver:
         Raises:
             ConfigError: It does not exist, a setting is not valid, or a cassette cannot be used.
         """
-        settings: dict[str, Any]
+        given = getattr(llm, name, None)  # a known name may have no settings
+        settings: dict[str, Any] = given.model_dump() if given is not None else {}
         if name == "scripted":
             settings = {"folders": [str(self._active.files.folder)]}
-        else:
-            given = getattr(llm, name, None)  # a known name may have no settings
-            settings = given.model_dump() if given is not None else {}
         cassette = self._active.cassettes.active
         if cassette is not self._cassette:
             self._replaced_providers += self._providers.values()
@@ -256,9 +254,9 @@ class Resolver:
                 if other.model.id != base.model.id:
                     path = f"conversation.tools.{tool.name}.questions.{question}.target"
                     theirs = self._load_model(other, llm, path, ANSWERS)
-                overrides[tool.name, question] = self._inquiry_model(other, theirs)
+                overrides[tool.name, question] = self._chat_model(other, theirs)
         return LlmInquiryBackend(
-            default=self._inquiry_model(base, own),
+            default=self._chat_model(base, own),
             overrides=overrides,
             tools=tuple(tool.definition for tool in tools.tools.values()),
             attachments=attachments,
@@ -277,7 +275,7 @@ class Resolver:
         attachments = self.attachments(config)
         return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
 
-    def _inquiry_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
+    def _chat_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
         provider, name = model
         return ChatModel(
             provider=provider,
@@ -299,9 +297,9 @@ class Resolver:
         assistant = build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._load_model(assistant, config.providers.llm, path, "summarizes turns")
-        inquiry_model = self._inquiry_model(assistant, model)
+        chat_model = self._chat_model(assistant, model)
         return Summarizer(
-            model=replace(inquiry_model, system=(summary.instructions or INSTRUCTIONS,)),
+            model=replace(chat_model, system=(summary.instructions or INSTRUCTIONS,)),
             context=summary.context or "",
             tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
             conversation_id=self._active.document.conversation.id,
@@ -383,9 +381,10 @@ def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) ->
 
 
 def _parameters(given: ParametersConfig) -> ModelParameters:
+    reasoning = given.reasoning
     return ModelParameters(
         max_tokens=given.max_tokens,
-        reasoning=_dump(given.reasoning),
+        reasoning=reasoning.model_dump() if isinstance(reasoning, BaseModel) else reasoning,
         temperature=given.temperature,
         top_p=given.top_p,
         top_k=given.top_k,
@@ -394,13 +393,7 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
     )
 
 
-def _dump(value: object) -> JsonValue:
-    dump = getattr(value, "model_dump", None)
-    return dump() if dump is not None else value  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedList:
+class _CachedList(NamedTuple):
     provider: Provider
     when: float
     models: ModelList
@@ -456,8 +449,7 @@ class ModelCatalog:
             listed = self.models(model.provider, config, seconds=CHECK_SECONDS)
         except ProviderError as exc:
             return f"{UNKNOWN}: {exc}"
-        found = listed.find(model.name)
-        if found is not None:
+        if (found := listed.find(model.name)) is not None:
             return format_deprecation(found) or f"{model.provider} lists this model"
         if listed.is_cut or not listed.models:
             return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
@@ -471,10 +463,9 @@ def format_deprecation(model: ModelInfo) -> str:
     """Return a warning if the provider announced the end of `model`, otherwise ""."""
     if not model.state:
         return ""
-    date = f" on {model.ends}" if model.ends else ""
-    state = f"ends{date}" if date else "is deprecated"
+    state = f"ends on {model.ends}" if model.ends else "is deprecated"
     if model.state == "retired":
-        state = f"has ended{f': {model.ends}' if date else ''}"
+        state = f"has ended{f': {model.ends}' if model.ends else ''}"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
 
 
@@ -490,12 +481,11 @@ def build_inquiry_assistant(config: AppConfig) -> Assistant:
 
     A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
     """
-    base = _with_background_retries(config.assistant)
     changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
         del request["max_response_bytes"]
-    return _merge_overrides(base, changes)
+    return _merge_overrides(_with_background_retries(config.assistant), changes)
 
 
 def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:

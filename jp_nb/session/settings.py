@@ -87,6 +87,7 @@ from jp_nb.tools.builtin import tools_config
 
 MODEL = "assistant.model.id"
 CASSETTE = "providers.cassette"
+LOAD_PATHS = "config_load_paths"
 
 
 def requested_changes(
@@ -105,10 +106,8 @@ def requested_changes(
     if is_assignment(text):
         found = [(parse_assignment(text, current), None)]
     else:
-        found = [
-            (Change({k: value for k, value in layer.partial.items() if k not in FILE_ONLY}), layer)
-            for layer in files.named(text, load_paths(current))
-        ]
+        layers = files.named(text, get_path(current, LOAD_PATHS) or [])
+        found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
     changes: list[tuple[Change, Layer | None]] = []
     for change, source in found:
         if get_path(change.delta, CASSETTE) is not None:  # D109
@@ -123,12 +122,6 @@ def requested_changes(
         delta = resolve_partial(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
     return changes
-
-
-def load_paths(current: Partial) -> list[str]:
-    """Return the folders in which `-c NAME` searches configuration files."""
-    paths: list[str] = get_path(current, "config_load_paths") or []
-    return paths
 
 
 def model_partial(reference: Any, current: Partial) -> Partial:
@@ -161,9 +154,8 @@ def _base_config(layers: tuple[Layer, ...]) -> Partial:
 
 def continues_headless(files: ConfigFiles) -> bool:
     """Return True if headless runs continue a conversation (`record.headless`, D18)."""
-    return bool(
-        get_path(merge_layers(files.load_valid_layers()[0]), "record.headless") == "continue"
-    )
+    partial = merge_layers(files.load_valid_layers()[0])
+    return bool(get_path(partial, "record.headless") == "continue")
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
@@ -179,7 +171,11 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
 def to_store(partial: Partial) -> Partial:
     """Return `partial` as stored in a record: replacing values, without settings of files."""
-    return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}
+    return _without_file_settings(as_replacement(partial))
+
+
+def _without_file_settings(partial: Partial) -> Partial:
+    return {key: value for key, value in partial.items() if key not in FILE_ONLY}
 
 
 def with_model(partial: Partial) -> Partial:
@@ -279,14 +275,13 @@ class DirectiveDraft(Draft):
             return
         shown = format_path(parse_path(path))
         sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
-        if not sources or sources[-1].value is None:
-            self.notices.append(f"{shown} is not set, so nothing changes")
-            return
-        source = ", ".join(filter(None, (sources[-1].source, sources[-1].file)))
-        self.notices.append(
-            f"this conversation does not set {shown}; its value is from {source}. "
-            f"Unset it in this conversation: `%jp config {shlex.quote(f'{shown}:=null')}`"
-        )
+        notice = f"{shown} is not set, so nothing changes"
+        if sources and sources[-1].value is not None:
+            notice = (
+                f"this conversation does not set {shown}; its value is from {sources[-1].place}. "
+                f"Unset it in this conversation: `%jp config {shlex.quote(f'{shown}:=null')}`"
+            )
+        self.notices.append(notice)
 
     def _attachment_url(self, text: str) -> str:
         """Return the URL of `-a TEXT`, after a test read."""
@@ -323,7 +318,7 @@ class DirectiveDraft(Draft):
         """Revert the changes of a file, or values from any source, for `-C`."""
         if not is_assignment(text):
             hashes: frozenset[str] = frozenset()
-            for layer in self._files.named(text, load_paths(self.partial())):
+            for layer in self._files.named(text, get_path(self.partial(), LOAD_PATHS) or []):
                 hashes |= self._source_of(layer).hashes
             variables = [
                 path
@@ -374,7 +369,6 @@ class Settings:
         is_local: bool = False,
         untrusted_count: int | None = None,
     ) -> None:
-        self._stream = stream
         self._files = files
         self._skips_invalid_files = False
         self.projection = Projection(
@@ -386,14 +380,11 @@ class Settings:
         )
 
     def _layers_below(self) -> list[Layer]:
-        files = (
-            self._files.load_valid_layers()[0]
-            if self._skips_invalid_files
-            else self._files.layers()
-        )
+        skips, files = self._skips_invalid_files, self._files
+        found = files.load_valid_layers()[0] if skips else files.layers()
         python = sys.modules.get("jp_nb.tools.python")
         version = python.REGISTRY.version if python is not None else 0
-        return [_registrations(version), *files]
+        return [_registrations(version), *found]
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:
@@ -412,9 +403,12 @@ class Settings:
 
     def readable_partial(self) -> Partial:
         """Return the settings of all valid layers."""
+        self._reload_valid_layers()
+        return self.projection.partial()
+
+    def _reload_valid_layers(self) -> None:
         with self.skip_invalid_files():
             self.projection.reload_layers()
-        return self.projection.partial()
 
     @property
     def model(self) -> str:
@@ -434,11 +428,10 @@ class Settings:
                 f"they are ignored until `%jp trust`: {format_paths(ignored)}"
                 + (f" ({distrust})" if distrust else "")
             )
-        if self.projection.problems:
-            unknown = format_paths(self.projection.problems)
+        if problems := self.projection.problems:
             warnings.append(
                 "this notebook's record has settings that this version of jp_nb does not "
-                f"know: {unknown}"
+                f"know: {format_paths(problems)}"
             )
         return warnings + find_odd_rules_in(self.projection.partial())
 
@@ -455,14 +448,12 @@ class Settings:
         all_paths = list(paths)
         for path in all_paths:
             require_node(path)
-        with self.skip_invalid_files():
-            self.projection.reload_layers()
+        self._reload_valid_layers()
         return self.projection.explain(all_paths)
 
     def set_paths(self) -> list[str]:
         """Return every path that a file, the environment, or the conversation sets."""
-        with self.skip_invalid_files():
-            self.projection.reload_layers()
+        self._reload_valid_layers()
         partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials += [step.change.delta for step in self.projection.steps()]
         return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
@@ -494,9 +485,7 @@ class Settings:
         self.projection.reload_layers()
         other.reload_layers()
         change = inherited_changes(other, self.projection.partial())
-        if not change:
-            return change
-        own = ChangedPaths(self.projection.steps())
+        own = ChangedPaths(self.projection.steps() if change else ())
         return select_changes(change, lambda path: path not in own)
 
     def record_change(self, change: Change) -> None:
@@ -598,10 +587,8 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
     else:  # above the weaker kinds
         kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
         layers.insert(sum(other.name in kinds for other in layers), layer)
-    aliases = validate(
-        merge_layers(layers), layer=layer.name, file=layer.file
-    ).providers.llm.aliases
-    resolve_model(validate(layer.partial).assistant.model.id, aliases)
+    config = validate(merge_layers(layers), layer=layer.name, file=layer.file)
+    resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)
 
 
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
@@ -617,5 +604,5 @@ def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator
     for path, sources in projection.explain(file.paths).items():
         below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
         if below and below[-1].file != str(file.path):
-            stronger = ", ".join(filter(None, (below[-1].source, below[-1].file)))
+            stronger = below[-1].place
             yield f"{path} has another value here, from {stronger}, which overrides that file"
