@@ -16,7 +16,7 @@ from typing import Final
 
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.inquiry import ChatModel, request_response
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, safe_ask
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, SafeAsk
 from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
 from jp_nb.agent.turn_state import Resolved, TurnContext
@@ -466,7 +466,7 @@ class Compactor:
             return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
         if not plans or self.turn.prompter.unavailable() is not None:
             return False
-        end = await safe_ask(self.turn.prompter)(_plan_prompt(plans))
+        end = await SafeAsk(self.turn.prompter)(_plan_prompt(plans))
         chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
         return chosen is not None and await self._apply(chosen, resolved, why="", in_turn=True)
 

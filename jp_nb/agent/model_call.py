@@ -21,7 +21,7 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, ask_menu, stream_menu
-from jp_nb.agent.prompts import safe_ask
+from jp_nb.agent.prompts import SafeAsk
 from jp_nb.agent.provider import (
     Finished,
     Flush,
@@ -235,7 +235,7 @@ class StreamInterrupts:
     async def _show_menu(self) -> None:
         try:
             verdict = await ask_menu(
-                safe_ask(self._turn.prompter),
+                SafeAsk(self._turn.prompter),
                 "streaming",
                 self._settings,
                 stream_menu(self._turn.record.request),

@@ -18,6 +18,8 @@ from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import FormAnswer, Question
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -197,9 +199,14 @@ class FormPrompt(Prompt[FormEnd]):
     menu: bool = False
 
 
-def needs_form(question: Question) -> bool:
-    """Return True if `question` needs a `FormPrompt`: it has several fields, or is optional."""
-    return isinstance(question.answer_type, FormAnswer) or not question.required
+def make_prompt(
+    pages: tuple[QuestionPrompt, ...], *, partial: bool = False, menu: bool = False
+) -> QuestionPrompt | FormPrompt:
+    """Return a form, or the only page if it needs none: a required question without fields."""
+    question = pages[0].question
+    if len(pages) > 1 or partial or menu or not question.required:
+        return FormPrompt(pages, partial, menu)
+    return FormPrompt(pages) if isinstance(question.answer_type, FormAnswer) else pages[0]
 
 
 SimplePrompt = QuestionPrompt | ActionPrompt
@@ -244,13 +251,10 @@ Screen = Literal["page", "summary", "menu", "discard"]
 
 @dataclass(frozen=True, slots=True)
 class PageDraft:
-    """Content of one page.
+    """Content of one page. Its question is open while it has no `answer`.
 
-    Attributes:
-        answer: The answer to send; None while the question is open.
-        empty: The answer to send if the user confirms an empty page. None if it is not valid.
-        problem: Error message about the input; "" without an error.
-        timed_out: True if the time was over before the question was answered.
+    `empty` is the answer if the user confirms an empty page; None if that is not valid. `problem`
+    is an error message about the input. `timed_out` is True if no answer came in time.
     """
 
     answer: Answered | None = None
@@ -266,7 +270,6 @@ class FormDraft:
     """State machine of a form up to its `end`, for the notebook and stdin. It draws nothing.
 
     Attributes:
-        page: Index of the current page.
         step: Changes with each change of the display. Clicks with an older step are stale.
         demanded: True if Submit led to this page because it needs an answer.
         reviewed: True once Submit was tried. Each page offers it from then on.
@@ -458,9 +461,9 @@ class Prompter(Protocol):
     """Asks the user of the notebook."""
 
     def unavailable(self) -> Unavailable | None:
-        """Return the reason if no user is available in the running cell; None if a user may be.
+        """Return the reason if no user is available in the running cell (R083-99).
 
-        Fast, and safe on any thread. All routing of questions depends on it (R083-99).
+        It is fast, and safe on any thread. If it is None, a user may be available.
         """
 
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
@@ -479,27 +482,19 @@ class Prompter(Protocol):
         """End all current prompts as interrupted. Called on the agent's event loop."""
 
 
-log = logging.getLogger(__name__)
-
-
-class SafeAsk(Protocol):
+class SafeAsk:
     """Displays one prompt and waits. A prompt that fails counts as unavailable."""
 
+    def __init__(self, prompter: Prompter) -> None:
+        self._prompter = prompter
+
     async def __call__(self, prompt: Prompt[T], /) -> PromptEnd[T]:
-        """Display `prompt` and wait."""
-
-
-def safe_ask(prompter: Prompter) -> SafeAsk:
-    """Return a `SafeAsk` for `prompter` that does not raise, except for cancellation."""
-
-    async def ask(prompt: Prompt[T], /) -> PromptEnd[T]:
+        """Display `prompt` and wait. It raises no error, except for cancellation."""
         try:
-            return await prompter.ask(prompt)
+            return await self._prompter.ask(prompt)
         except Exception as exc:
             log.exception("A prompt failed")
             return Unavailable(f"the prompt failed: {error_summary(exc)}")
-
-    return ask
 
 
 class PromptQueue(Generic[T]):
@@ -547,10 +542,7 @@ ANSWERS: Final = "answers"
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """A valid prepared answer, or a prepared permission or approval (`value` is None).
-
-    `place` is the position in the answers file, for the user.
-    """
+    """A valid prepared answer, at `place` in the file. `value` is None for a consent."""
 
     value: JsonValue
     place: str
@@ -558,14 +550,14 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeclinedByFile:
-    """A prepared refusal. `place` as in `GivenAnswer`."""
+    """A prepared refusal, at `place` in the file."""
 
     place: str
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidAnswer:
-    """A prepared answer that is not valid. `why` includes the position."""
+    """A prepared answer that is not valid. `why` names the place."""
 
     why: str
 

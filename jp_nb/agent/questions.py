@@ -26,12 +26,11 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     OpenDecision,
     PreparedDecision,
-    Prompt,
     QuestionPrompt,
     Unavailable,
     apply_timeout_default,
     get_outcome,
-    needs_form,
+    make_prompt,
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.tasks import Activity, PromptLine, raise_if_cancelled
@@ -223,7 +222,7 @@ class _InquiryGroup:
 class _OpenInquiry:
     """One question from its request to its response in the record.
 
-    `outcome` is None while it is open. `is_recorded` is True if the answer is the recorded one of a
+    `outcome` is None while it is open. `is_recorded` is True for an answer of the first run of a
     turn that runs again.
     """
 
@@ -345,10 +344,7 @@ class ToolQuestions:
     def _end_call(
         self, group: _InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False
     ) -> CallEnded:
-        """Close the open questions with `end`, and return the end of the call.
-
-        `skipped` is True for a decision of the user, which is no error.
-        """
+        """Close the open questions, and return the end of the call; no error if `skipped`."""
         for inquiry in group.open:
             self._close(inquiry, QuestionOutcome(end))
         return CallEnded(text, is_error=not skipped, skipped=skipped)
@@ -356,8 +352,7 @@ class ToolQuestions:
     def _use_answer(self, inquiry: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
         """Use an answer that did not come from the user."""
         marks: frozenset[AnswerMark] = frozenset({"auto"} if channel is None else ())
-        outcome = QuestionOutcome("answered", channel, marks)
-        self._close(inquiry, outcome, answer)
+        self._close(inquiry, QuestionOutcome("answered", channel, marks), answer)
         self._count_automatic_answer(inquiry)
 
     def _count_automatic_answer(self, inquiry: _OpenInquiry) -> None:
@@ -459,8 +454,8 @@ class ToolQuestions:
         raise self._end_call(inquiry.group, text, "failed")
 
     def _count_usage(self, inquiry: _OpenInquiry, model: str, usage: Usage) -> None:
-        tokens = self._turn.tokens.count(usage)
-        inquiry.usage = ModelUsage(model, inquiry.usage.tokens + tokens)
+        tokens = inquiry.usage.tokens + self._turn.tokens.count(usage)
+        inquiry.usage = ModelUsage(model, tokens)
 
     def _wait_for_model(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
@@ -568,8 +563,9 @@ def _rememberable(question: Question) -> bool:
     return question.answer_type.rememberable and is_reusable(question)
 
 
-def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[Answered | FormEnd]:
-    """Return a simple prompt for a single question, otherwise a form."""
+def _make_prompt(
+    group: _InquiryGroup, inquiries: list[_OpenInquiry]
+) -> QuestionPrompt | FormPrompt:
     needs, tool = group.needs, group.tool
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
     pages = tuple(
@@ -581,6 +577,6 @@ def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[
         )
         for inquiry in inquiries
     )
-    if alone and not needs_form(pages[0].question):
-        return pages[0]
-    return FormPrompt(pages, partial=needs.partial, menu=needs.menu)
+    if len(needs.questions) > 1:  # also if the others have their answers
+        return FormPrompt(pages, needs.partial, needs.menu)
+    return make_prompt(pages, partial=needs.partial, menu=needs.menu)

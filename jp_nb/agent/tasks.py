@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
-from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk, safe_ask
+from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk
 from jp_nb.agent.turn_state import Call
 from jp_nb.tools.base import CellThread, is_cancelled
 
@@ -76,7 +76,7 @@ class PromptLine:
     """The line in which calls wait for the screen: one prompt at a time, in order of request."""
 
     def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
-        self._ask = safe_ask(prompter)
+        self._ask = SafeAsk(prompter)
         self._activity = activity
         self._functions = functions
         self._queue = PromptQueue[_Place](self._grant)

@@ -28,7 +28,7 @@ from jp_nb.agent.prompts import (
     PreparedDecision,
     QuestionPrompt,
     Unavailable,
-    needs_form,
+    make_prompt,
 )
 from jp_nb.config.schema import format_path
 from jp_nb.config.tree.app import AppConfig
@@ -182,8 +182,7 @@ class CodeQuestions:
 
     def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
         pages = tuple(self._page(question) for question in questions)
-        is_single = len(pages) == 1 and not needs_form(pages[0].question)
-        match show(pages[0] if is_single else FormPrompt(pages)):
+        match show(make_prompt(pages)):
             case Answered(value=value):
                 self._keep_answer(questions[0], value)
             case FormEnd(ends=ends):

@@ -173,6 +173,13 @@ def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
     return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
 
 
+def box(name: str, *children: widgets.Widget) -> widgets.VBox:
+    """Return a box `jp-nb-<name>` with `children`, one below the other."""
+    made = widgets.VBox(children)
+    made.add_class(f"jp-nb-{name}")
+    return made
+
+
 def button(
     label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
 ) -> widgets.Button:
@@ -239,10 +246,8 @@ class PromptForm(ABC):
         self._bridge.on_msg(lambda _, message, __: self._handle_message(message))
         self._so_far = widgets.Output()
         self._so_far.add_class("jp-nb-so-far")
-        self._form = widgets.VBox()
-        self._form.add_class("jp-nb-form")
-        self.widget = widgets.VBox([self._so_far, self._form])
-        self.widget.add_class("jp-nb-waiting")
+        self._form = box("form")
+        self.widget = box("waiting", self._so_far, self._form)
 
     @property
     def _step(self) -> int:
@@ -512,8 +517,7 @@ class _PagedText:
         self._language = language
         self._at = 0
         self._place = text("", "part")
-        self._text_box = widgets.VBox([])
-        self._text_box.add_class("jp-nb-exact-part")
+        self._text_box = box("exact-part")
         buttons = [
             button("Previous part", lambda: self._turn(-1)),
             button("Next part", lambda: self._turn(1)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -30,6 +31,7 @@ from jp_nb.notebook.prompt.form import (
     FormContext,
     PromptForm,
     action_row,
+    box,
     button,
     close_widgets,
     html,
@@ -51,12 +53,8 @@ FOR_ALL = -1
 """Key of a problem that concerns the whole page."""
 
 
-Changed = Callable[[bool], None]
-"""Called after a change. The argument is False if an earlier click already reported it."""
-
-
 @dataclass(frozen=True, slots=True)
-class PageReading:
+class _Reading:
     """The current input of a page, with messages by number of the field or `FOR_ALL`.
 
     The `confirmable` fields give an empty answer after the user confirms it.
@@ -67,10 +65,18 @@ class PageReading:
     confirmable: frozenset[int] = frozenset()
 
 
-class PageField:
-    """A control with its error message. If it is `named`, its question is shown above it."""
+NO_PROBLEMS: Final = _Reading(PageDraft())
 
-    def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Changed) -> None:
+
+class _Field:
+    """A control with its error message. If it is `named`, its question is shown above it.
+
+    After a change, it calls `changed` with False if an earlier click already reported it.
+    """
+
+    def __init__(
+        self, prompt: QuestionPrompt, changed: Callable[[bool], None], *, named: bool
+    ) -> None:
         self.prompt = prompt
         self.control = question_control(prompt, in_form=True)
         self.problem = text("", "problem")
@@ -79,9 +85,8 @@ class PageField:
         self._confirmed = False  # whether the user confirmed an empty answer
         self._reported: Message = {}
         self._secret: Answered | None = None
-        above_it = _field_head(prompt) if named else ()
-        self.widget = widgets.VBox([*above_it, self.control.widget, self.problem])
-        self.widget.add_class("jp-nb-field")
+        head = _field_head(prompt) if named else ()
+        self.widget = box("field", *head, self.control.widget, self.problem)
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
         self._untouched = self.control.read({})
@@ -101,12 +106,10 @@ class PageField:
         return found
 
     def read_as_empty(self, reported: Message) -> Answered | None:
-        """Return the answer after the user confirms an empty one; None without one."""
         found = self.control.read({**reported, "confirmed": True})
         return found if isinstance(found, Answered) else None
 
     def is_touched(self, reported: Message) -> bool:
-        """Return True if the user entered something."""
         return self.touched or self.control.read(reported) != self._untouched
 
     def show_problem(self, words: str, *, confirm: bool = False) -> None:
@@ -122,63 +125,49 @@ class PageField:
         self._changed(is_new)
 
 
-class FormPage:
+class _Page:
     """One page of a form. It keeps its content while other pages are visible."""
 
-    def __init__(self, prompt: QuestionPrompt, changed: Changed) -> None:
-        self._prompt = prompt
+    def __init__(self, prompt: QuestionPrompt, changed: Callable[[bool], None]) -> None:
         kind = prompt.question.answer_type
         self._form = kind if isinstance(kind, FormAnswer) else None
-        asked = [prompt] if self._form is None else [*map(QuestionPrompt, self._form.fields)]
+        self._problem = text("", "problem")  # of all fields together
+        asked, below = [prompt], list[widgets.Widget]()
+        if self._form is not None:
+            asked, below = [*map(QuestionPrompt, self._form.fields)], [self._problem]
         named = self._form is not None
-        self.fields = [PageField(each, named=named, changed=changed) for each in asked]
-        # Problems of all fields together. A single field has its own message.
-        self._problem = text("", "problem") if named else self.fields[0].problem
-        below = (self._problem,) if named else ()
-        self.widget = widgets.VBox(
-            [*question_head(prompt), *(each.widget for each in self.fields), *below]
-        )
-        self.widget.add_class("jp-nb-page")
+        self.fields = [_Field(each, changed, named=named) for each in asked]
+        inputs = [each.widget for each in self.fields]
+        self.widget = box("page", *question_head(prompt), *inputs, *below)
 
     def is_touched(self, message: Message) -> bool:
         """Return True if the user entered something, as the widgets or `message` show."""
         return any(each.is_touched(one) for each, one in self._split(message))
 
-    def _split(self, message: Message) -> Iterable[tuple[PageField, Message]]:
+    def _split(self, message: Message) -> Iterable[tuple[_Field, Message]]:
         # The state of the widget replaces what the page did not report.
         return zip(self.fields, split_reports(message, len(self.fields)), strict=True)
 
-    @property
-    def touched(self) -> bool:
-        """True after the user changed something."""
-        return any(each.touched for each in self.fields)
-
-    def show_problems(self, reading: PageReading) -> None:
+    def show_problems(self, reading: _Reading) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
-        if self._form is not None:
-            self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
+        self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
 
-    def clear_problems(self) -> None:
-        """Remove all error messages."""
-        self.show_problems(PageReading(PageDraft()))
-
-    def read(self, message: Message) -> PageReading:
+    def read(self, message: Message) -> _Reading:
         """Return the input of the page, as reported in `message`."""
         if self._form is not None:
             return self._read_fields(self._form, message)
         [each] = self.fields
         found = each.read(message)
         if isinstance(found, Answered):
-            return PageReading(PageDraft(found))
+            return _Reading(PageDraft(found))
         empty = each.read_as_empty(message)
-        confirmable = frozenset({0} if empty is not None else ())
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        return PageReading(draft, {0: found.why}, confirmable)
+        return _Reading(draft, {0: found.why}, frozenset([0] if empty is not None else []))
 
-    def _read_fields(self, form: FormAnswer, message: Message) -> PageReading:
+    def _read_fields(self, form: FormAnswer, message: Message) -> _Reading:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong, confirmable = False, set[int]()
@@ -205,10 +194,10 @@ class FormPage:
             # Blank fields leave the question open. Invalid or partial input is an error.
             is_open = not wrong and not (values and self.is_touched(message))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
-            return PageReading(draft, problems, frozenset(confirmable))
+            return _Reading(draft, problems, frozenset(confirmable))
         return self._validate(form, values)
 
-    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageReading:
+    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> _Reading:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
         try:
@@ -220,11 +209,10 @@ class FormPage:
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
         if problems:
-            return PageReading(PageDraft(problem=next(iter(problems.values()))), problems)
-        return PageReading(PageDraft(Answered(values, "form")))
+            return _Reading(PageDraft(problem=next(iter(problems.values()))), problems)
+        return _Reading(PageDraft(Answered(values, "form")))
 
     def close(self) -> None:
-        """Close its widgets."""
         close_widgets(self.widget)
         close_widgets(self._problem)  # not part of `widget` for a single field
 
@@ -262,12 +250,6 @@ def _inner_button(does: str, label: str, about: str) -> str:
     )
 
 
-def _make_screen(*children: widgets.Widget) -> widgets.VBox:
-    made = widgets.VBox(children)
-    made.add_class("jp-nb-page")
-    return made
-
-
 LABELS: Final = {
     "back": prompt_text.BACK,
     "next": prompt_text.NEXT,
@@ -293,12 +275,11 @@ class PagedForm(PromptForm):
         super().__init__(prompt, title, context)
         self._prompt = prompt
         self._draft = FormDraft(prompt, "form")
-        self._pages: dict[int, FormPage] = {}
+        self._pages: dict[int, _Page] = {}
         self._temporary: widgets.Widget | None = None  # closed when another step is shown
         self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._top = html("", "progress")
-        self._body = widgets.VBox()
-        self._body.add_class("jp-nb-body")
+        self._body = box("body")
         self._row = action_row(first, ())
         self._asked_by = self._row.children
         self._form.children = [self._top, self._body, self._bridge, self._note, self._row]
@@ -320,7 +301,7 @@ class PagedForm(PromptForm):
     def _expire(self) -> None:
         # Keep the page's answer and turn to the next page.
         page = self._page
-        picked = page.read({}).draft.answer if page.touched else None
+        picked = page.read({}).draft.answer if page.is_touched({}) else None
         self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
             self._show_note(prompt_text.TIME_WENT)
@@ -335,13 +316,12 @@ class PagedForm(PromptForm):
             close_widgets(hidden)
 
     @property
-    def _page(self) -> FormPage:
+    def _page(self) -> _Page:
         # The current page, also while another screen covers it.
-        page = self._pages.get(self._draft.page)
-        if page is None:
-            page = FormPage(self._draft.asked, self._changed)
-            self._pages[self._draft.page] = page
-        return page
+        number = self._draft.page
+        if number not in self._pages:
+            self._pages[number] = _Page(self._draft.asked, self._changed)
+        return self._pages[number]
 
     @cached_property
     def _reply_box(self) -> widgets.Textarea:
@@ -352,10 +332,9 @@ class PagedForm(PromptForm):
 
     @cached_property
     def _menu(self) -> widgets.VBox:
-        field = widgets.VBox([text(prompt_text.REPLY_LABEL, "field-name"), self._reply_box])
-        field.add_class("jp-nb-field")
-        return _make_screen(
-            text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
+        field = box("field", text(prompt_text.REPLY_LABEL, "field-name"), self._reply_box)
+        return box(
+            "page", text(prompt_text.MENU, "question"), text(prompt_text.MENU_HINT, "hint"), field
         )
 
     def _changed(self, is_new: bool = True) -> None:
@@ -372,7 +351,8 @@ class PagedForm(PromptForm):
                 self._draw_page()
             case "summary":
                 rows = itertools.starmap(_summary_row, enumerate(prompt_text.summary(draft)))
-                screen = _make_screen(
+                screen = box(
+                    "page",
                     text(prompt_text.summary_heading(draft), "question"),
                     html(f"<ol>{''.join(rows)}</ol>", "summary"),
                 )
@@ -392,7 +372,7 @@ class PagedForm(PromptForm):
                     controls=[self._reply_box.model_id],
                 )
             case "discard":
-                screen = _make_screen(text(prompt_text.DISCARDED, "question"))
+                screen = box("page", text(prompt_text.DISCARDED, "question"))
                 buttons = {"resume": resume, "discard": lambda _: draft.discard()}
                 self._show_step(screen, buttons, unchosen, is_kept=False)
             case other:
@@ -405,7 +385,7 @@ class PagedForm(PromptForm):
             buttons["back"] = self._back
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
-        if draft.can_submit:
+        if draft.is_last or draft.reviewed:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
         buttons["cancel"] = self._cancel
         self._show_step(
@@ -451,10 +431,9 @@ class PagedForm(PromptForm):
             close_widgets(previous)
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
-        made = self._buttons.get(name)
-        if made is None:
-            made = button("", partial(self._press, name), does=name)
-            self._buttons[name] = made
+        if name not in self._buttons:
+            self._buttons[name] = button("", partial(self._press, name), does=name)
+        made = self._buttons[name]
         made.description = LABELS.get(name) or prompt_text.send_label(self._draft)
         made.button_style = "primary" if primary else ""
         (made.add_class if primary else made.remove_class)("jp-nb-primary")
@@ -482,9 +461,8 @@ class PagedForm(PromptForm):
                 self._finish(Unavailable(f"the form failed: {error_summary(exc)}"))
 
     def _back(self, message: Message) -> None:
-        page = self._page
-        self._draft.hold(page.read(message).draft)
-        page.clear_problems()
+        self._draft.hold(self._page.read(message).draft)
+        self._page.show_problems(NO_PROBLEMS)
         self._draft.back()
 
     def _leave_page(self, message: Message, go: Callable[[], None]) -> None:
@@ -495,7 +473,7 @@ class PagedForm(PromptForm):
             page.show_problems(reading)
             self._bridge.focus(max(0, min(reading.problems)))
         else:
-            page.clear_problems()
+            page.show_problems(NO_PROBLEMS)
             go()
 
     def _cancel(self, message: Message) -> None:
@@ -528,6 +506,5 @@ class PagedForm(PromptForm):
 
 
 def _parse_page_number(message: Message) -> int:
-    place = message.get("place")
-    known = isinstance(place, str) and place.isascii() and place.isdigit() and len(place) < 4
-    return int(str(place)) if known else -1
+    place = str(message.get("place"))
+    return int(place) if re.fullmatch("[0-9]{1,3}", place) else -1
