@@ -26,6 +26,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     OpenDecision,
     PreparedDecision,
+    Prompt,
     QuestionPrompt,
     Unavailable,
     apply_timeout_default,
@@ -563,9 +564,7 @@ def _rememberable(question: Question) -> bool:
     return question.answer_type.rememberable and is_reusable(question)
 
 
-def _make_prompt(
-    group: _InquiryGroup, inquiries: list[_OpenInquiry]
-) -> QuestionPrompt | FormPrompt:
+def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[Answered | FormEnd]:
     needs, tool = group.needs, group.tool
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
     pages = tuple(

@@ -246,7 +246,7 @@ class LogContents:
         return False
 
 
-class NewestSigned(NamedTuple):
+class _NewestSigned(NamedTuple):
     """Newest signed line of a log: its digest, and the chain value of the log up to it."""
 
     line: str
@@ -449,11 +449,11 @@ class QuestionLogFile:
         if made:
             sync_folder(self.folder)
 
-    def _newest_signed(self) -> NewestSigned | None:
+    def _newest_signed(self) -> _NewestSigned | None:
         with suppress(OSError, ForeignFileError, ValueError):
             match as_object(read_json(read_owned_file(self._newest_path()).decode())):
                 case {"line": str() as line, "chain": str() as chain}:
-                    return NewestSigned(line, chain)
+                    return _NewestSigned(line, chain)
         return None
 
     def _keep_newest(self, line: str, chain: str) -> str | None:
@@ -496,7 +496,7 @@ class QuestionLogFile:
                 )
 
 
-def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
+def _chain(contents: LogContents, newest: _NewestSigned | None) -> str:
     """Return the chain value of the log, continued from the newest signed line if possible."""
     value = ""
     for line in contents.lines:

@@ -54,7 +54,7 @@ _LEVELS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectSchema:
+class _ObjectSchema:
     """JSON schema of an object, as the source of a form.
 
     Attributes:
@@ -94,7 +94,7 @@ class ObjectSchema:
         title = self.text(at, stated, "title") if isinstance(stated, dict) else None
         path, node = self.resolved(at, stated)
         path, node, nullable = self._without_null(path, node)
-        title = title or (name_to_title(name) if self.typed else self.text(path, node, "title"))
+        title = title or (_name_to_title(name) if self.typed else self.text(path, node, "title"))
         kind = _answer_type(self, path, node)
         default = None if kind.secret else node.get("default")
         if isinstance(default, str) and isinstance(kind, NumberAnswer):  # of a Decimal
@@ -117,7 +117,6 @@ class ObjectSchema:
         return field, nullable
 
     def resolved(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
-        """Return `node` with its references resolved, and its path."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")
@@ -167,26 +166,25 @@ class ObjectSchema:
         return path, node, False
 
     def check_keywords(self, path: SchemaPath, node: Node, known: set[str]) -> None:
-        """Fail if `node` has keywords that are not `known`, unless a type checks the answers."""
+        # A type checks the answers itself.
         for keyword in node:
             if keyword not in known and keyword not in _ANNOTATIONS and not self.typed:
                 self.fail((*path, keyword), "a form cannot check this condition: remove it")
 
     def text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
-        """Return the text of `keyword`, or None."""
         found = node.get(keyword)
         if found is not None and not isinstance(found, str):
             self.fail((*path, keyword), "expected a text")
         return found or None
 
 
-def name_to_title(name: str) -> str:
-    """Return the title for the name of a field: `group_size` is `Group size`."""
+def _name_to_title(name: str) -> str:
+    # `group_size` is `Group size`.
     words = name.replace("_", " ").strip()
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _answer_type(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _answer_type(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     try:
         options = _options(source, path, node)
         if options is not None:
@@ -215,7 +213,7 @@ def _describe_node(node: Node) -> str:
     return "a value of any type" if "type" not in node else "a list of something other than options"
 
 
-def _options(source: ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
+def _options(source: _ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
     if "const" in node:
         return (_option(source, path, {"const": node["const"]}),)
     if isinstance(values := node.get("enum"), list):
@@ -242,7 +240,7 @@ def _options(source: ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option
 
 
 def _member_options(
-    source: ObjectSchema, at: SchemaPath, member: JsonValue
+    source: _ObjectSchema, at: SchemaPath, member: JsonValue
 ) -> tuple[Option, ...] | None:
     path, node = source.resolved(at, member)
     if "const" in node:
@@ -251,7 +249,7 @@ def _member_options(
     return _options(source, path, node) if "enum" in node else None
 
 
-def _option(source: ObjectSchema, path: SchemaPath, node: Node) -> Option:
+def _option(source: _ObjectSchema, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
         source.fail(path, f"expected a text, a number, or a boolean as an option: {_LEVELS}")
@@ -260,7 +258,7 @@ def _option(source: ObjectSchema, path: SchemaPath, node: Node) -> Option:
     return Option(value=value, label=label, description=description)
 
 
-def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     wanted = node.get("format")
     source.check_keywords(path, node, {"type", "format", "minLength", "maxLength"})
     if wanted == "password":
@@ -284,7 +282,7 @@ def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType
     )
 
 
-def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _read_number(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     source.check_keywords(path, node, {"type", *BOUNDS})
     members, is_integer = node.get("anyOf"), node.get("type") == "integer"
     if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
@@ -294,12 +292,12 @@ def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerTy
     return (IntegerAnswer if is_integer else NumberAnswer).model_validate(bounds)
 
 
-def _read_boolean(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _read_boolean(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     source.check_keywords(path, node, {"type"})
     return BooleanAnswer()
 
 
-def _read_list(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _read_list(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     source.check_keywords(path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"})
     below: SchemaPath = (*path, "items")
     options = None
@@ -312,7 +310,7 @@ def _read_list(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType
     return SelectAnswer.model_validate({"options": options, "multi": True, **picks})
 
 
-_READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerType]]] = {
+_READERS: Final[Mapping[str, Callable[[_ObjectSchema, SchemaPath, Node], AnswerType]]] = {
     "string": _read_text,
     "number": _read_number,
     "integer": _read_number,
@@ -321,27 +319,27 @@ _READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerTy
 }
 
 
-def form_of(what: Any) -> tuple[list[dict[str, Any]], TypedForm | None, str | None, str | None]:
+def form_of(what: Any) -> tuple[list[dict[str, Any]], _TypedForm | None, str | None, str | None]:
     """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it.
 
     The result has the arguments of `Question` for each field, the check of a type, title, and
     description.
     """
     if isinstance(what, Mapping):
-        schema, root, check = ObjectSchema(what), what, None
+        schema, root, check = _ObjectSchema(what), what, None
         found = [*schema.fields()]
     else:
         schema, adapter = _read_type(what)
         found = [*schema.fields()]
         _, root = schema.resolved((), schema.schema)
-        check = TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
+        check = _TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
     title, description = (schema.text((), root, name) for name in ("title", "description"))
     if check and description and description.startswith(f"{schema.name}("):
         description = None  # the default docstring of a dataclass is its signature
     return [field for field, _ in found], check, title, description
 
 
-def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
+def _read_type(what: Any) -> tuple[_ObjectSchema, TypeAdapter[Any]]:
     name = getattr(what, "__name__", None) or repr(what)[:100]
     if not isinstance(what, type) and not hasattr(what, "__origin__"):
         raise UsageError(
@@ -357,7 +355,7 @@ def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
     except Exception as exc:  # the code of the type may raise anything
         why = str(exc).strip().partition("\n")[0][:200]
         raise UsageError(f"no form can be made of {name}: {why}") from exc
-    schema = ObjectSchema(json_schema, name, typed=True)
+    schema = _ObjectSchema(json_schema, name, typed=True)
     for field_name, info in getattr(what, "model_fields", {}).items():
         if isinstance(info.validation_alias, AliasPath):
             path = ("properties", field_name)
@@ -366,7 +364,7 @@ def _read_type(what: Any) -> tuple[ObjectSchema, TypeAdapter[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedForm:
+class _TypedForm:
     """Form of a Python type. `fields` has the ids of the fields, with True for a nullable one."""
 
     type: Any
@@ -405,7 +403,7 @@ class _FormSchema(GenerateJsonSchema):
         return {**super().enum_schema(schema), ENUM_NAMES: [*map(_member_label, schema["members"])]}
 
     def get_title_from_name(self, name: str) -> str:
-        return name_to_title(name)
+        return _name_to_title(name)
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         factory = schema.get("default_factory")

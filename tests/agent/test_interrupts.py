@@ -18,6 +18,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     PromptEnd,
     QuestionPrompt,
+    SafeAsk,
     Unavailable,
 )
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -72,7 +73,7 @@ async def test_unanswered_menu_continues_only_if_the_user_closed_it() -> None:
     for phase in PHASES:
         for end, verdict in ENDS:
             user = FakePrompter(end)
-            assert await ask_menu(user.ask, phase, InterruptConfig(), shown) == verdict
+            assert await ask_menu(SafeAsk(user), phase, InterruptConfig(), shown) == verdict
             assert user.asked == [shown]
 
 
@@ -84,6 +85,7 @@ def test_menu_names_the_interrupted_request() -> None:
 async def test_reply_is_asked_for_as_text() -> None:
     user = FakePrompter(yes("reply"), yes("Go left."))
     words = Verdict("reply", "Go left.", by="person")
-    assert await ask_menu(user.ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
+    menu = tool_menu(["slow"])
+    assert await ask_menu(SafeAsk(user), "tool_call", InterruptConfig(), menu) == words
     assert isinstance(user.asked[1], QuestionPrompt)
     assert user.asked[1].question.answer_type.type == "text"

@@ -148,8 +148,7 @@ class CarrierStore(_PagelessStore):
         with self._lock:
             update = self._append()
             if (head := self._head_text()) != self._head:
-                self._head = head
-                update["jp"] = self._without_events()
+                self._head, update["jp"] = head, self._without_events()
             self._publish(update)
 
     def replaced(self) -> None:
@@ -162,8 +161,7 @@ class CarrierStore(_PagelessStore):
             # Widget states are merged by key: chunks that are not overwritten would remain.
             update.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
             self._chunks += [[] for _ in range(len(self._chunks), before)]
-            self._head = self._head_text()
-            update["jp"] = self._without_events()
+            self._head, update["jp"] = self._head_text(), self._without_events()
             self._publish(update)
 
     def _append(self) -> JsonObject:
@@ -289,7 +287,7 @@ def _has_cell_id(kernel: Any) -> bool:
     return isinstance(metadata, Mapping) and "cellId" in metadata
 
 
-BaseConfig = Mapping[str, JsonValue]
+BaseConfig = Mapping[str, JsonValue] | None
 
 
 class NoStorage:
@@ -299,17 +297,12 @@ class NoStorage:
     headless = False
 
     def open(
-        self,
-        *,
-        clock: Clock = utc_now,
-        base_config: BaseConfig | None = None,
-        continues: bool = False,
+        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
     ) -> OpenedConversation:
         """Start a conversation in memory."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
-        return OpenedConversation(
-            document, MemoryStore(TERMINAL.unsaved_reason), without_notebook=True
-        )
+        store = MemoryStore(TERMINAL.unsaved_reason)
+        return OpenedConversation(document, store, without_notebook=True)
 
 
 class PageStorage:
@@ -336,11 +329,7 @@ class PageStorage:
         return self._path
 
     def open(
-        self,
-        *,
-        clock: Clock = utc_now,
-        base_config: BaseConfig | None = None,
-        continues: bool = False,
+        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
     ) -> OpenedConversation:
         """Continue the page's conversation, or start one."""
         loaded, notices = None, []
@@ -374,11 +363,7 @@ class HeadlessStorage:
         self.shell = shell
 
     def open(
-        self,
-        *,
-        clock: Clock = utc_now,
-        base_config: BaseConfig | None = None,
-        continues: bool = False,
+        self, *, clock: Clock = utc_now, base_config: BaseConfig = None, continues: bool = False
     ) -> OpenedConversation:
         """Start a conversation, or continue the notebook's if `continues` or JP_NB_CONTINUE=1."""
         continues = continues or os.environ.get(environment.CONTINUE) == "1"
@@ -403,19 +388,15 @@ class HeadlessStorage:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
             if store is None:
                 document.others += damaged
-        store = store or CarrierStore(
-            document,
-            seen=entry_counts(stored),
-            named=self.path is not None,
-            shell=self.shell,
-            clock=clock,
-        )
+        if store is None:
+            seen, named = entry_counts(stored), self.path is not None
+            store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
         restored = document is loaded and len(document.conversation) > 0
         return OpenedConversation(document, store, restored, notices)
 
 
 def begin_headless(
-    loaded: Document | None, *, clock: Clock = utc_now, base_config: BaseConfig | None = None
+    loaded: Document | None, *, clock: Clock = utc_now, base_config: BaseConfig = None
 ) -> Document:
     """Return a document with a new headless conversation.
 

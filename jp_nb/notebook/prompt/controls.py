@@ -159,12 +159,9 @@ SEND_NONE = f"No option is selected. Press the button again to answer: {NONE_OF_
 SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
-def select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    """Return the control of a question with options.
-
-    On a form page, many options are a list with a filter. An optional choice is also a list,
-    because the user cannot clear a radio button.
-    """
+def _select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
+    # On a form page, many options are a list with a filter. An optional choice is also a list,
+    # because the user cannot clear a radio button.
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
@@ -192,11 +189,8 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed = Choices(
         question=prompt_text.question(prompt),
         options=[
-            {
-                "label": label,
-                "description": plain(spell_prose(option.description or "")).strip("\n"),
-            }
-            for label, option in zip(option_labels(kind.labels), kind.options, strict=True)
+            {"label": label, "description": plain(spell_prose(x.description or "")).strip("\n")}
+            for label, x in zip(option_labels(kind.labels), kind.options, strict=True)
         ],
         multi=kind.multi,
         other=OTHER if kind.other else "",
@@ -209,22 +203,17 @@ def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed.draft = initial.custom or ""
 
     def read(message: Message) -> Answered | NoValidAnswer:
-        reported = (
-            message if "picks" in message else {"picks": listed.picks, "custom": listed.custom}
-        )
-        picks = _parse_picks(kind, reported)
+        current = {"picks": listed.picks, "custom": listed.custom}
+        picks = _parse_picks(kind, message if "picks" in message else current)
         if picks is None:
             return NoValidAnswer(NO_SUCH_OPTION)
         return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
 
-    return FormControl(
-        listed,
-        read=read,
-        in_use=lambda: bool(
-            listed.custom is not None and (listed.writing or listed.custom.strip())
-        ),
-        observe=_observe_traits(listed, "picks", "custom", "draft", "search"),
-    )
+    def in_use() -> bool:
+        return listed.custom is not None and bool(listed.writing or listed.custom.strip())
+
+    changes = _observe_traits(listed, "picks", "custom", "draft", "search")
+    return FormControl(listed, read=read, in_use=in_use, observe=changes)
 
 
 def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
@@ -275,8 +264,7 @@ ReadText = Callable[[str, bool], Answered | NoValidAnswer]
 """Reads a typed text. The second argument is True if the user confirmed an empty answer."""
 
 
-def text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    """Return the control of a question for a text. On a form page, an empty one is confirmed."""
+def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
@@ -307,8 +295,7 @@ def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
     return widgets.Text(value=value, placeholder=hint)
 
 
-def number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
-    """Return the control of a question for a number, a text box."""
+def _number_control(prompt: QuestionPrompt, _: bool) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
@@ -383,7 +370,7 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         options = tuple(Option(value=each.value, label=each.label) for each in prompt_text.ONCE)
         kind = SelectAnswer(options=options)
         question = prompt.question.model_copy(update={"answer_type": kind})
-        return select_control(replace(prompt, question=question), in_form)
+        return _select_control(replace(prompt, question=question), in_form)
     suggested = prompt_text.suggested(prompt)
     return FormControl(
         buttons={
@@ -406,11 +393,11 @@ def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
 
 FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt, bool], FormControl]]] = {
     BooleanAnswer: _boolean_control,
-    SelectAnswer: select_control,
-    TextAnswer: text_control,
+    SelectAnswer: _select_control,
+    TextAnswer: _text_control,
     SecretAnswer: _secret_control,
-    NumberAnswer: number_control,
-    IntegerAnswer: number_control,
+    NumberAnswer: _number_control,
+    IntegerAnswer: _number_control,
 }
 """Control by answer type. The second argument is True on a form page, where none answers at once.
 

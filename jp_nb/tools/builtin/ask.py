@@ -138,7 +138,7 @@ RESERVED_LABELS: Final = frozenset(
     {OTHER.casefold(), "other", "other…", "other...", "type your own", "done", "done selecting",
      "submit"}
 )  # fmt: skip
-"""Labels of the form itself, as `label_key` returns them. An option must not imitate them."""
+"""Labels of the form itself, as `_label_key` returns them. An option must not imitate them."""
 
 NO_SECRETS: Final = (
     "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
@@ -146,7 +146,7 @@ NO_SECRETS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class _AskedQuestion:
     """One question of a call, and given fields that have no effect in its mode."""
 
     question: Question
@@ -154,12 +154,11 @@ class AskedQuestion:
 
     @property
     def choice(self) -> SelectAnswer | None:
-        """The options; None for a free text."""
         kind = self.question.answer_type
         return kind if isinstance(kind, SelectAnswer) else None
 
 
-class CallProblem(NamedTuple):
+class _CallProblem(NamedTuple):
     """A problem in the arguments of a call, at a path such as `questions[0].options[2].label`."""
 
     path: str
@@ -171,10 +170,12 @@ class CallProblem(NamedTuple):
         return f"`{self.path}`{question}: {self.text}"
 
 
-def read_form(arguments: Mapping[str, JsonValue]) -> tuple[list[AskedQuestion], list[CallProblem]]:
+def read_form(
+    arguments: Mapping[str, JsonValue],
+) -> tuple[list[_AskedQuestion], list[_CallProblem]]:
     """Return the questions of a call, and all problems. Show no questions if there are problems."""
     questions = arguments.get("questions")
-    problems = [CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
+    problems = [_CallProblem(path, "", text) for path, text in _find_misfits(arguments, _CALL, "")]
     if not isinstance(questions, list) or len(questions) > MAX_ITEMS["questions"]:
         return [], problems
     if (total := sum(map(len, _find_texts(questions)))) > MAX_CALL_CHARS:
@@ -182,7 +183,7 @@ def read_form(arguments: Mapping[str, JsonValue]) -> tuple[list[AskedQuestion], 
             f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
             "shorten them."
         )
-        return [], [*problems, CallProblem("questions", "", text)]
+        return [], [*problems, _CallProblem("questions", "", text)]
     given = [_read_fields(item) for item in questions]
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
@@ -197,12 +198,12 @@ def read_form(arguments: Mapping[str, JsonValue]) -> tuple[list[AskedQuestion], 
             text = f"questions[{ids[key]}] has the same id: give each question a different id."
             found.append((f"{path}.id", text))
         question_id = key if isinstance(key, str) else ""
-        problems += [CallProblem(place, question_id, text) for place, text in found]
+        problems += [_CallProblem(place, question_id, text) for place, text in found]
     return ([] if problems else [_make_question(fields) for fields in given]), problems
 
 
-def label_key(label: str) -> str:
-    """Return a key that is equal for labels that look alike."""
+def _label_key(label: str) -> str:
+    # Equal for labels that look alike.
     plain_label = " ".join(label.split())
     # `lookalike_key` ignores the order of letters in right-to-left text, so "12" and "21" would be
     # equal. In a form, each label has its own line, so their order is visible.
@@ -284,7 +285,7 @@ def _find_option_conflicts(fields: Mapping[str, Any], path: str) -> Iterator[tup
         at, label = f"{path}.options[{index}]", option.get("label")
         if not isinstance(label, str):
             continue
-        key, value = label_key(label), option.get("value", label)
+        key, value = _label_key(label), option.get("value", label)
         if key in RESERVED_LABELS:
             text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
             more = "The form offers a custom answer unless `allow_other` is false."
@@ -315,7 +316,7 @@ def _find_recommended(fields: Mapping[str, Any], options: Sequence[Mapping[str, 
     return sorted({*marked, *named})
 
 
-def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
+def _make_question(fields: Mapping[str, Any]) -> _AskedQuestion:
     is_choice = fields.get("mode", "choice") == "choice"
     header, context = _read_text(fields, "header"), _read_text(fields, "context")
     is_typed = not is_choice or fields.get("allow_other", True)
@@ -337,7 +338,7 @@ def _make_question(fields: Mapping[str, Any]) -> AskedQuestion:
         for name, default in _CHOICE_DEFAULTS.items()
         if not is_choice and fields.get(name, default) != default
     )
-    return AskedQuestion(question, tuple(ignored))
+    return _AskedQuestion(question, tuple(ignored))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
@@ -401,13 +402,12 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    asked: AskedQuestion
+    asked: _AskedQuestion
     end: QuestionOutcome
     picks: Picks | None
 
 
-def refused_call(problems: Sequence[CallProblem]) -> Failure:
-    """Return the result of an invalid call, with a line for each problem."""
+def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
     listed = problems[:MAX_PROBLEMS]
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
     if left := len(problems) - len(listed):
@@ -419,7 +419,7 @@ def refused_call(problems: Sequence[CallProblem]) -> Failure:
     return Failure("\n".join(lines), structured=structured)
 
 
-def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
+def _make_result(asked: Sequence[_AskedQuestion], context: ToolContext) -> Outcome:
     """Return the result of a call after each of its questions ended in `context`.
 
     It is a failure if no question was answered, unless the user replied or declined all of them.
@@ -441,7 +441,7 @@ def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome
     return Failure(text, structured=structured)
 
 
-def _read_answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
+def _read_answer(asked: _AskedQuestion, context: ToolContext) -> _Answer:
     end = context.ends[asked.question.id]
     if not end.is_answered:
         return _Answer(asked, end, None)
@@ -593,7 +593,7 @@ class Ask(Tool):
         """Return the questions in the first run, and the answers in the second run."""
         asked, problems = read_form(arguments)
         if problems:
-            return refused_call(problems)
+            return _refuse_call(problems)
         if any(each.question.id not in context.ends for each in asked):
             return NeedsInput(*(each.question for each in asked), partial=True, menu=True)
-        return form_result(asked, context)
+        return _make_result(asked, context)
