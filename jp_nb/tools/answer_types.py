@@ -168,11 +168,8 @@ class TextAnswer(AnswerType):
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a string with these conditions."""
-        conditions: dict[str, JsonValue] = {
-            "format": self.format,
-            "minLength": self.min_length or None,
-            "maxLength": self.max_length,
-        }
+        bounds = {"minLength": self.min_length or None, "maxLength": self.max_length}
+        conditions: dict[str, JsonValue] = {"format": self.format, **bounds}
         return super().answer_schema() | {k: x for k, x in conditions.items() if x is not None}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
@@ -365,9 +362,8 @@ class Option(BaseModel):
 
     def reworded(self, change: Callable[[str], str]) -> Self:
         """Return a copy whose description is the result of `change`."""
-        if self.description is None:
-            return self
-        return self.model_copy(update={"description": change(self.description)})
+        about = self.description
+        return self if about is None else self.model_copy(update={"description": change(about)})
 
     @property
     def shown(self) -> str:
@@ -513,18 +509,14 @@ class SelectAnswer(AnswerType):
         if meanings := [*filter(None, map(_describe_option, self.options))]:
             value["description"] = one_line("; ".join(meanings), limit=2000)
         value["enum"] = list(self.values)
-        several = self._list_schema(value, own=0)
-        plain = several if self.multi else value
+        plain = self._list_schema(value, own=0) if self.multi else value
         if not self.other:
             return plain
+        none: dict[str, JsonValue] = {"type": "array", "maxItems": 0}
+        selected = self._list_schema(value, own=1) if self.multi else none
         own: dict[str, JsonValue] = {
             "type": "object",
-            "properties": {
-                "selected": self._list_schema(value, own=1)
-                if self.multi
-                else {"type": "array", "maxItems": 0},
-                "custom": {"type": "string"},
-            },
+            "properties": {"selected": selected, "custom": {"type": "string"}},
             "required": ["selected", "custom"],
             "additionalProperties": False,
         }

@@ -375,15 +375,13 @@ class _TypedForm:
         """Return the problems of `answer` by field id. "" is the id of the whole form."""
         try:
             self.value(answer)
+            return {}
         except ValidationError as exc:
-            return self._problems_by_field(exc)
+            errors = exc.errors(include_url=False, include_input=False, include_context=False)
         except Exception as exc:  # a validator failed: report it, so that the input is not lost
             return {"": f"{type(exc).__name__}: {exc}"}
-        return {}
-
-    def _problems_by_field(self, exc: ValidationError) -> dict[str, str]:
         found: dict[str, list[str]] = {}
-        for error in exc.errors(include_url=False, include_input=False, include_context=False):
+        for error in errors:
             name = str(error["loc"][0]) if error["loc"] else ""
             text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             text = text if name in self.fields or not name else f"{name}: {text}"

@@ -135,6 +135,9 @@ class Question(BaseModel):
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:
         shape: dict[str, JsonValue] = {
+            "id": self.id,
+            "text": self.text,
+            "answer_type": self.answer_type.to_record(),
             "header": self.header,
             "context": self.context,
             "default": None if self.answer_type.has_secret else self.default,
@@ -142,12 +145,7 @@ class Question(BaseModel):
             "required": None if self.required else False,
             "persistence": None if self.persistence == "turn" else self.persistence,
         }
-        return {
-            "id": self.id,
-            "text": self.text,
-            "answer_type": self.answer_type.to_record(),
-            **{key: value for key, value in shape.items() if value is not None},
-        }
+        return {key: value for key, value in shape.items() if value is not None}
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
@@ -322,14 +320,10 @@ class Question(BaseModel):
 
     def reworded(self, change: Callable[[str], str]) -> Self:
         """Return a copy whose displayed texts are replaced by the results of `change`."""
-        return self.model_copy(
-            update={
-                "wording": change(self.text),
-                "header": None if self.header is None else change(self.header),
-                "context": None if self.context is None else change(self.context),
-                "answer_type": self.answer_type.reworded(change),
-            }
-        )
+        texts = {"wording": self.text, "header": self.header, "context": self.context}
+        changed = {name: x if x is None else change(x) for name, x in texts.items()}
+        kind = self.answer_type.reworded(change)
+        return self.model_copy(update={**changed, "answer_type": kind})
 
 
 REQUIRED: Final = "an answer is required"

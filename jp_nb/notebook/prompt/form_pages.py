@@ -54,7 +54,7 @@ FOR_ALL = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _PageInput:
     """The current input of a page, with messages by number of the field or `FOR_ALL`.
 
     The `confirmable` fields give an empty answer after the user confirms it.
@@ -65,7 +65,7 @@ class _Reading:
     confirmable: frozenset[int] = frozenset()
 
 
-NO_PROBLEMS: Final = _Reading(PageDraft())
+NO_PROBLEMS: Final = _PageInput(PageDraft())
 
 
 class _Field:
@@ -148,26 +148,26 @@ class _Page:
         # The state of the widget replaces what the page did not report.
         return zip(self.fields, split_reports(message, len(self.fields)), strict=True)
 
-    def show_problems(self, reading: _Reading) -> None:
+    def show_problems(self, reading: _PageInput) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
         self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
 
-    def read(self, message: Message) -> _Reading:
+    def read(self, message: Message) -> _PageInput:
         """Return the input of the page, as reported in `message`."""
         if self._form is not None:
             return self._read_fields(self._form, message)
         [each] = self.fields
         found = each.read(message)
         if isinstance(found, Answered):
-            return _Reading(PageDraft(found))
+            return _PageInput(PageDraft(found))
         empty = each.read_as_empty(message)
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
-        return _Reading(draft, {0: found.why}, frozenset([0] if empty is not None else []))
+        return _PageInput(draft, {0: found.why}, frozenset([0] if empty is not None else []))
 
-    def _read_fields(self, form: FormAnswer, message: Message) -> _Reading:
+    def _read_fields(self, form: FormAnswer, message: Message) -> _PageInput:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong, confirmable = False, set[int]()
@@ -194,10 +194,10 @@ class _Page:
             # Blank fields leave the question open. Invalid or partial input is an error.
             is_open = not wrong and not (values and self.is_touched(message))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
-            return _Reading(draft, problems, frozenset(confirmable))
+            return _PageInput(draft, problems, frozenset(confirmable))
         return self._validate(form, values)
 
-    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> _Reading:
+    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> _PageInput:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
         try:
@@ -209,8 +209,8 @@ class _Page:
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
         if problems:
-            return _Reading(PageDraft(problem=next(iter(problems.values()))), problems)
-        return _Reading(PageDraft(Answered(values, "form")))
+            return _PageInput(PageDraft(problem=next(iter(problems.values()))), problems)
+        return _PageInput(PageDraft(Answered(values, "form")))
 
     def close(self) -> None:
         close_widgets(self.widget)
@@ -385,7 +385,7 @@ class PagedForm(PromptForm):
             buttons["back"] = self._back
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
-        if draft.is_last or draft.reviewed:
+        if draft.can_submit:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
         buttons["cancel"] = self._cancel
         self._show_step(

@@ -179,21 +179,17 @@ def read_form(
     if not isinstance(questions, list) or len(questions) > MAX_ITEMS["questions"]:
         return [], problems
     if (total := sum(map(len, _find_texts(questions)))) > MAX_CALL_CHARS:
-        text = (
-            f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
-            "shorten them."
-        )
-        return [], [*problems, _CallProblem("questions", "", text)]
+        text = f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
+        return [], [*problems, _CallProblem("questions", "", f"{text}shorten them.")]
     given = [_read_fields(item) for item in questions]
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
         path, key = f"questions[{index}]", fields.get("id")
-        if fields.get("mode", "choice") == "choice":
-            found = [*_find_misfits(questions[index], _QUESTION, path, "questions")]
-            found += _find_option_conflicts(fields, path)
-        else:
-            used = {name: x for name, x in fields.items() if name not in _CHOICE_DEFAULTS}
-            found = [*_find_misfits(used, _QUESTION, path, "questions")]
+        is_choice = fields.get("mode", "choice") == "choice"
+        used = {name: x for name, x in fields.items() if name not in _CHOICE_DEFAULTS}
+        checked = questions[index] if is_choice else used
+        found = [*_find_misfits(checked, _QUESTION, path, "questions")]
+        found += _find_option_conflicts(fields, path) if is_choice else ()
         if isinstance(key, str) and ids.setdefault(key, index) != index and key.strip():
             text = f"questions[{ids[key]}] has the same id: give each question a different id."
             found.append((f"{path}.id", text))
@@ -333,24 +329,16 @@ def _make_question(fields: Mapping[str, Any]) -> _AskedQuestion:
         exclusive=required,
         persistence="none",
     )
-    ignored = (
-        name
-        for name, default in _CHOICE_DEFAULTS.items()
-        if not is_choice and fields.get(name, default) != default
-    )
-    return _AskedQuestion(question, tuple(ignored))
+    given = [name for name, x in _CHOICE_DEFAULTS.items() if fields.get(name, x) != x]
+    return _AskedQuestion(question, () if is_choice else tuple(given))
 
 
 def _make_choice(fields: Mapping[str, Any]) -> SelectAnswer:
     given = [_read_fields(option) for option in fields.get("options", [])]
-    options = [
-        Option(
-            value=option.get("value", option["label"]),
-            label=option["label"],
-            description=_read_text(option, "description"),
-        )
-        for option in given
-    ]
+    options = []
+    for option in given:
+        label, about = option["label"], _read_text(option, "description")
+        options.append(Option(value=option.get("value", label), label=label, description=about))
     return SelectAnswer(
         options=tuple(options),
         multi=fields.get("multi", False),
@@ -377,10 +365,9 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
             case str() as text:
                 yield text
             case dict() as fields:
-                yield from fields
-                todo.extend(fields.values())
+                todo += [*fields, *fields.values()]
             case list() as items:
-                todo.extend(items)
+                todo += items
 
 
 def _format_text(text: str) -> str:
@@ -406,12 +393,19 @@ class _Answer:
     end: QuestionOutcome
     picks: Picks | None
 
+    @classmethod
+    def read(cls, asked: _AskedQuestion, context: ToolContext) -> _Answer:
+        name, choice = asked.question.id, asked.choice
+        end, value = context.ends[name], context.answers.get(name)
+        if not end.is_answered:
+            return cls(asked, end, None)
+        return cls(asked, end, choice.picks(value) if choice else Picks(custom=str(value)))
+
 
 def _refuse_call(problems: Sequence[_CallProblem]) -> Failure:
-    listed = problems[:MAX_PROBLEMS]
+    listed, left = problems[:MAX_PROBLEMS], len(problems[MAX_PROBLEMS:])
     lines = [_NOT_SHOWN, *(f"- {problem}" for problem in listed)]
-    if left := len(problems) - len(listed):
-        lines.append(f"- … and {left} more.")
+    lines += [f"- … and {left} more."] if left else []
     errors: list[JsonValue] = [
         {"path": path, "question": name, "message": text} for path, name, text in listed
     ]
@@ -424,29 +418,19 @@ def _make_result(asked: Sequence[_AskedQuestion], context: ToolContext) -> Outco
 
     It is a failure if no question was answered, unless the user replied or declined all of them.
     """
-    answers = [_read_answer(each, context) for each in asked]
+    answers = [_Answer.read(each, context) for each in asked]
     text = "\n".join(_format_lines(answers, context.reply))
-    structured = dict(_HEADER)
+    structured = {**_HEADER}
     if len(answers) == 1:
         structured |= _make_fields(answers[0])
     else:
-        structured["results"] = [
-            {"id": each.asked.question.id, **_make_fields(each)} for each in answers
-        ]
+        structured["results"] = [{"id": x.asked.question.id, **_make_fields(x)} for x in answers]
     if context.reply is not None:
         structured["reply"] = context.reply
     ends = {each.end.end for each in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
         return Success(text, structured=structured)
     return Failure(text, structured=structured)
-
-
-def _read_answer(asked: _AskedQuestion, context: ToolContext) -> _Answer:
-    end = context.ends[asked.question.id]
-    if not end.is_answered:
-        return _Answer(asked, end, None)
-    value, choice = context.answers.get(asked.question.id), asked.choice
-    return _Answer(asked, end, choice.picks(value) if choice else Picks(custom=str(value)))
 
 
 # --- text for the model ----------------------------------------------------------------------
@@ -479,7 +463,7 @@ def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
     if (selected := _format_selected(answer)) is not None:
         yield f"{heading or 'User selected'}{unsent}: {selected}"
     if (custom := _format_custom(answer)) is not None:
-        own = "User provided custom input" if heading is None else f"{heading}, as custom input"
+        own = f"{heading}, as custom input" if heading else "User provided custom input"
         yield _format_block(f"{own}{unsent}", custom)
 
 
@@ -546,8 +530,7 @@ _HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": VER
 
 
 def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
-    asked, end = answer.asked, answer.end
-    choice = asked.choice
+    asked, end, choice = answer.asked, answer.end, answer.asked.choice
     fields: dict[str, JsonValue] = {
         "question": asked.question.text,
         "mode": "freetext" if choice is None else "choice",
@@ -562,11 +545,9 @@ def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
         fields["ignored"] = [*asked.ignored]
     if (picks := answer.picks) is None:
         return fields
-    options = [] if choice is None else [(index, choice.options[index]) for index in picks.indices]
-    fields["selectedOptions"] = [option.shown for _, option in options]
-    fields["selected"] = [
-        {"index": index, "label": option.shown, "value": option.value} for index, option in options
-    ]
+    selected = [] if choice is None else [(at, choice.options[at]) for at in picks.indices]
+    fields["selectedOptions"] = [x.shown for _, x in selected]
+    fields["selected"] = [{"index": at, "label": x.shown, "value": x.value} for at, x in selected]
     if picks.custom is not None:
         fields["customInput"] = picks.custom
     return fields

@@ -99,7 +99,7 @@ class AskUser(Tool):
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
     """Return the question of a call, or a failure if the arguments are invalid."""
     given = {key: value for key, value in arguments.items() if value is not None}
-    text = given.get("question")
+    text, context = given.get("question"), given.get("context")
     if not isinstance(text, str) or not text.strip():
         return Failure("Missing `question`: provide a non-empty, single-line question.")
     if "\n" in text or "\r" in text:
@@ -114,7 +114,6 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
         return Failure("The `default` value is not one of `options`.")
     if problem is not None:
         return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
-    context = given.get("context")
     if context is not None and not isinstance(context, str):
         return Failure("The `context` argument must be a string.")
     return Question(
@@ -238,10 +237,8 @@ def _make_result(
     entries.reverse()
     body: dict[str, JsonValue] = {"message": message} if message else {}
     body |= {"of": _SCOPES[history.source], "total": total, "entries": entries}
-    if len(entries) < len(answers):
-        body["shortened"] = (
-            f"only the newest {len(entries)} of {len(answers)}: the others are too long"
-        )
+    if (count := len(entries)) < len(answers):
+        body["shortened"] = f"only the newest {count} of {len(answers)}: the others are too long"
     if history.left_out:
         body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"
     return Success(compact_json(body))
