@@ -54,7 +54,7 @@ from jp_nb.interop.json_text import (
     sort_keys,
 )
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
-from jp_nb.record.clock import Clock, conversation_id, format_timestamp, parse_timestamp
+from jp_nb.record.clock import Clock, format_timestamp, new_conversation_id, parse_timestamp
 from jp_nb.record.document import VERSION
 from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
@@ -417,7 +417,7 @@ def _make_id(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
     moments = (_parse_moment(entry.get("timestamp")) for entry in events)
-    return conversation_id(next((m for m in moments if m is not None), None) or clock())
+    return new_conversation_id(next((m for m in moments if m is not None), None) or clock())
 
 
 def _parse_moment(timestamp: JsonValue) -> datetime | None:

@@ -63,18 +63,13 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
-def conversation_id(moment: datetime) -> str:
-    """Return the id for a time in JP's form: `jp-c` and the tenths of a second since 1970."""
-    return f"jp-c{int(moment.timestamp() * 10)}"
+def new_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
+    """Return an id in JP's form, `jp-c` and the tenths of a second from 1970 to `moment`.
 
-
-def new_conversation_id(moment: datetime, taken_ids: Iterable[str]) -> str:
-    """Return the id for `moment`, or the next one that is not in `taken_ids`."""
-    taken = set(taken_ids)
-    found = conversation_id(moment)
-    while found in taken:
-        found = f"jp-c{int(found.removeprefix('jp-c')) + 1}"
-    return found
+    If it is one of `taken_ids`, return the next one that is not.
+    """
+    taken, tenths = set(taken_ids), int(moment.timestamp() * 10)
+    return next(found for n in count(tenths) if (found := f"jp-c{n}") not in taken)
 
 
 IdFactory = Callable[[], str]
@@ -86,16 +81,16 @@ _LENGTH = 7
 
 def random_id() -> str:
     """Return seven random lowercase letters and digits."""
-    return encode_id(secrets.randbits(64))
+    return _encode_id(secrets.randbits(64))
 
 
-def encode_id(number: int) -> str:
+def _encode_id(number: int) -> str:
     """Return the last seven digits of `number` in base 36, in reverse order."""
-    digits = []
+    digits = ""
     for _ in range(_LENGTH):
-        number, digit = divmod(number, len(_ALPHABET))
-        digits.append(_ALPHABET[digit])
-    return "".join(digits)
+        number, digit = divmod(number, 36)
+        digits += _ALPHABET[digit]
+    return digits
 
 
 def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
@@ -132,7 +127,7 @@ class ReproducibleClock:
     def ids(self, conversation: str) -> IdFactory:
         """Return a factory of the ids of a conversation's entries."""
         numbers = count()
-        return lambda: encode_id(self._number(f"{conversation} {next(numbers)}"))
+        return lambda: _encode_id(self._number(f"{conversation} {next(numbers)}"))
 
     def widget_id(self, number: int) -> str:
         """Return the widget id of carrier `number`, in the form of ipywidgets.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.json_values import copy_nested_json
+from jp_nb.json_values import JsonObject, as_object, copy_nested_json
 from jp_nb.record.clock import Clock, IdFactory
 from jp_nb.record.document import (
     VERSION,
@@ -53,11 +53,9 @@ class ConversationInfo:
         id: Unique in this notebook: the stored id, with `~2` and so on if several have the same, or
             `damaged`.
         title: The title, or the beginning of the first request.
-        turns: Number of turns.
         made: `live`, `headless`, or `imported`. Untrusted records may have another text.
         parent: Stored id of the conversation that it was forked from.
         parent_turn: The last turn that it shares with its parent, counted from 0.
-        active: True for the active conversation.
         damaged: True if it is not a valid conversation. Its entries are not read.
     """
 
@@ -138,10 +136,8 @@ def drop(document: Document, name: str) -> ConversationInfo:
 
 
 def _unique_names(document: Document) -> list[str]:
-    stored = [
-        document.conversation.id,
-        *(conversation_id(entry) or _DAMAGED for entry in document.others),
-    ]
+    others = (conversation_id(entry) or _DAMAGED for entry in document.others)
+    stored = [document.conversation.id, *others]
     literal = set(stored)
     seen: dict[str, int] = {}
     names = []
@@ -220,8 +216,10 @@ def _read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
     head = head_of(entry)
-    parent = head.get("parent")
-    parent = parent if isinstance(parent, dict) else {}
+    parent = as_object(head.get("parent"))
+    is_readable = active or (
+        shape_of(entry) == "readable" and isinstance(as_object(entry).get("base_config", {}), dict)
+    )
     return ConversationInfo(
         name,
         title=_read_text(head.get("title")) or make_title(first or _first_request(entry)) or None,
@@ -230,7 +228,7 @@ def _read_info(
         parent=_read_text(parent.get("id")),
         parent_turn=_read_count(parent.get("turn")),
         active=active,
-        damaged=not active and not _is_conversation(entry),
+        damaged=not is_readable,
     )
 
 
@@ -243,12 +241,6 @@ def _read_count(value: JsonValue) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if value >= 0 else None
-
-
-def _is_conversation(entry: JsonValue) -> bool:
-    if not isinstance(entry, dict) or shape_of(entry) != "readable":
-        return False
-    return isinstance(entry.get("base_config", {}), dict)
 
 
 def _count_turns(entry: JsonValue) -> int:
@@ -288,9 +280,7 @@ def fork(
     if not 0 <= keep <= count:
         turns = f"its turns are 0 to {count - 1}" if count else "it has no turn yet"
         raise UsageError(f"there is no turn {keep - 1} in this conversation: {turns}")
-    parent: dict[str, JsonValue] = {"id": stream.id}
-    if keep:
-        parent["turn"] = keep - 1
+    parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
     # `origin` is not copied: it describes the files of the other conversation.
     head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
     if stream.title is not None:
@@ -308,26 +298,6 @@ def fork(
     return forked
 
 
-def undo(
-    stream: ConversationStream,
-    *,
-    clock: Clock,
-    made: Made,
-    taken_ids: Iterable[str],
-    new_id: IdFactory | None = None,
-) -> ConversationStream:
-    """Return a fork of `stream` without its last turn.
-
-    Raises:
-        UsageError: The conversation has no turn.
-        StorageError: The conversation is damaged.
-    """
-    if not stream.turn_count:
-        raise UsageError("there is no turn to undo: this conversation has none yet")
-    keep = stream.turn_count - 1
-    return fork(stream, keep_turns=keep, clock=clock, made=made, taken_ids=taken_ids, new_id=new_id)
-
-
 def _keep_turns(stream: ConversationStream, keep: int) -> None:
     # Compactions of removed turns are removed too: their numbers would mean other turns.
     events = list(stream.events())
@@ -337,9 +307,8 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     removed.update(place for place in places if place >= end)
     if not kept:  # reverted changes are removed with their turn
-        removed.update(
-            set(places) - {places[number] for number, _ in effective_deltas(stream.deltas)}
-        )
+        effective = {places[number] for number, _ in effective_deltas(stream.deltas)}
+        removed.update(set(places) - effective)
     removed.update(
         index
         for index, entry in enumerate(stream.entries)

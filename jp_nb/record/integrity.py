@@ -140,7 +140,14 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     # Providers accept no response before the first request.
     first = _first_request(items) or 0
     before = [x for x in items[:first] if isinstance(x.entry, TurnStart) or not x.is_event]
-    kept = _pair([*before, *items[first:]], resumes=resumes)
+    kept: list[Item] = []
+    turn: list[Item] = []  # ids may repeat in a later turn, so each turn is paired separately
+    for item in (*before, *items[first:]):
+        if isinstance(item.entry, TurnStart):
+            kept += _pair_turn(turn)
+            turn = []
+        turn.append(item)
+    kept += _pair_turn(turn, resumes=resumes)
     end = len(kept)  # after the last event that is no `turn_start`
     while end and (isinstance(kept[end - 1].entry, TurnStart) or not kept[end - 1].is_event):
         end -= 1
@@ -150,18 +157,6 @@ def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
 def _first_request(items: Sequence[Item]) -> int | None:
     return next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
-
-
-def _pair(items: Sequence[Item], *, resumes: bool) -> list[Item]:
-    # Ids may repeat in a later turn, so each turn is paired separately.
-    kept: list[Item] = []
-    turn: list[Item] = []
-    for item in items:
-        if isinstance(item.entry, TurnStart):
-            kept += _pair_turn(turn)
-            turn = []
-        turn.append(item)
-    return kept + _pair_turn(turn, resumes=resumes)
 
 
 def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
@@ -182,16 +177,14 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
         if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
             result.append(item)
         elif isinstance(entry, ToolCallRequest):  # an open inquiry is dropped
-            answer = Item(
-                ToolCallResponse(
-                    timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
-                )
+            answer = ToolCallResponse(
+                timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
             )
             result.append(item)
             if _has_answered_sibling(turn, index, loose):
-                missing[index] = answer
+                missing[index] = Item(answer)
             else:
-                result.append(answer)
+                result.append(Item(answer))
     return [*result, *missing.values()]
 
 
@@ -212,13 +205,10 @@ def _one_turn_start_first(items: list[Item]) -> list[Item]:
     if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
         return items
     request = _first_request(items)
-    before = range(len(items) if request is None else request)
-    starts = [i for i in before if isinstance(items[i].entry, TurnStart)]
-    if request is None and starts:
-        return items
+    starts = [i for i, item in enumerate(items[:request]) if isinstance(item.entry, TurnStart)]
     if starts:
-        extra = set(starts[:-1])
+        extra = set() if request is None else set(starts[:-1])
         return [item for i, item in enumerate(items) if i not in extra]
-    place = 0 if request is None else request
+    place = request or 0
     moment = EPOCH if request is None else items[place].entry.timestamp
     return [*items[:place], Item(TurnStart(timestamp=moment)), *items[place:]]

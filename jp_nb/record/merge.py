@@ -5,27 +5,12 @@ the same rules in JavaScript, and the cases in `tests/record/merge_cases.json` h
 
 **Carrier.** Headless executors answer no comm, but nbclient (also in nbconvert, papermill and
 `jupyter execute`) stores the state of every widget in the metadata of the notebook. So the kernel
-opens one:
-
-    metadata.widgets["application/vnd.jupyter.widget-state+json"].state[ID] =
-        {"model_module": "jp-nb", "model_name": "RecordModel", "state":
-            {"jp": {the `jp` object without events}, "events.0": […], "events.1": […], …,
-             "length": number of entries in all chunks,
-             "seen": {conversation id: number of entries read from the notebook}}}
-
-The next reader of the notebook moves it into `metadata.jp`: `read_carrier` reads, `lift_carrier`
-moves.
+opens one, and the next reader of the notebook moves the record from there into `metadata.jp`:
+`read_carrier` reads, `lift_carrier` moves.
 
 **Segments.** A document that several pages share keeps its history, so a long value that is
 written with each entry would make it grow fast. There the page moves earlier entries to keys of
-their own, and writes only the rest again:
-
-    metadata["jp"]   = {the `jp` object with "version": 2, and in each conversation
-                        "sealed": [{"segment": 1, "length": entries, "check": "9f86d081"}, …],
-                        the entries before those in its "events"}
-    metadata["jp.1"] = {"conversation": its id, "from": entries before, "events": [{…}, …]}
-
-Only the lab extension writes segments.
+their own, and writes only the rest again. Only the lab extension writes segments.
 
 Source: `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/decisions.md` D132 and D133.
 """

@@ -1,9 +1,5 @@
 """Outcomes and answers of questions: in the record, in words, and as a history.
 
-The `inquiry_response` of a question stores its outcome:
-
-    {"outcome": "cancelled", "reason": "user", "metadata": {"end": "timed_out", "channel": "form"}}
-
 The history has the answers of one record, or of the question log of a workspace. Both have the
 entries of `make_entry`, which are numbered from 1.
 
@@ -68,10 +64,10 @@ class QuestionOutcome:
     """Outcome of a question.
 
     Attributes:
-        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`,
-            `unavailable` (no user was available), `denied` (only a user may answer), `invalid` (the
-            prepared answer does not fit), `failed` (no model could answer), or `open` (there is no
-            outcome yet). No tool receives one of the last four.
+        end: `answered`, or why there is no answer: `declined` (left open), `unavailable` (no user
+            was available), `denied` (only a user may answer), `invalid` (the prepared answer does
+            not fit), `failed` (no model could answer), `open` (there is no outcome yet), and so on.
+            No tool receives one of the last four.
         channel: Source of the outcome. For the user, it is `form`, `stdin`, or `terminal`.
             Otherwise it is `configured`, `answers` (an answers file), `remembered`, or `model`.
             None for an automatic answer, or if it is unknown.
@@ -167,18 +163,12 @@ NOT_IN_TIME: Final = "the user did not answer in time"
 
 
 class EndWords(NamedTuple):
-    """Words for an end without an answer.
-
-    Attributes:
-        user: For the user.
-        status, cause: For the model, in the result of `ask`.
-        response: For the model: the response to a call that ends without the answer.
-    """
+    """Words for an end without an answer."""
 
     user: str
-    status: str = "cancelled"
-    cause: str = "the user did not answer it"
-    response: str = "Tool input cancelled by user."
+    status: str = "cancelled"  # for the model, in the result of `ask`
+    cause: str = "the user did not answer it"  # the same
+    response: str = "Tool input cancelled by user."  # to a call that ends without the answer
 
 
 END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
@@ -207,17 +197,11 @@ END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
 
 
 class ChannelWords(NamedTuple):
-    """Words for the source of an answer.
+    """Words for the source of an answer."""
 
-    Attributes:
-        origin: For the user, after the answer; "" if the user just gave it.
-        source: For the model, before the answer in the result of `ask`.
-        person: For both, in the history of questions.
-    """
-
-    origin: str = ""
-    source: str | None = None
-    person: str = "the user"
+    origin: str = ""  # for the user, after the answer; "" if the user just gave it
+    source: str | None = None  # for the model, before the answer in the result of `ask`
+    person: str = "the user"  # for both, in the history of questions
 
 
 CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
@@ -341,9 +325,8 @@ def make_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject
         words = format_answer(question.answer_type.to_raw(), answer)
         if words != answer:
             entry["label"] = words
-    mode = question.answer_type.type
-    entry |= {"mode": MODES.get(mode, mode), "outcome": outcome.end}
-    entry["source"] = request.source.name or request.source.source
+    mode, asker = question.answer_type.type, request.source.name or request.source.source
+    entry |= {"mode": MODES.get(mode, mode), "outcome": outcome.end, "source": asker}
     sources = {"channel": outcome.channel, BY: outcome.by}
     entry |= {key: value for key, value in sources.items() if value is not None}
     if isinstance(answer, str) and not answer.strip():
@@ -405,12 +388,8 @@ class LoggedAnswer:
 
     def to_json(self) -> JsonObject:
         """Return the JSON object for the model."""
-        stored: JsonObject = {
-            "id": self.id,
-            "timestamp": format_rfc3339(self.moment),
-            "question": self.question,
-            "answer": self.answer,
-        }
+        stored: JsonObject = {"id": self.id, "timestamp": format_rfc3339(self.moment)}
+        stored |= {"question": self.question, "answer": self.answer}
         if self.words != self.answer:
             stored["label"] = self.words
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
@@ -483,18 +462,11 @@ class QuestionHistory:
     damaged: int = 0
 
     def latest(self, limit: int = DEFAULT_LIMIT) -> tuple[LoggedAnswer, ...]:
-        """Return the newest `limit` answers, oldest first.
-
-        Raises:
-            UsageError: `limit` is not a number from 1 to `MAX_LIMIT`.
-        """
+        """Return the newest `limit` answers, oldest first. Raises the error of `validate_limit`."""
         return self.answers[-validate_limit(limit) :]
 
     def get(self, number: int) -> tuple[LoggedAnswer, ...]:
-        """Return the answers with the id `number`.
-
-        There may be several if logs were merged by hand.
-        """
+        """Return the answers with the id `number`: several if logs were merged by hand."""
         return tuple(answer for answer in self.answers if answer.id == number)
 
     def containing(self, text: str) -> tuple[LoggedAnswer, ...]:
@@ -527,10 +499,10 @@ class QuestionHistory:
 
 
 def validate_limit(limit: JsonValue) -> int:
-    """Return `limit` if it is a valid number of answers.
+    """Return `limit`, a number of answers.
 
     Raises:
-        UsageError: It is not.
+        UsageError: It is not a number from 1 to `MAX_LIMIT`.
     """
     if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"the limit must be a whole number from 1 to {MAX_LIMIT}")

@@ -417,6 +417,7 @@ class Conversation:
 
     Attributes:
         id: Id of the conversation, such as `jp-c17738399468`.
+        title: Title of the conversation; None if it has none.
         turns: The turns, oldest first.
         events: Copies of the stored entries as JSON objects, oldest first.
         config: The effective configuration.

@@ -227,7 +227,7 @@ class ActiveConversation:
     def _adopt(self, settings: Settings | None = None) -> None:
         self.document.conversation.on_change = self._changed
         self._last_seen = self.document.conversation.raw, len(self.document.conversation)
-        self._reload_settings()
+        vars(self).pop("settings", None)  # loaded again when they are used
         if settings is not None:
             self.settings = settings
         if self.is_local:
@@ -248,21 +248,21 @@ class ActiveConversation:
 
     def append_finished_calls(self) -> list[str]:
         """Append the results that only the journal has; return the names of the tools."""
-        calls = self.document.conversation.open_tool_calls()
-        if not calls or not self.call_progress:
+        stream, known = self.document.conversation, self.call_progress
+        calls = stream.open_tool_calls()
+        if not calls or not known:
             return []
-        stream = self.document.conversation
         try:
-            entries = finished_entries(stream, self.call_progress)
+            entries = finished_entries(stream, known)
             if entries:
                 _ = self.trust  # checks the signature before the record grows
                 stream.append(*entries)
         except StorageError as exc:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
-        still_open = open_calls(stream, self.call_progress)
+        still_open = open_calls(stream, known)
         for call in still_open if entries else ():  # again after the results
-            if (progress := self.call_progress.get(call.event_id)) is not None:
+            if (progress := known.get(call.event_id)) is not None:
                 self.keep_progress(call.event_id, progress)
         requests = [call.request for call in still_open]
         return [call.name for call in calls if not any(call is other for other in requests)]
@@ -324,9 +324,6 @@ class ActiveConversation:
         if not is_unused:
             self.journal.write(wanted=self.wants_journal)
 
-    def _reload_settings(self) -> None:
-        vars(self).pop("settings", None)
-
     def accept(self) -> None:
         """Trust the active conversation from now on, and sign it.
 
@@ -344,7 +341,7 @@ class ActiveConversation:
 
     def _set_trusted(self, *, trusted: bool) -> None:
         self._is_trusted = trusted
-        self._reload_settings()
+        vars(self).pop("settings", None)  # loaded again when they are used
         self.write_journal()
         self.store.changed()
 
@@ -359,7 +356,7 @@ class ActiveConversation:
             self.document.conversation.base_config = self._base_config()
             if self.inherited_entries:
                 self.replaced()
-        self._reload_settings()
+        vars(self).pop("settings", None)  # loaded again when they are used
 
     def close(self) -> None:
         """Close the journal, for the next kernel."""

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
-from jp_nb.errors import ConfigError, PromptCancelled, StorageError
+from jp_nb.errors import ConfigError, PromptCancelled, StorageError, UsageError
 from jp_nb.record import conversations
 from jp_nb.record.config_changes import (
     changes_before_first_turn,
     changes_for_rerun,
     changes_since_last_turn,
 )
-from jp_nb.record.conversations import fork, undo
+from jp_nb.record.conversations import fork
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
@@ -65,11 +64,9 @@ class ConversationList:
         active.refuse_while_running()
         before = active.settings
         unused = len(active.document.conversation) == active.inherited_entries
-        previous = self._previous if keep_config and unused else None
-        previous = previous or before.projection
-        NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL)).activate(
-            active
-        )
+        previous = (self._previous if keep_config and unused else None) or before.projection
+        new = NextConversation(active.create_conversation(), inherits=(*INHERITED, MODEL))
+        new.activate(active)
         if keep_config:
             self._previous = previous
             active.settings.record_change(active.settings.find_carried_over(previous))
@@ -89,7 +86,16 @@ class ConversationList:
         Raises:
             UsageError: There is no such turn.
         """
-        self._branch(partial(fork, keep_turns=None if last_turn is None else last_turn + 1))
+        active = self._active
+        active.refuse_while_running()
+        branch = fork(
+            active.document.conversation,
+            keep_turns=None if last_turn is None else last_turn + 1,
+            clock=active.clock,
+            made=active.made,
+            taken_ids=active.document.ids(),
+        )
+        NextConversation(branch, is_new=False, trusted=active.trust.trusted).activate(active)
 
     def undo(self) -> None:
         """Continue without the last turn; the conversation with it stays in the notebook.
@@ -97,16 +103,11 @@ class ConversationList:
         Raises:
             UsageError: There is no turn.
         """
-        self._branch(undo)
-
-    def _branch(self, make: Callable[..., ConversationStream]) -> None:
-        active = self._active
-        active.refuse_while_running()
-        document = active.document
-        branch = make(
-            document.conversation, clock=active.clock, made=active.made, taken_ids=document.ids()
-        )
-        NextConversation(branch, is_new=False, trusted=active.trust.trusted).activate(active)
+        self._active.refuse_while_running()
+        count = self._active.document.conversation.turn_count
+        if not count:
+            raise UsageError("there is no turn to undo: this conversation has none yet")
+        self.fork(count - 2)
 
     def switch(self, name: str) -> bool:
         """Make another conversation of the notebook active; return False if it already is.
@@ -284,15 +285,11 @@ HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 @dataclass(frozen=True, slots=True)
 class _RequestOrigin:
-    """The run of a cell that sent a request in this kernel.
-
-    Attributes:
-        before: For the first request of a conversation: the configuration changes before it.
-    """
+    """The run of a cell that sent a request in this kernel."""
 
     execution: str | None
-    options: int = 0
-    before: tuple[ConfigDelta, ...] = ()
+    options: int = 0  # number of changes by the cell's options
+    before: tuple[ConfigDelta, ...] = ()  # changes before the first request of a conversation
 
 
 class CellReruns:
@@ -398,12 +395,12 @@ class CellReruns:
         for number, place, entry in stream.events():
             if isinstance(entry, ChatRequest) and number not in requests:
                 requests[number] = stream.event_id(place), entry
-        turns = list(stream.turns())
         origins = {
             number: self._origins.get(name)
             for number, (name, request) in requests.items()
             if _may_be_of(request, text, cell, same_text=same_text)
         }
+        turns = list(stream.turns())
         if not origins or 0 in origins or is_unanswered(turns[max(origins)].entries):
             return None
         runs = {number: origin and origin.execution for number, origin in origins.items()}
@@ -418,10 +415,8 @@ class CellReruns:
     def _choose_conversation(
         self, first: int, ask: Callable[[ActionPrompt], PromptEnd[Answered]]
     ) -> NextConversation | None:
-        action, stream = (
-            self._active.settings.config.record.rerun,
-            self._active.document.conversation,
-        )
+        stream = self._active.document.conversation
+        action: str = self._active.settings.config.record.rerun
         later = stream.turn_count - first - 1
         if action == "ask":
             more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
@@ -453,8 +448,7 @@ class CellReruns:
 
 
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
-    cell_id = entry.metadata.get("cell_id")
+    cell_id, has_same_text = entry.metadata.get("cell_id"), entry.content == text
     if cell_id and cell_id != cell.cell_id:
         return False
-    has_same_text = entry.content == text
-    return has_same_text if same_text else has_same_text or bool(cell_id)
+    return has_same_text or (bool(cell_id) and not same_text)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.conversations import fork, undo
+from jp_nb.record.conversations import fork
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.integrity import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
@@ -52,7 +52,7 @@ def forked(stream: ConversationStream, keep_turns: int | None = None) -> Convers
 
 
 def undone(stream: ConversationStream) -> ConversationStream:
-    return undo(stream, clock=FakeClock(), made="live", taken_ids=set(), new_id=NumberedIds())
+    return forked(stream, stream.turn_count - 1)
 
 
 def test_fork_copies_entries_as_they_are_stored() -> None:
@@ -99,8 +99,6 @@ def test_unknown_turn_is_an_error_that_names_the_valid_range() -> None:
         forked(stream, -1)
     with pytest.raises(UsageError, match="it has no turn yet"):
         forked(new_stream(CHANGED), 1)
-    with pytest.raises(UsageError, match="no turn to undo"):
-        undone(new_stream(CHANGED))
 
 
 def test_fork_drops_compactions_of_dropped_turns() -> None:

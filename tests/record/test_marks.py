@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import undo
+from jp_nb.record.conversations import fork
 from jp_nb.record.events import ConfigDelta, is_usage_mark
 from jp_nb.record.marks import ModelUsage, Usage, read_usage, with_usage
 from jp_nb.record.stream import effective_deltas
@@ -29,7 +29,7 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
     first, second = stream.turns()
     assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
     assert not any(map(is_usage_mark, first.entries))
-    kept = undo(stream, clock=utc_now, made="live", taken_ids=())
+    kept = fork(stream, keep_turns=stream.turn_count - 1, clock=utc_now, made="live", taken_ids=())
     assert not any(map(is_usage_mark, kept.entries))
 
 

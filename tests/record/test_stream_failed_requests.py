@@ -12,7 +12,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import changes_before_first_turn, changes_since_last_turn
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.conversations import fork, undo
+from jp_nb.record.conversations import fork
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.stream import (
@@ -122,14 +122,16 @@ def test_fork_keeps_failed_turns_as_failed() -> None:
 
 def test_undo_removes_the_mark_with_its_turn() -> None:
     stream = new_stream(*FAILED[:-3])
-    other = undo(stream, clock=FakeClock(), made="live", taken_ids=())
+    keep = stream.turn_count - 1
+    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert [read_no_answer(entry) for entry in other.entries] == [None] * len(other)
     assert name(other) == "before"
 
 
 def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
     stream = new_stream(setting("before"), setting("wrong"), *asking("unanswered"), failed(1))
-    other = undo(stream, clock=FakeClock(), made="live", taken_ids=())
+    keep = stream.turn_count - 1
+    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert (name(stream), name(other)) == ("before", "before")
     other = fork(
         new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", taken_ids=()

@@ -10,7 +10,7 @@ import pytest
 from jp_nb.config.layers import Layer
 from jp_nb.interop.files import Directory, write_directory
 from jp_nb.record.config_history import Projection
-from jp_nb.record.conversations import fork, undo
+from jp_nb.record.conversations import fork
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.stream import ConversationStream, ProposedBy, proposal_metadata, proposed_by
@@ -210,7 +210,8 @@ def test_fork_keeps_the_change_of_a_tool_at_its_end() -> None:
 @pytest.mark.req("R078-138")
 def test_undo_drops_the_change_of_a_tool() -> None:
     stream = new_stream(*SECOND, *FIRST)
-    kept = undo(stream, clock=FakeClock(), made="live", taken_ids=set(), new_id=NumberedIds())
+    keep = stream.turn_count - 1
+    kept = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
     assert not kept.deltas
     assert len(stream.deltas) == 1
 

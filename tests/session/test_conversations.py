@@ -12,7 +12,7 @@ import pytest
 
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError
+from jp_nb.errors import ProviderError, UsageError
 from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
@@ -135,6 +135,11 @@ def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
             assert cells.session.config.providers.llm.openai.api_key_env == "CHOSEN_KEY"
             cells.session.conversations.new()  # and the next conversation
             assert cells.address == chosen.url
+
+
+def test_conversation_without_a_turn_has_none_to_undo(cells: Cells) -> None:
+    with pytest.raises(UsageError, match="no turn to undo"):
+        cells.session.conversations.undo()
 
 
 def test_removed_setting_stays_removed(cells: Cells, vendor: LoopbackServer) -> None:
