@@ -34,25 +34,32 @@ DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$
 MAX_EXPANSIONS: Final = 64
 """Maximum depth of references that are expanded inside each other."""
 _NESTED: Final = frozenset({"object", "array"})
-_KEYWORD_TYPES: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        ("properties", "required", "additionalProperties", "minProperties", "maxProperties",
-         "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas",
-         "dependencies", "unevaluatedProperties"),
-        frozenset({"object"}),
+_NUMBERS: Final[Mapping[JsonValue, str]] = {"integer": "number"}
+_KEYWORDS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "": ("", "", "not if then else"),
+    "object": (
+        "properties required additionalProperties",
+        "minProperties maxProperties",
+        "patternProperties propertyNames dependentRequired dependentSchemas dependencies "
+        "unevaluatedProperties",
     ),
-    **dict.fromkeys(
-        ("items", "minItems", "maxItems", "uniqueItems", "prefixItems", "additionalItems",
-         "contains", "minContains", "maxContains", "unevaluatedItems"),
-        frozenset({"array"}),
+    "array": (
+        "items minContains maxContains",
+        "minItems maxItems uniqueItems",
+        "prefixItems additionalItems contains unevaluatedItems",
     ),
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), frozenset({"string"})),
-    **dict.fromkeys(
-        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        frozenset({"number", "integer"}),
-    ),
-}  # fmt: skip
-"""Types to which a keyword applies. Other keywords apply to all types."""
+    "string": ("format", "minLength maxLength pattern", ""),
+    "number": ("", "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf", ""),
+}
+"""Keywords by type, which are sent, moved into the description, or not enforceable.
+
+Integers have the keywords of numbers.
+"""
+_KEYWORD_TYPES: Final = {
+    word: kind for kind, groups in _KEYWORDS.items() for word in " ".join(groups).split() if kind
+}
+_TO_DESCRIPTION: Final = {word for _, words, _ in _KEYWORDS.values() for word in words.split()}
+UNENFORCEABLE: Final = [word for *_, words in _KEYWORDS.values() for word in words.split()]
 
 
 def is_composed(schema: Schema) -> bool:
@@ -69,13 +76,12 @@ def expand(
 ) -> Schema | None:
     """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
-    Returns None if two schemas disagree about a keyword, or if a reference is unknown, recursive,
-    or nested too deeply. `within` are the references that are being expanded, and `known` is the
-    cache of expanded ones.
+    None: two schemas disagree about a keyword, or a reference is unknown, recursive, or nested too
+    deeply. `within` are the references that are being expanded, `known` the expanded ones.
     """
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-    members: list[Schema] = [own]
+    members: list[Schema | None] = [own]
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference in within or len(within) >= MAX_EXPANSIONS:
@@ -86,19 +92,11 @@ def expand(
                 found = resolve_reference(root, reference)[1]
             except LookupError:
                 return None
-            known[reference] = (
-                expand(found, root, (*within, reference), known)
-                if isinstance(found, dict)
-                else None
-            )
-        if (expanded := known[reference]) is None:
-            return None
-        members.append(expanded)
-    for member in get_all_of(schema):
-        expanded = expand(member, root, within, known)
-        if expanded is None:
-            return None
-        members.append(expanded)
+            known[reference] = None
+            if isinstance(found, dict):
+                known[reference] = expand(found, root, (*within, reference), known)
+        members.append(known[reference])
+    members += [expand(member, root, within, known) for member in get_all_of(schema)]
     return _merge_schemas(members) if len(members) > 1 else own
 
 
@@ -113,9 +111,11 @@ def get_all_of(schema: Schema) -> list[JsonObject]:
     return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
 
 
-def _merge_schemas(members: Iterable[Schema]) -> JsonObject | None:
+def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
     result: JsonObject = {}
     for member in members:
+        if member is None:
+            return None
         for key, value in member.items():
             before = result.get(key)
             if key not in result or before == value:
@@ -157,7 +157,7 @@ def split_types(schema: Schema) -> Schema:
     around = {key: value for key, value in schema.items() if key not in ("type", *_KEYWORD_TYPES)}
     members: list[JsonValue] = [
         {"type": kind}
-        | {key: value for key, value in schema.items() if kind in _KEYWORD_TYPES.get(key, ())}
+        | {k: v for k, v in schema.items() if _KEYWORD_TYPES.get(k) == _NUMBERS.get(kind, kind)}
         for kind in kinds
     ]
     return {**around, "anyOf": members}
@@ -188,16 +188,6 @@ def get_alternatives(schema: Schema) -> list[JsonObject]:
 
 
 WRAPPER_KEY: Final = "value"
-_TO_DESCRIPTION: Final = (
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minProperties",
-    "maxProperties",
-)  # fmt: skip
-UNENFORCEABLE: Final = (
-    "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentRequired",
-    "dependentSchemas", "dependencies", "prefixItems", "additionalItems", "contains",
-    "unevaluatedProperties", "unevaluatedItems",
-)  # fmt: skip
 CONSTRAINING: Final = frozenset(
     {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties", "items"}
 )
@@ -240,13 +230,9 @@ def _move_references(value: JsonValue) -> JsonValue:
     return moved
 
 
-def _is_enforceable(schema: Schema) -> bool:
+def _moves_reference(schema: Schema) -> bool:
     reference = schema.get("$ref")
-    if isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference):
-        return False
-    if has_mixed_types(schema) or find_undeclared(schema):
-        return False
-    return bool(CONSTRAINING & schema.keys()) and not any(word in schema for word in UNENFORCEABLE)
+    return isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference)
 
 
 class SchemaRewriter:
@@ -275,9 +261,8 @@ class SchemaRewriter:
             self.is_too_large = True
             self.is_enforceable = False
             return {}
-        reference = schema.get("$ref")
-        moves = isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference)
-        if not is_composed(schema) and (self.strict or not moves):
+        is_moved = not self.strict and _moves_reference(schema)
+        if not (is_composed(schema) or is_moved):
             return self._rewrite_simple(schema)
         # Neither dialect accepts keywords next to `$ref`.
         references = [each["$ref"] for each in (schema, *get_all_of(schema)) if "$ref" in each]
@@ -295,7 +280,9 @@ class SchemaRewriter:
 
     def _rewrite_simple(self, schema: Schema) -> JsonObject:
         schema = split_types(schema)
-        if not _is_enforceable(schema):
+        is_open = not CONSTRAINING & schema.keys() or any(key in schema for key in UNENFORCEABLE)
+        is_wrong = has_mixed_types(schema) or find_undeclared(schema) or _moves_reference(schema)
+        if is_open or is_wrong:
             self.is_enforceable = False
         result: JsonObject = {}
         notes: list[str] = []
