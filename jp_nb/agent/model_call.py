@@ -54,16 +54,11 @@ CUT_CALL = (
 
 @dataclass(slots=True)
 class ContinuedAnswer:
-    """One answer in several responses. All but the last reached the token limit.
-
-    Attributes:
-        parts: Number of continuations.
-        kept: Recorded texts, including those of incomplete attempts. A continued text is one part.
-    """
+    """One answer in several responses. All but the last reached the token limit."""
 
     is_enabled: bool
-    parts: int = 0
-    kept: list[TextPart] = field(default_factory=list)
+    parts: int = 0  # continuations
+    kept: list[TextPart] = field(default_factory=list)  # recorded; a continued text is one part
 
     def note_recorded(self, entries: Sequence[Entry]) -> None:
         """Note that `entries` of the answer are recorded."""
@@ -84,32 +79,27 @@ class ContinuedAnswer:
         """Return True if the answer is to be continued after a response with these `entries`."""
         is_cut = finished.reason == "max_tokens" and self.parts < MAX_CONTINUATIONS
         has_text = any(isinstance(entry, ChatResponse) and entry.message for entry in entries)
-        if not (self.is_enabled and is_cut and has_text):
-            return False
-        self.parts += 1
-        return True
+        is_continued = self.is_enabled and is_cut and has_text
+        self.parts += is_continued
+        return is_continued
 
 
 @dataclass(slots=True)
 class Attempt:
     """One request to `model`, and its response so far.
 
-    Attributes:
-        max_tool_calls: Maximum number of tool calls that run; 0: no limit.
-        trimmer: Set in a continuation: removes repeated text. Reasoning is removed, too.
-        text_ended: True if the last text is complete, and the display does not know it yet.
-        held_index: Item of the text that the trimmer holds back.
+    In a continuation, `trimmer` removes repeated text, and reasoning is dropped.
     """
 
     model: str
-    max_tool_calls: int = 0
+    max_tool_calls: int = 0  # that run; 0: no limit
     trimmer: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     has_content: bool = False
-    text_ended: bool = False
+    text_ended: bool = False  # and the display does not know it yet
     call_count: int = 0
-    held_index: int | None = None
+    held_index: int | None = None  # item of the text that the trimmer holds back
 
     def trim(self, part: TextPart) -> TextPart | None:
         """Return the new part of a part of a continuation; None if there is none yet."""
@@ -118,14 +108,6 @@ class Attempt:
         text = self.trimmer.feed(part.text)
         self.held_index = part.index
         return replace(part, text=text) if text else None
-
-    def take_held_text(self) -> TextPart | None:
-        """Return the text that the trimmer held back, if any."""
-        if self.trimmer is None or self.held_index is None:
-            return None
-        index, self.held_index = self.held_index, None
-        text = self.trimmer.rest()
-        return TextPart(index, "message", text) if text else None
 
     def entries_to_record(self, rest: Sequence[Entry]) -> list[Entry]:
         """Return the entries of the response. The text of a continuation is marked as such."""
@@ -149,9 +131,9 @@ class Attempt:
     def should_record(self, entry: Entry) -> bool:
         """Return True if `entry` is recorded: surplus tool calls are not, except for the first."""
         self.call_count += isinstance(entry, ToolCallRequest)
-        surplus = self.call_count - self.max_tool_calls
         # The first surplus call gets an error as its response, which explains the limit.
-        return not (self.max_tool_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
+        is_surplus = 0 < self.max_tool_calls < self.call_count - 1
+        return not (is_surplus and isinstance(entry, ToolCallRequest))
 
     def calls(self, tools: ToolSet) -> list[Call]:
         """Return the tool calls of the response, with the errors of those that cannot run."""
@@ -176,12 +158,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamInterrupts:
-    """Handles interrupts while `work` streams a response. It cancels `work` to end the turn.
-
-    Attributes:
-        verdict: Reason for canceling `work`; None if it was not canceled here.
-        interrupted_after_end: True if an interrupt came when the response was just complete.
-    """
+    """Handles interrupts while `work` streams a response. It cancels `work` to end the turn."""
 
     def __init__(
         self,
@@ -195,10 +172,10 @@ class StreamInterrupts:
         self._interrupts = interrupts
         self._settings = settings
         self._menu: asyncio.Task[None] | None = None
-        self._decided = asyncio.Event()
-        self._decided.set()
-        self.verdict: Verdict | None = None
-        self.interrupted_after_end = False
+        self.decided = asyncio.Event()
+        self.decided.set()
+        self.verdict: Verdict | None = None  # the reason for canceling `work` here
+        self.interrupted_after_end = False  # when the response was just complete
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
@@ -218,13 +195,8 @@ class StreamInterrupts:
             self._carry_out(verdict)
             return
         self._turn.display(InterruptReceived("menu"))
-        self._decided.clear()
+        self.decided.clear()
         self._menu = asyncio.get_running_loop().create_task(self._show_menu())
-
-    async def wait_for_decision(self) -> None:
-        """Wait until no menu is open."""
-        while not self._decided.is_set():
-            await self._decided.wait()
 
     def close(self) -> None:
         """Close the menu."""
@@ -251,7 +223,7 @@ class StreamInterrupts:
         if verdict.choice in ("continue", "reply"):
             self._turn.cell.release()
         if verdict.choice == "continue":
-            self._decided.set()
+            self.decided.set()
         elif self.verdict is None:
             self.verdict = verdict
             self._work.cancel()
@@ -261,9 +233,6 @@ class AnswerStream:
     """Asks the model, displays the response as it arrives, and records it when it is complete.
 
     One answer may take several requests: after errors, token limits, and interrupts.
-
-    Attributes:
-        interrupted_after_end: True if an interrupt came when the last response was just complete.
     """
 
     def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
@@ -273,7 +242,7 @@ class AnswerStream:
         self._attempt = Attempt("")
         self._chain = ContinuedAnswer(is_enabled=False)
         self._recorded_before = ""
-        self.interrupted_after_end = False
+        self.interrupted_after_end = False  # when the last response was just complete
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
@@ -342,8 +311,14 @@ class AnswerStream:
             resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
         )
         self._attempt = attempt
-        self._note_host(resolved)
         record = self._turn.record
+        if resolved.host:
+            last, record.last_host = record.last_host, LastHost.of(resolved.host)
+            if last is not None and last.mark != record.last_host.mark:
+                self._notify(
+                    f"⚠ This request is sent to {resolved.host} ({resolved.provider_name}). "
+                    f"The previous request of this notebook went to {last.name}."
+                )
         record.sent = LastRequest(
             resolved.provider,
             resolved.provider_name,
@@ -368,17 +343,6 @@ class AnswerStream:
     def _notify(self, text: str) -> None:
         self._turn.display(Notice(text))
 
-    def _note_host(self, resolved: Resolved) -> None:
-        if not (host := resolved.host):
-            return
-        now, last = LastHost.of(host), self._turn.record.last_host
-        if last is not None and last.mark != now.mark:
-            self._notify(
-                f"⚠ This request is sent to {host} ({resolved.provider_name}). The previous "
-                f"request of this notebook went to {last.name}."
-            )
-        self._turn.record.last_host = now
-
     async def _consume_with_usage(
         self, provider: Provider, request: ModelRequest, attempt: Attempt
     ) -> None:
@@ -393,25 +357,27 @@ class AnswerStream:
         await self._wait_for_decision()
 
     async def _wait_for_decision(self) -> None:
-        if self._interrupt_handler is not None:
-            await self._interrupt_handler.wait_for_decision()
+        """Wait until no menu is open."""
+        handler = self._interrupt_handler
+        while handler is not None and not handler.decided.is_set():
+            await handler.decided.wait()
 
     async def _consume(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
         feed, display = attempt.builder.feed, self._turn.display
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
-                if isinstance(event, TextPart):
-                    attempt.has_content = attempt.has_content or bool(event.text)
-                    part = event if attempt.trimmer is None else attempt.trim(event)
-                    if part is None:
-                        continue
+                if not isinstance(event, TextPart):
+                    if not isinstance(event, KeepAlive):
+                        self._consume_item(event, attempt)
+                    continue
+                attempt.has_content = attempt.has_content or bool(event.text)
+                part = event if attempt.trimmer is None else attempt.trim(event)
+                if part is not None:
                     feed(part)
                     if attempt.text_ended:
                         attempt.text_ended = False
                         display(EndOfText())
                     display(ShowText(part.kind, part.text))
-                elif not isinstance(event, KeepAlive):
-                    self._consume_item(event, attempt)
 
     def _consume_item(self, event: ProviderEvent, attempt: Attempt) -> None:
         is_call = isinstance(event, ToolCallStart | ToolCallArguments)
@@ -428,9 +394,12 @@ class AnswerStream:
 
     def _show_held_text(self, attempt: Attempt) -> None:
         """Display the text that the trimmer held back: no more text follows."""
-        if (part := attempt.take_held_text()) is not None:
-            attempt.builder.feed(part)
-            self._turn.display(ShowText(part.kind, part.text))
+        if attempt.trimmer is None or attempt.held_index is None:
+            return
+        if text := attempt.trimmer.rest():
+            attempt.builder.feed(TextPart(attempt.held_index, "message", text))
+            self._turn.display(ShowText("message", text))
+        attempt.held_index = None
 
     def _finish(self, attempt: Attempt) -> bool:
         """Record a complete response; return True if the answer is to be continued."""

@@ -312,12 +312,12 @@ class Directory(NamedTuple):
 
 
 def read_directory(
-    name: str, files: Mapping[str, bytes], *, clock: Clock, skipped: Iterable[str] = ()
+    name: str, files: Mapping[str, bytes], *, clock: Clock, skipped: Sequence[str] = ()
 ) -> JsonObject:
     """Return the `jp` object of the conversation in JP's directory `name`.
 
     The id comes from the directory's name, else from the first timestamp, else from the clock.
-    `skipped` are the names of files in the directory that were not read.
+    Other files are UTF-8 text. `skipped` are the names of files that were not read.
 
     Raises:
         StorageError: A file is missing, is not UTF-8, or is not the JSON of a conversation. The
@@ -348,7 +348,10 @@ def read_directory(
     if after != (_AFTER if sources else _EMPTY):
         origin["after"] = after
     origin["entries"] = len(events)
-    origin |= _other_files(files, skipped)
+    if others := {file: files[file].decode() for file in sorted(files.keys() - set(FILES))}:
+        origin["files"] = dict[str, JsonValue](others)
+    if skipped:
+        origin["left_out"] = list[JsonValue](sorted(skipped))
     head: JsonObject = {"id": _make_id(name, events, clock)}
     if isinstance(title, str) and title:
         head["title"] = title
@@ -374,30 +377,6 @@ def _require_object(value: JsonValue, place: str) -> JsonObject:
     if not isinstance(value, dict):
         raise StorageError(f"expected an object, found {type(value).__name__}", place=place)
     return value
-
-
-def _other_files(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
-    """Return `files` and `left_out` of the origin: the files that JP did not write."""
-    kept: JsonObject = {}
-    skipped: set[str] = {file for file in unread if not is_temporary(file)}
-    room = MAX_OTHER_BYTES
-    for file in sorted(files.keys() - set(FILES)):
-        if is_temporary(file):
-            continue
-        content = files[file]
-        try:
-            if len(content) > room or not is_other_name(file):
-                raise ValueError
-            kept[file] = content.decode()
-            room -= len(content)
-        except ValueError:
-            skipped.add(file)
-    found: JsonObject = {}
-    if kept:
-        found["files"] = kept
-    if skipped:
-        found["left_out"] = list[JsonValue](sorted(skipped))
-    return found
 
 
 def is_other_name(file: str) -> bool:

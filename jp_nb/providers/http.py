@@ -53,25 +53,17 @@ class KeyRedactor(Redactor):
         return [*map(self.hide, lines)] if is_hidden else lines
 
 
-class KeyVariable:
-    """Environment variable with a key, read again at each use. None: no key is sent.
+def read_key(variable: str | None) -> str:
+    """Return the current key in an environment variable; "" if it has none, or for None."""
+    return os.environ.get(variable, "").strip() if variable else ""
 
-    The last redactor, which holds the key, is reused while the key is the same.
-    """
 
-    def __init__(self, name: str | None) -> None:
-        self._name = name
-        self._last = ("", KeyRedactor(""))
+_make_redactor: Final = lru_cache(8)(KeyRedactor)
 
-    def read(self) -> str:
-        """Return the key; "" if there is none."""
-        return os.environ.get(self._name, "").strip() if self._name else ""
 
-    def redactor(self) -> KeyRedactor:
-        """Return the redactor of the current key."""
-        if (key := self.read()) != self._last[0]:
-            self._last = key, KeyRedactor(key)
-        return self._last[1]
+def current_redactor(variable: str | None) -> KeyRedactor:
+    """Return the redactor of the current key in an environment variable."""
+    return _make_redactor(read_key(variable))
 
 
 CONNECT_SECONDS: Final = 10.0
@@ -97,7 +89,6 @@ class HttpClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._variable = KeyVariable(endpoint.key_env)
         self._client: httpx.AsyncClient | None = None
         self._origin = ""
 
@@ -212,7 +203,7 @@ class HttpClient:
 
     def redactor(self) -> KeyRedactor:
         """Return the redactor of the current key."""
-        return self._variable.redactor()
+        return current_redactor(self.endpoint.key_env)
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Remove the key from `error` and its causes, and add advice to its message.
@@ -269,7 +260,7 @@ class HttpClient:
             )
 
     def _check_key(self) -> None:
-        endpoint, name, key = self.endpoint, self.endpoint.key_env, self._variable.read()
+        endpoint, name, key = self.endpoint, self.endpoint.key_env, read_key(self.endpoint.key_env)
         if name is not None and not key and self._needs_key:
             raise ProviderError(
                 f"{endpoint.provider} needs a key, and the environment variable "
@@ -283,8 +274,8 @@ class HttpClient:
             )
 
     def _add_key(self, request: httpx.Request) -> httpx.Request:
-        if self.endpoint.has_key:
-            request.headers[self.endpoint.key_header] = f"{self._prefix}{self._variable.read()}"
+        if key := read_key(self.endpoint.key_env):
+            request.headers[self.endpoint.key_header] = f"{self._prefix}{key}"
         return request
 
     def _make_key_reference(self) -> KeyReference | None:
@@ -367,12 +358,12 @@ class _KeyFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.variables: dict[str, KeyVariable] = {}
+        self.variables: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = shown = record.getMessage()
-        for variable in [*self.variables.values()]:
-            shown = variable.redactor().hide(shown)
+        for variable in [*self.variables]:
+            shown = current_redactor(variable).hide(shown)
         if shown != message:
             record.msg, record.args = shown, ()
         return True
@@ -383,6 +374,6 @@ _KEY_FILTER: Final = _KeyFilter()
 
 def _filter_logs(variable: str | None) -> None:
     if variable is not None:
-        _KEY_FILTER.variables.setdefault(variable, KeyVariable(variable))
+        _KEY_FILTER.variables.add(variable)
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(_KEY_FILTER)  # has no effect the second time

@@ -86,16 +86,6 @@ class ScriptedError(_Strict):
         return classify_response(self.status, headers, body, provider=NAME)
 
 
-class ScriptedUsage(_Strict):
-    """Token counts that a reply reports."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
 class Reply(_Strict):
     """One reply of the script.
 
@@ -114,7 +104,7 @@ class Reply(_Strict):
     tool_calls: tuple[ScriptedCall, ...] = ()
     chunk_ms: float | None = Field(default=None, ge=0)
     finish: Literal["completed", "max_tokens", "refused"] = "completed"
-    usage: ScriptedUsage | None = None
+    usage: Usage | None = None
     error: ScriptedError | None = None
 
     @field_validator("when", "expect", mode="before")
@@ -178,7 +168,7 @@ def _format_first_error(error: ValidationError) -> str:
     first = error.errors()[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"]).lstrip(".")
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         key = str(first["loc"][-1])
         known = [*Reply.model_fields, *ScriptedCall.model_fields, *Script.model_fields]
         near = difflib.get_close_matches(key, known, n=1)
@@ -476,7 +466,7 @@ def _make_events(
             yield Flush(index, metadata)
         index += 1
     if reply.usage is not None:
-        yield Usage(**reply.usage.model_dump())
+        yield reply.usage
 
 
 def _split_text(text: str, *, slow: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
+from jp_nb.interop.directories import load_directory
 from jp_nb.interop.files import Directory, read_directory, write_directory
 from jp_nb.record.clock import format_timestamp
 from jp_nb.record.config_history import Projection
@@ -163,7 +165,7 @@ def test_id_comes_from_the_name_the_first_entry_or_the_clock(subtests: pytest.Su
             assert jp["conversation"]["origin"]["directory"] == name
 
 
-def test_other_files_are_kept_if_they_are_text_and_harmless() -> None:
+def test_other_files_are_kept_if_they_are_text_and_harmless(tmp_path: Path) -> None:
     files = directory(TALK) | {"notes.md": "ä\r\n".encode(), "QUERY.md": b""}
     more = {
         ".hidden": b"x",
@@ -171,7 +173,9 @@ def test_other_files_are_kept_if_they_are_text_and_harmless() -> None:
         "big.txt": b"a" * 70_000,
         "events.json.tmp": b"[",
     }
-    jp = imported(files | more)
+    for name, content in (files | more).items():
+        (tmp_path / name).write_bytes(content)
+    jp: Any = load_directory(tmp_path, clock=clock)
     assert write_directory(jp).files == files
     assert jp["conversation"]["origin"]["left_out"] == [".hidden", "big.txt", "photo.png"]
 
