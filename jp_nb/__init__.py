@@ -18,6 +18,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from jp_nb.errors import (
+    AnswerError,
+    ConfigError,
+    JpNbError,
+    PromptCancelled,
+    PromptUnavailable,
+    ProviderError,
+    ReplayError,
+    StorageError,
+    ToolError,
+    UsageError,
+)
 from jp_nb.session import get_session as _current
 from jp_nb.session import require_session as _loaded
 
@@ -26,18 +38,6 @@ if TYPE_CHECKING:
 
     from jp_nb.agent.bench import CallOutcome
     from jp_nb.config.tree.tools import ConfigRule
-    from jp_nb.errors import (
-        AnswerError,
-        ConfigError,
-        JpNbError,
-        PromptCancelled,
-        PromptUnavailable,
-        ProviderError,
-        ReplayError,
-        StorageError,
-        ToolError,
-        UsageError,
-    )
     from jp_nb.images import Image
     from jp_nb.record.turns import Conversation, Turn
     from jp_nb.tools.answer_types import Option
@@ -53,10 +53,6 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "jp_nb.agent.bench": ("CallOutcome",),
     "jp_nb.config.tree.tools": ("ConfigRule",),
-    "jp_nb.errors": (
-        *("AnswerError", "ConfigError", "JpNbError", "PromptCancelled", "PromptUnavailable"),
-        *("ProviderError", "ReplayError", "StorageError", "ToolError", "UsageError"),
-    ),
     "jp_nb.images": ("Image",),
     "jp_nb.record.turns": ("Conversation", "Turn"),
     "jp_nb.tools.answer_types": ("Option",),
@@ -281,7 +277,6 @@ def ask(
             answers.
         PromptCancelled: If the user did not answer.
     """
-    from jp_nb.errors import JpNbError
     from jp_nb.session.ask import read_questions
 
     turns = _loaded().turns
@@ -324,8 +319,6 @@ def call(
         ConfigError: If the configuration is invalid.
         PromptUnavailable: In a strict run, if no user is available for a decision.
     """
-    from jp_nb.errors import UsageError
-
     session = _loaded()
     by_name = dict(arguments or {})
     if repeated := by_name.keys() & named.keys():

@@ -116,7 +116,7 @@ def test_code_refers_only_to_pages_decisions_and_files_that_exist() -> None:
 
 
 def test_docstring_examples_of_public_names_pass(subtests: pytest.Subtests) -> None:
-    for module in sorted({*_MODULES.values(), "jp_nb"}):
+    for module in sorted({*_MODULES.values(), "jp_nb", "jp_nb.errors"}):
         with subtests.test(module=module):
             assert doctest.testmod(importlib.import_module(module)).failed == 0
 

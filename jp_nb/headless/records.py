@@ -131,11 +131,7 @@ def _load_document(stored: JsonValue, source: Path | str, *, tolerant: bool = Fa
 
 
 def load_stored(path: Path | str) -> JsonValue:
-    """Return the `jp` object of the notebook at `path`, without validation.
-
-    Raises:
-        StorageError: The file is not a notebook, or has no such object.
-    """
+    """Return the unchecked `jp` object of the notebook at `path`, or raise `StorageError`."""
     metadata = read_notebook(Path(path)).metadata
     stored = merge.read_carrier(metadata)
     if stored is None:
@@ -195,7 +191,13 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         stored = document.to_json()
     merge.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
-    return [_format_import(done, loaded, notebook), *_format_skipped(jp, folder)]
+    names = as_object(head_of(jp).get("origin")).get("left_out")
+    skipped = [str(name) for name in names] if isinstance(names, list) else []
+    why = "a link, a folder, hidden, too large, or not text"
+    return [
+        _format_import(done, loaded, notebook),
+        *(f"not imported: {folder / name} ({why})" for name in skipped),
+    ]
 
 
 def export_directory(
@@ -234,13 +236,11 @@ def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
 
 
 def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
-    ours, theirs = _normalize_entries(held), _normalize_entries(jp)
+    ours, theirs = (
+        [read_value(entry_text(as_object(e), i), "events").value for i, e in enumerate(events)]
+        for events in (events_of(held), events_of(jp))
+    )
     return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
-
-
-def _normalize_entries(jp: JsonObject) -> list[JsonValue]:
-    entries = map(as_object, events_of(jp))
-    return [read_value(entry_text(e, i), "events").value for i, e in enumerate(entries)]
 
 
 def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) -> None:
@@ -262,13 +262,6 @@ def _format_import(done: str, loaded: Document, notebook: Path) -> str:
     title = f" {stream.title!r}" if stream.title else ""
     counts = f"({turns}, {len(stream)} entries)"
     return f"{notebook}: {_format_id(stream.id)}{title} {done} {counts}"
-
-
-def _format_skipped(jp: JsonObject, folder: Path) -> list[str]:
-    names = as_object(head_of(jp).get("origin")).get("left_out")
-    skipped = [str(name) for name in names] if isinstance(names, list) else []
-    why = "a link, a folder, hidden, too large, or not text"
-    return [f"not imported: {folder / name} ({why})" for name in skipped]
 
 
 MAX_LINE = 5000  # maximum length of a line about a directory, because names and paths are untrusted

@@ -183,16 +183,10 @@ def strip(options: argparse.Namespace) -> int:
 def _strip_pipe(parts: Parts) -> None:
     data = sys.stdin.buffer.read()
     try:
-        stripped = strip_notebook(data, parts)
-    except StorageError:
-        _write_out(data)  # git may use the output despite the exit code
-        raise
-    _write_out(stripped)
-
-
-def _write_out(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.flush()
+        data = strip_notebook(data, parts)
+    finally:  # after an error, git may use the output despite the exit code
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
 
 
 def _strip_file(path: Path, parts: Parts) -> None:

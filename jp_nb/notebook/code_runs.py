@@ -63,7 +63,12 @@ def run_code(
         sys.last_exc = error
     if record_error is not None:
         record_error(error, code)
-    _print_traceback(shell, error, begin)
+    # Not as an `error` output, because runners would count the whole cell as failed.
+    if isinstance(error, SyntaxError) and begin is None:
+        lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    else:
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
+    print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
     summary = error_summary(error)
     if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
         summary = f"{type(error).__name__}: {error.msg}"
@@ -161,15 +166,6 @@ def _without_running_loop() -> Iterator[None]:
         asyncio._set_running_loop(loop)
         if loop is not None and task is not None:
             asyncio.tasks._enter_task(loop, task)
-
-
-def _print_traceback(shell: Any, error: BaseException, begin: TracebackType | None) -> None:
-    # Not as an `error` output, because runners would count the whole cell as failed.
-    if isinstance(error, SyntaxError) and begin is None:
-        lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
-    else:
-        lines = shell.InteractiveTB.structured_traceback(type(error), error, begin)
-    print(shell.InteractiveTB.stb2text(lines), file=sys.stderr)
 
 
 def _describe_frames(

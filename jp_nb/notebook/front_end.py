@@ -17,6 +17,7 @@ from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.images import MEDIA_TYPES, Image
+from jp_nb.notebook.code_runs import run_code
 from jp_nb.notebook.display.capture import ToolOutput
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
@@ -88,8 +89,7 @@ class NotebookFrontEnd:
         )
 
 
-CELLS_TIMEOUT_S: Final = 3.0
-"""A page usually reports its cells within 0.1 s."""
+CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
 
 
 class KernelNotebook:
@@ -133,9 +133,8 @@ class KernelNotebook:
                 running = store.running_cells()
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:
-            return self._executed_cells(
-                f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
-            )
+            why = f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
+            return self._executed_cells(why)
         except StorageError as exc:
             return self._executed_cells(str(exc))
         return NotebookCells(cells, "page")
@@ -145,8 +144,6 @@ class KernelNotebook:
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""
-        from jp_nb.notebook.code_runs import run_code  # few turns run code
-
         return run_code(self._shell, code, self._record_error)
 
 
@@ -155,12 +152,9 @@ _KINDS: Final = ("stream", "display", "result", "error")
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Parse a page's answer, a JSON list of cells.
+    """Parse a page's answer, a JSON list of cells, or raise `StorageError`.
 
     The page cannot tell the cells `running`, by id, from queued cells.
-
-    Raises:
-        StorageError: If `text` is not a list of cells.
     """
     try:
         cells = json.loads(text)

@@ -8,7 +8,7 @@ Source: `docs/guide.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -346,38 +346,23 @@ def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
 def format_ask_help() -> str:
     """Return the text of `%%jp?`."""
     width = max(len(option.spellings) for option in ASK_OPTIONS)
-    return "\n".join(
-        [
-            "Send the text below `%%jp [options]` to the model.",
-            "",
-            ASK_USAGE,
-            "",
-            *(f"  {option.spellings:<{width}}  {option.help}" for option in ASK_OPTIONS),
-            "",
-            "In the text, `{{name}}` is replaced by the value of that variable.",
-            "",
-            *_subcommand_help(),
-        ]
-    )
+    options = (f"  {option.spellings:<{width}}  {option.help}" for option in ASK_OPTIONS)
+    task = "Send the text below `%%jp [options]` to the model."
+    values = "In the text, `{{name}}` is replaced by the value of that variable."
+    return "\n\n".join([task, ASK_USAGE, "\n".join(options), values, _format_groups()])
 
 
 def format_subcommands_help() -> str:
     """Return the text of `%jp?`."""
-    return "\n".join(
-        [
-            "`%jp` without arguments lists the subcommands; `%jp SUBCOMMAND?` describes one.",
-            "",
-            *_subcommand_help(),
-            "",
-            "Write a request below `%%jp`; `%%jp?` lists its options.",
-        ]
-    )
+    lists = "`%jp` without arguments lists the subcommands; `%jp SUBCOMMAND?` describes one."
+    asks = "Write a request below `%%jp`; `%%jp?` lists its options."
+    return "\n\n".join([lists, _format_groups(), asks])
 
 
-def _subcommand_help() -> Iterator[str]:
+def _format_groups() -> str:
     groups = subcommand_groups()
     width = max(len(f"%jp {syntax}") for _, rows in groups for syntax, _ in rows)
-    for number, (title, rows) in enumerate(groups):
-        yield from [""] if number else []
-        yield f"{title}:"
-        yield from (f"  {f'%jp {syntax}':<{width}}  {text}" for syntax, text in rows)
+    return "\n\n".join(
+        "\n".join([f"{title}:", *(f"  {f'%jp {name}':<{width}}  {text}" for name, text in rows)])
+        for title, rows in groups
+    )
