@@ -186,11 +186,7 @@ class StorageError(JpNbError):
 
 
 class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
-    """Raised if a decision needs the user, and no user is available.
-
-    Attributes:
-        reason: Why no user is available.
-    """
+    """Raised if a decision needs the user, and no user is available; `reason` says why."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)

@@ -23,8 +23,7 @@ _SAFE_FLAGS: Final = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )  # some platforms lack some of these flags
-_DEVICES: Final = ("/dev", "/proc")
-"""Folders with links of the system: `/dev/stdout` leads to a pipe or a file of the shell."""
+_DEVICES: Final = ("/dev", "/proc")  # `/dev/stdout` is a link to a pipe or a file of the shell
 
 
 def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:

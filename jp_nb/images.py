@@ -22,8 +22,7 @@ _SIGNATURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-MAX_BYTES: Final = 3_750_000
-"""Maximum size of one image: Anthropic's limit is 5 MB in Base64."""
+MAX_BYTES: Final = 3_750_000  # maximum size of one image: Anthropic's limit is 5 MB in Base64
 MAX_SIDE: Final = 2000
 """Maximum width and height in pixels: Anthropic's limit for requests with more than 20 images.
 

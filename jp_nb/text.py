@@ -33,19 +33,13 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_SHOWN_LEVELS
 
-BAR: Final = "│ "
-"""Prefix of each line of a text."""
+BAR: Final = "│ "  # prefix of each line of a text
 ONE_LINE: Final = "1 line"
-MAX_INLINE_CHARS: Final = 100
-"""Maximum characters of a list or an object in one line."""
-MAX_KNOWN_CHARS: Final = 8
-"""Maximum characters of a run whose escaped form is cached."""
-MAX_MARKS: Final = 4
-"""Marks on one letter: more of them cover the lines above and below."""
-MAX_NAME_CHARS: Final = 60
-"""Maximum characters of a user's name."""
-MAX_CHARS: Final = 20_000
-"""Maximum characters of a plain text."""
+MAX_INLINE_CHARS: Final = 100  # maximum characters of a list or an object in one line
+MAX_KNOWN_CHARS: Final = 8  # maximum characters of a run whose escaped form is cached
+MAX_MARKS: Final = 4  # marks on one letter: more of them cover the lines above and below
+MAX_NAME_CHARS: Final = 60  # maximum characters of a user's name
+MAX_CHARS: Final = 20_000  # maximum characters of a plain text
 
 _NAME_SIGNS: Final = " .-_'\u2019@"
 """Allowed characters of names, in addition to letters, marks, and digits."""

@@ -52,8 +52,7 @@ from jp_nb.storage.journal import JournalFolder
 from jp_nb.text import one_line
 from jp_nb.tools.question import Question
 
-MAX_DECISIONS: Final = 1000
-"""Maximum number of decisions that are read, because a tool may ask without end."""
+MAX_DECISIONS: Final = 1000  # maximum number that is read, because a tool may ask without end
 SECTIONS: Final[Mapping[str, Section]] = {
     "question": "questions",
     "permission": "permissions",
@@ -114,7 +113,10 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
         is_new = settings.get("providers.cassette.mode") == "record"
         events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
     for line in path.read_bytes().splitlines() if path.exists() else ():
-        match _parse_line(line):
+        event: Any = None
+        with suppress(ValueError):  # the kernel died while it wrote the line
+            event = json.loads(line)
+        match event:
             case {"answer": list(key)}:
                 events.used_answers.add(tuple(map(str, key)))
             case {"open": str(kind), **entry} if kind in SECTIONS:
@@ -125,13 +127,6 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
                 use.added += entry.get("added", 0)
                 use.is_new |= entry.get("anew", False)
     return events
-
-
-def _parse_line(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:  # the kernel died while it wrote the line
-        return None
 
 
 def _add_decision(

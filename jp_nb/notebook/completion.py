@@ -104,15 +104,14 @@ class Names:
         roots = (config_folder() / "config", self.session.files.root)
         paths = self._config.config_load_paths
         folders = [root / path / folder for root in roots for path in paths]
-        names: list[str] = []
         nothing: list[str] = []
-        for entry in (x for each in folders for x in _try(partial(_list_folder, each), nothing)):
-            suffix = Path(entry).suffix
-            if entry.endswith("/"):
-                names.append(entry)
-            elif suffix and suffix in SUFFIXES:
-                names.append(entry.removesuffix(suffix))
-        return names
+        entries = [x for each in folders for x in _try(partial(_list_folder, each), nothing)]
+        suffixes = {each: Path(each).suffix for each in entries}
+        return [
+            entry.removesuffix(suffix)
+            for entry, suffix in suffixes.items()
+            if entry.endswith("/") or (suffix and suffix in SUFFIXES)
+        ]
 
     def entries(self, folder: str) -> Sequence[str]:
         """Return the names in `folder`, relative to the notebook's folder; folders end with `/`."""

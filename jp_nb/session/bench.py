@@ -58,8 +58,7 @@ from jp_nb.text import one_line
 from jp_nb.tools.parameters import declared_types
 from jp_nb.tools.python import REGISTRY, PythonTool
 
-REQUEST = "The user runs tools of this conversation directly."
-"""The request that a model reads when it answers a question of such a call."""
+REQUEST = "The user runs tools of this conversation directly."  # for a model that answers questions
 ANSWERS_IGNORED: Final = (
     "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
     "settings, and asks."
@@ -73,15 +72,15 @@ _CANCEL: Final = Action("c", "Do not run it", "cancel")
 _RUN_HERE: Final = Action("r", "Run it here", "run")
 
 
+@dataclass(frozen=True, slots=True)
 class NoInquiry:
     """Inquiry backend without a model, as the configured one is not available."""
 
-    def __init__(self, problem: ConfigError) -> None:
-        self._problem = problem
+    problem: ConfigError
 
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Raise `InquiryError` with the reason."""
-        raise InquiryError(str(self._problem)) from self._problem
+        raise InquiryError(str(self.problem)) from self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +192,12 @@ class ToolBench:
             front_end, config = self._turns.runner.front_end, self.active.settings.config
             report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
             if tool.name not in tools.offered.tools:
-                why_not = tools.offered.missing.get(tool.name)
-                why_not = why_not or f"it is off; turn it on with `%%jp -t {tool.name}`"
+                off = f"it is off; turn it on with `%%jp -t {tool.name}`"
+                why_not = tools.offered.missing.get(tool.name) or off
                 report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
             self.show(report)
             for image in outcome.images:
-                bundle = {image.media_type: image.text, "text/plain": image.words_with_size}
-                self._host.show(bundle)
+                self._host.show({image.media_type: image.text, "text/plain": image.words_with_size})
         raise_for_end(run)
         assert outcome is not None  # the run was not stopped
         return outcome

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """One run of a cell, as identified by the front end.
+    """One run of a cell. Its id `execution` is None without a page.
 
-    Attributes:
-        execution: The id of this run; None without a page.
-        collaborator: Name of the user who runs the cell in a shared notebook, as claimed by a page.
+    `collaborator` is the user who runs it in a shared notebook, as claimed by a page.
     """
 
     cell_id: str | None = None

@@ -65,7 +65,6 @@ from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
-from jp_nb.session.structured import check_answer, read_schema
 from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN
 from jp_nb.tools.question import Question
@@ -131,7 +130,11 @@ class TurnRunner:
         with self._active.files.read_once():
             request = self._read_request(text, interpolated=interpolate)
             cell = self._host.cell_run()
-            json_schema = None if schema is None else read_schema(schema, self._host.namespace)
+            json_schema = None
+            if schema is not None:
+                from jp_nb.session.structured import read_schema  # most turns have no schema
+
+                json_schema = read_schema(schema, self._host.namespace)
             other = (
                 NextConversation(self._active.create_conversation(), inherits=(*INHERITED, MODEL))
                 if new
@@ -449,6 +452,8 @@ class TurnRunner:
             raise KeyboardInterrupt(*([reason] if reason else []))
         assert result is not None  # a turn that completed has begun
         if schema is not None:
+            from jp_nb.session.structured import check_answer
+
             check_answer(last.entries if last else (), schema, text=result.text)
         return result
 
