@@ -153,8 +153,6 @@ def _json(value: JsonValue) -> str:
 MAX_REJECTIONS: Final = 3
 """Maximum number of rejected proposals of a call. The next rejection ends the call."""
 
-MAX_ERROR_PATHS: Final = 10
-"""Maximum number of paths in an error for the model."""
 
 NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
@@ -335,7 +333,7 @@ class ConfigChanges:
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
-            fields = [shorten_for_error(path) for path in refusal.paths[:MAX_ERROR_PATHS]]
+            fields = [shorten_for_error(path) for path in refusal.paths[:10]]
             if left := len(refusal.paths) - len(fields):
                 fields.append(f"{left} more")
             where = f" at {', '.join(fields)}" if fields else ""

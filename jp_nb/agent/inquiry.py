@@ -332,7 +332,6 @@ async def _request_once(
     return entries + builder.finish()[0]
 
 
-_MAX_ERROR_CHARS: Final = 1000
 _URL: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?([^\s/:'\"?#)\]]+)[^\s'\")\]]*(?<![:.,;])",
     re.IGNORECASE,
@@ -352,7 +351,7 @@ def remove_addresses(text: str) -> str:
 
     The error goes to the model that called the tool, and into the record.
     """
-    text = text[:_MAX_ERROR_CHARS]
+    text = text[:1000]
     hosts = {match[1] for match in _URL.finditer(text)}
     text = _URL.sub("[address]", text)
     for host in hosts:

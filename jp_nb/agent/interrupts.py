@@ -55,8 +55,6 @@ USER_STOPPED = Verdict("stop", by="person", interrupted=False)
 
 INTERRUPTED = "Interrupted"
 """First word of every menu."""
-MAX_NAMED_CALLS = 3
-"""Maximum number of calls that a menu names."""
 MAX_REQUEST_CHARS = 60
 STOPPED = "Interrupted before it finished. Its effects up to then may remain."
 NOT_RUN = "It did not run: an interrupt came first."
@@ -141,7 +139,7 @@ def tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
-    shown = [label_name(name) for name in tools[:MAX_NAMED_CALLS]]
+    shown = [label_name(name) for name in tools[:3]]
     if more := len(tools) - len(shown):
         return f"{', '.join(shown)} and {more} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

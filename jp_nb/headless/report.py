@@ -238,8 +238,6 @@ def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
     return dict(sorted(found.items()))
 
 
-MAX_RESULT: Final = 500
-MAX_REASON: Final = 300
 MAX_LISTED: Final = 20  # maximum number of listed exchanges
 
 
@@ -296,7 +294,7 @@ def format_cell_errors(cell: ReportedCell) -> list[str]:
     for call in turn.turn.tool_calls:
         if call.is_error is not False:
             result = for_user(call.name, call.content or "no result")
-            lines.append(f"  call {_format_name(call)}: {format_line(result, limit=MAX_RESULT)}")
+            lines.append(f"  call {_format_name(call)}: {format_line(result, limit=500)}")
     return [*lines, *(f"  {question}" for question in turn.unanswered)]
 
 
@@ -334,7 +332,7 @@ def list_counts(report: RunReport) -> Iterator[tuple[str, str]]:
 def format_open_decisions(report: RunReport) -> list[str]:
     """Return a line for each open decision."""
     return [
-        f"open decision: {one.description}: {format_line(one.why, limit=MAX_REASON)}"
+        f"open decision: {one.description}: {format_line(one.why, limit=300)}"
         for one in report.undecided
     ]
 

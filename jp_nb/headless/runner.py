@@ -167,7 +167,6 @@ class CellEnd:
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE_S = 10.0  # seconds that an interrupted cell has to end
 WAKE_INTERVAL_S = 0.5  # interval, in seconds, at which the waiting thread handles signals
-MAX_STARTS = 2  # maximum number of kernel starts, because another process may take a port
 ENCRYPTION: Final = "transport_encryption"  # setting of newer kernel managers
 
 
@@ -247,7 +246,7 @@ class Execution:
             atexit.unregister(self.client._cleanup_kernel)
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
-        for attempts_left in reversed(range(MAX_STARTS)):
+        for attempts_left in reversed(range(2)):  # another process may take a port
             try:
                 await self.client.async_execute(cwd=cwd, env=dict(environment))
             except RuntimeError as exc:  # also if the kernel ends before it is ready

@@ -150,7 +150,6 @@ class Names:
         return [name for name in names if is_schema_like(values.get(name))]
 
 
-MAX_ENTRIES = 5000  # limit of names in one folder
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ def _try(read: Callable[[], _T], default: _T) -> _T:
 
 def _list_folder(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
-        return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, MAX_ENTRIES)]
+        return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, 5000)]
 
 
 _CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")

@@ -234,7 +234,6 @@ def _read_day(value: JsonValue) -> str:
 MAX_PAGES: Final = 20
 MAX_OLLAMA_DETAILS: Final = 30
 """Maximum number of models for which Ollama is asked for details."""
-MAX_CONCURRENT: Final = 4
 _PAGE: Final = 1000
 
 Local = Literal["llamacpp", "ollama"]
@@ -347,7 +346,7 @@ async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) ->
 async def _add_all_details(
     http: HttpClient, base: str, models: Iterable[ModelInfo]
 ) -> list[ModelInfo]:
-    semaphore = asyncio.Semaphore(MAX_CONCURRENT)
+    semaphore = asyncio.Semaphore(4)
 
     async def add_details(model: ModelInfo) -> ModelInfo:
         async with semaphore:

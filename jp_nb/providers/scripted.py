@@ -55,7 +55,6 @@ NAME: Final = "scripted"
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
 
-MAX_PROBED_CHARS: Final = 64 * 1024
 _PIECES: Final = 3
 _WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
@@ -223,7 +222,7 @@ def _list_scripts(places: Sequence[Path | Traversable]) -> list[str]:
 def _is_script(file: Path | Traversable) -> bool:
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
-            return "[[replies]]" in text.read(MAX_PROBED_CHARS)
+            return "[[replies]]" in text.read(64 * 1024)
     except OSError:
         return False
 

@@ -150,8 +150,6 @@ _UNEXPECTED: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
 )  # fmt: skip
 """Exceptions of decoders for a message of another shape."""
-MAX_DETAIL: Final = 2000
-"""Maximum number of characters of a finish detail."""
 
 
 class AnswerText:
@@ -273,7 +271,7 @@ class EventBuffer:
                 self._end_redacted(index)
             case Finished(reason=reason, detail=detail):
                 self.finished = True
-                word = None if detail is None else self._redactor.hide(str(detail))[:MAX_DETAIL]
+                word = None if detail is None else self._redactor.hide(str(detail))[:2000]
                 event = Finished(reason, word)
                 self._end_all_redacted()
             case Usage():  # counts are added up and stored as JSON

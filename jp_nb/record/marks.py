@@ -157,7 +157,6 @@ def is_skipped(response: ToolCallResponse) -> bool:
 
 MAX_TOKENS: Final = 2**53
 """Larger numbers are not counts: other readers of JSON cannot represent them."""
-MAX_MODEL_CHARS: Final = 300
 
 E = TypeVar("E", bound=Entry)
 
@@ -221,7 +220,7 @@ def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsag
 
 def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     model = stored.get("model")
-    named = model if isinstance(model, str) and len(model) <= MAX_MODEL_CHARS else ""
+    named = model if isinstance(model, str) and len(model) <= 300 else ""
     counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
     valid = {name: count for name, count in counts.items() if 0 <= count < MAX_TOKENS}
     return ModelUsage(named, Usage(**valid))

@@ -351,9 +351,6 @@ def _sorted_json(value: JsonValue) -> str | None:
 
 # --- cassettes -------------------------------------------------------------------------
 
-MAX_EXCHANGE_CHARS = 60
-"""Limit of the text of a request in one line."""
-
 
 def format_exchange_count(count: int) -> str:
     """Return the count as words, such as `1 exchange` or `2 exchanges`."""
@@ -367,12 +364,10 @@ def describe_exchange(cassette: CassetteContent, exchange: StoredExchange) -> st
     said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
     # Before the text is cut, because a part of a key is not recognized as a key.
     hidden = hide_secrets(plain(said, limit=sys.maxsize))
-    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_EXCHANGE_CHARS)}"
+    return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=60)}"
 
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
-MAX_MISMATCH_LINES: Final = 40
-"""Limit of the diff lines of one part."""
 MAX_PARTS: Final = 12
 MAX_LINE_CHARS: Final = 4_000
 
@@ -455,7 +450,7 @@ def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     if _sorted_json(old) == _sorted_json(new):
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
-    about, lines = compare_values(name, old, new, limit=MAX_MISMATCH_LINES)
+    about, lines = compare_values(name, old, new, limit=40)
     yield f"  {about}"
     yield from (f"    {line}" for line in lines)
 

@@ -65,8 +65,6 @@ from jp_nb.rendering.report import (
 from jp_nb.rendering.turn import for_user, format_approver, format_call, format_name
 from jp_nb.text import MAX_CHARS, escape_invisible, format_user_name, one_line, plain
 
-MAX_LOG_CHARS = 1000
-"""Limit of one line of the log."""
 MAX_COMPACTIONS = 20
 """Limit of compactions shown after one turn. An untrusted record may contain any number."""
 MAX_NAMED = 5
@@ -176,7 +174,7 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
 
 
 def _line_report(text: str) -> Report:
-    shown = line(text, limit=MAX_LOG_CHARS)
+    shown = line(text, limit=1000)
     return Report(f"- {shown.markdown}", f"  {shown.text}")
 
 

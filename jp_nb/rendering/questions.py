@@ -38,7 +38,6 @@ from jp_nb.text import BAR, format_user_name, lookalike_key, one_line, plain, sp
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 MAX_UNCHOSEN: Final = 20
 """Limit of listed options that were not chosen. Further ones are counted."""
-MAX_OWN_LINES: Final = 50
 MAX_LABEL_CHARS: Final = 200
 MAX_ANSWER_CHARS: Final = 2000
 UNREADABLE: Final = "(nested too deeply to be shown)"
@@ -253,7 +252,7 @@ def _option_lines(card: QuestionCard) -> list[str]:
 
 
 def _own_lines(text: str) -> list[str]:
-    return bounded(text, lines=MAX_OWN_LINES).split("\n") if text.strip() else [EMPTY]
+    return bounded(text, lines=50).split("\n") if text.strip() else [EMPTY]
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:

@@ -16,8 +16,6 @@ from jp_nb.text import escape_markdown, one_line, plain, truncate
 
 MAX_CELL_CHARS = 200
 MAX_LINE_CHARS = 2000
-MAX_BLOCK_CHARS = 100_000
-MAX_BLOCK_LINE_CHARS = 1000
 _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 
@@ -80,9 +78,9 @@ def bounded(text: str, *, lines: int | None = None) -> str:
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
-    cut = [truncate(line, MAX_BLOCK_LINE_CHARS).rstrip() for line in shown]
+    cut = [truncate(line, 1000).rstrip() for line in shown]
     more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
-    return "\n".join([truncate("\n".join(cut), MAX_BLOCK_CHARS), *more])
+    return "\n".join([truncate("\n".join(cut), 100_000), *more])
 
 
 def with_note(report: Report, text: str) -> Report:

@@ -406,11 +406,6 @@ def _curl_arguments(sent: SentRequest) -> Iterator[str]:
 
 # --- two requests ----------------------------------------------------------------------
 
-MAX_MESSAGES: Final = 10
-"""Limit of the messages of each request, from the first difference on."""
-MAX_DIFF_LINES: Final = 400
-"""Limit of the diff lines of one part."""
-
 
 def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     """Report the differences between two requests, and their common prefix."""
@@ -449,7 +444,7 @@ def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
 
 
 def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report]:
-    about, lines = compare_values(label, old, new, limit=MAX_DIFF_LINES)
+    about, lines = compare_values(label, old, new, limit=400)
     yield remark(about)
     if lines:
         yield block("\n".join(lines), "diff")
@@ -498,7 +493,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         f"{len(new) - same:,} in {after.name}"
     )
     for traced, messages in ((before, old), (after, new)):
-        rest = messages[same : same + MAX_MESSAGES]
+        rest = messages[same : same + 10]
         rows = [_message_row(number, each) for number, each in enumerate(rest, same + 1)]
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))

@@ -171,7 +171,6 @@ MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
 MAX_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
 MAX_NAMES = 24  # limit of the names with values, nearest to the exception first
 FRAMES_WITH_NAMES = 3  # number of the last calls in user code whose names have values
-MAX_FAILING_LINES = 20  # limit of the lines of the failed statement
 AROUND = 2  # lines of context above and below it
 MAX_LINE = 400  # limit of the characters of a source line
 MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
@@ -410,7 +409,7 @@ def _format_group(
 def _failing(summary: traceback.FrameSummary) -> range:
     first = summary.lineno or 1
     last = max(summary.end_lineno or first, first)
-    return range(first, min(last, first + MAX_FAILING_LINES - 1) + 1)
+    return range(first, min(last, first + 19) + 1)
 
 
 def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:

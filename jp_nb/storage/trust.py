@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from pydantic import JsonValue, SecretBytes
 
@@ -27,10 +26,6 @@ from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
 from jp_nb.storage.files import ForeignFileError, Stamp, data_folder, read_owned_file, stamp
-
-MAX_DIGESTS: Final = 50
-"""Stored consents for one folder; the oldest are dropped."""
-
 
 PendingLeaf = tuple[str, JsonValue, str]
 """Path and value of a setting, and the file that sets it."""
@@ -101,7 +96,7 @@ class FolderTrust:
         kept = dict(self._load())
         for pending in found:
             digests = [x for x in kept.get(_key(pending.folder), ()) if x != pending.digest]
-            kept[_key(pending.folder)] = [*digests, pending.digest][-MAX_DIGESTS:]
+            kept[_key(pending.folder)] = [*digests, pending.digest][-50:]  # the oldest are dropped
         self._store(kept)
 
     def revoke(self, folder: Path) -> list[Path]:

@@ -39,9 +39,6 @@ NO_COMMAND: Final = "Command missing for local tool"
 
 _VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
 """Template variables that differ in later runs of a call, or objects that contain them."""
-MAX_SUMMARY_CHARS: Final = 200  # limit for the last line of stderr, which follows the exit status
-MAX_PRINTED_CHARS: Final = 10_000
-"""Limit for stdout and stderr each, after a failure. The end is kept: it usually has the error."""
 SHELL_SIGNALS: Final = 128  # a shell adds this number to the signal that ended its command
 _SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
 
@@ -243,7 +240,7 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
         return Success(done.stdout)
     stderr, stdout = done.stderr.strip(), done.stdout.strip()
     last = stderr.rpartition("\n")[2].strip()
-    summary = f": {last}" if 0 < len(last) <= MAX_SUMMARY_CHARS else "."
+    summary = f": {last}" if 0 < len(last) <= 200 else "."
     parts = [f"{subject} {_format_exit(done.exit_code, shell=command.shell)}{summary}"]
     if stderr and summary != f": {stderr}":
         parts.append(_format_printed("stderr", stderr))
@@ -281,7 +278,7 @@ def _format_signal(number: int) -> str:
 
 
 def _format_printed(name: str, text: str) -> str:
-    end = keep_end(text, MAX_PRINTED_CHARS)
+    end = keep_end(text, 10_000)  # the end usually has the error
     left = len(text) - len(end)
     return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
 

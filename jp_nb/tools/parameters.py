@@ -28,7 +28,6 @@ MAX_DEPTH = 8  # limit for the nesting of parameters
 MAX_PARAMETERS = 200
 """Limit for the documented parameters of one tool. Further ones are only counted."""
 MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
-MAX_TYPE_LEVELS = 6  # limit for the nesting of types in the type of one parameter
 
 Schema = Mapping[str, JsonValue]
 
@@ -164,7 +163,7 @@ def _nodes_with_properties(node: _Node) -> Iterator[_Node]:
             yield each.resolve(each.keys["items"])
 
 
-def _format_type(node: _Node, levels: int = MAX_TYPE_LEVELS) -> str:
+def _format_type(node: _Node, levels: int = 6) -> str:
     declared = node.keys.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared
@@ -408,7 +407,6 @@ TextFormat = Literal["email", "uri", "date", "time", "date-time"]
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?"
-_MAX_CHARS: Final = 4000  # longer texts have none of the formats
 
 
 def _is_uri(text: str) -> bool:
@@ -423,7 +421,7 @@ def _is_uri(text: str) -> bool:
 
 def has_format(text: str, name: TextFormat) -> bool:
     """Return True if `text` has the format `name`."""
-    if len(text) > _MAX_CHARS:
+    if len(text) > 4000:  # longer texts have none of the formats
         return False
     match name:
         case "email":

@@ -37,8 +37,6 @@ from jp_nb.values.frames import label_names
 
 SHORTEST_KNOWN: Final = 8
 """Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""
-MAX_KNOWN: Final = 500  # limit for the secrets that are searched in texts
-MAX_SHORT: Final = 100  # limit for the short secrets that are searched in texts
 MAX_EQUAL: Final = 50_000  # limit for the secrets that are compared with whole values
 MAX_WALKED: Final = 100_000  # limit for the values of a notebook that are searched for secrets
 MAX_ITEMS: Final = 10_000  # limit for the items of one container that are searched
@@ -67,14 +65,14 @@ class NotebookSecrets(Privacy):
                 found.walk(name if type(name) is str else None, value)
         for name, value in self._environment.items():
             found.add_environment(name, value)
-        self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:MAX_KNOWN]
+        self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:500]
         self._equal = found.equal
         self._all = "\0".join(self._texts)
         short = sorted(x for x in found.equal if type(x) is str and len(x) < SHORTEST_KNOWN)
         # A word matches only in quotes, any other secret only as a whole word.
         patterns = [
             re.escape(repr(text)) if _WORD.fullmatch(text) else rf"(?<!\w){re.escape(text)}(?!\w)"
-            for text in short[:MAX_SHORT]
+            for text in short[:100]
         ]
         self._short = re.compile("|".join(patterns)) if patterns else None
         self._has_numbers = any(type(known) in (int, float) for known in found.equal)

@@ -27,8 +27,6 @@ from jp_nb.values.custom import FAILURES, ClassTable, method_of, type_name, type
 from jp_nb.values.frames import hidden_fields, label_names
 from jp_nb.values.objects import is_own_code
 
-MAX_EXPRESSION = 1000  # maximum number of characters of an expression
-
 
 class ValuePathError(LookupError):
     """There is no value at a path. The message has the reason."""
@@ -83,7 +81,7 @@ class ValuePath:
 
 def read_value_path(expression: str) -> ValuePath:
     """Parse a path such as `name.attr`, `name["key"]`, or `name[1:5]`, or raise `NotAValuePath`."""
-    if len(expression) > MAX_EXPRESSION:
+    if len(expression) > 1000:
         raise NotAValuePath(f"{expression[:80]}…")
     try:
         node = ast.parse(expression.strip(), mode="eval").body

@@ -26,7 +26,6 @@ from jp_nb.values.base import (
 from jp_nb.values.custom import FAILURES
 
 MAX_PIXELS: Final = 60_000_000  # limit for a picture that is resized
-MAX_INCHES: Final = 1000
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
 
 
@@ -71,7 +70,7 @@ def _add_image(
 
 def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
     width, height = (float(side) for side in figure.get_size_inches())
-    if not 0 < max(width, height) <= MAX_INCHES:
+    if not 0 < max(width, height) <= 1000:
         raise ValueError(f"a figure of {width:g} x {height:g} inches")
     out = io.BytesIO()
     dpi = min(float(figure.dpi), limits.side / max(width, height))

@@ -30,7 +30,6 @@ from jp_nb.values.custom import FAILURES, type_name
 
 MAX_COUNTED: Final = 500_000  # limit for the cells in which missing values are counted
 CELL_CHARS: Final = 40
-MAX_SHOWN_COLUMNS: Final = 20  # limit for the columns whose values are shown
 ENDS: Final = 5  # number of first rows, and of last rows, of a long table
 WHOLE: Final = 20  # maximum length of a table whose rows are all shown
 
@@ -236,7 +235,7 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
 
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
     width, used = 0, 8
-    for name in names[:MAX_SHOWN_COLUMNS]:
+    for name in names[:20]:
         used += max(len(name), 8) + 2
         if used > room and width:
             break

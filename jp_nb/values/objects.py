@@ -39,7 +39,6 @@ from jp_nb.values.base import (
 from jp_nb.values.containers import int_text
 from jp_nb.values.custom import FAILURES, repr_text, type_name, types_of
 
-MAX_NAMES = 200
 MAX_IMAGE_BYTES = 5_000_000
 
 
@@ -231,7 +230,7 @@ def _read_docstring(value: Any) -> list[str]:
 
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     room, shown = limits.chars // 2, []
-    for name in names[:MAX_NAMES]:
+    for name in names[:200]:
         room -= len(name) + 2
         if room < 0:
             break
@@ -343,7 +342,6 @@ def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descript
 MAX_CAUSES: Final = 5
 MAX_FRAMES: Final = 20
 MAX_WALKED: Final = 5_000
-_MAX_TEXT = 2000
 
 
 def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
@@ -354,7 +352,7 @@ def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
 
 def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
-    yield _format_summary(value, _MAX_TEXT)
+    yield _format_summary(value, 2000)
     notes = getattr(value, "__notes__", None)
     for note in notes[:5] if isinstance(notes, list) else ():
         if isinstance(note, str):

@@ -222,14 +222,12 @@ AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items(
 
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
-MAX_PROVIDER_CHARS = 40
-"""Longest part of an unknown provider's name that is compared with the known names."""
 
 
 def _check_provider(provider: str) -> str:
     if provider in PROVIDER_NAMES:
         return provider
-    near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE_PROVIDERS, n=1)
+    near = difflib.get_close_matches(provider[:40], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     known = ", ".join(AVAILABLE_PROVIDERS)
     cause = f"unknown provider {shorten_for_error(provider)!r}{meant}"

@@ -256,8 +256,6 @@ def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answere
     return Answered(answer, "form")
 
 
-MAX_ROWS: Final = 16
-"""Maximum height of a text box, in lines."""
 SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
 ReadText = Callable[[str, bool], Answered | NoValidAnswer]
@@ -284,7 +282,7 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
         return _text_box_control(_make_line_box(kind, draft.shown), read)
     rows = draft.shown.count("\n") + 2
-    area = widgets.Textarea(value=draft.shown, rows=min(MAX_ROWS, rows))
+    area = widgets.Textarea(value=draft.shown, rows=min(16, rows))
     if prompt.is_code or rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")
     return _text_box_control(area, read)

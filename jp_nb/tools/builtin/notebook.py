@@ -56,8 +56,6 @@ MAX_HITS: Final = 50
 MAX_CELL_IMAGES: Final = 8
 _CELL_LINE: Final = 120
 _BESIDE_HIT: Final = 80
-_MAX_SOURCE: Final = 4_000
-"""Limit for the characters of a source in which the first line is searched."""
 _CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as in nbformat
 OF_KERNEL: Final = (
     "These are the cells that this kernel ran, in that order: {why}. Markdown cells, "
@@ -72,7 +70,7 @@ def _format_view(cells: NotebookCells) -> str:
 
 
 def _format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
-    source = hide(cell.source[:_MAX_SOURCE], code=_is_python(cell))
+    source = hide(cell.source[:4_000], code=_is_python(cell))
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
     begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
@@ -227,8 +225,6 @@ def _find_hits(
 VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
 """Rows of a frame in one description: a longer one would show only the first and last rows."""
-MAX_VALUE_IMAGES: Final = 4
-MAX_HIDDEN: Final = 1_000_000  # limit for a text in which secrets are hidden before it is truncated
 _VALUE_LINE: Final = 160
 _EXTRA_CHARS: Final = 400
 """Characters after `_VALUE_LINE` in which secrets are hidden: a partial key is not recognized."""
@@ -342,7 +338,7 @@ def read_variable(
         what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
     descriptions = [
-        _describe_value(piece, hide, MAX_TEXT // len(pieces), MAX_VALUE_IMAGES, side)
+        _describe_value(piece, hide, MAX_TEXT // len(pieces), images=4, side=side)
         for piece in pieces
     ]
     text = "\n\n".join(description.text for description in descriptions)
@@ -357,7 +353,7 @@ def read_variable(
 def _describe_value(
     value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
-    if type(value) is str and len(value) <= MAX_HIDDEN:
+    if type(value) is str and len(value) <= 1_000_000:
         value = hide(value)  # before truncation: only a complete key is recognized
     return describe(value, ValueBudget(chars, side, images, hide))
 
