@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Literal, assert_never
@@ -348,7 +348,7 @@ class CallRunner:
         short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
         call.delivered = call.shown_images.add_omissions_to(short)
-        result = replace(result, content=call.delivered, images=call.shown_images.images)
+        result = Delivery(call.delivered, result.is_error, call.shown_images.images)
         match tool.result:
             case "skip":
                 raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
@@ -503,7 +503,6 @@ class Batch:
 
     def _on_call_end(self, call: Call, task: asyncio.Task[bool]) -> None:
         self._activity.end()
-        self._changed.set()
         if self._is_canceling or call.task is not task:
             return
         call.task = None
@@ -515,6 +514,9 @@ class Batch:
             self._error = error
         elif task.result():
             self._verdict = self._verdict or USER_STOPPED
+        has_ended = all(each.task is None for each in self._calls)
+        if has_ended or self._error is not None or self._verdict is not None:
+            self._changed.set()
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""

@@ -43,8 +43,9 @@ class Activity:
     def end(self) -> None:
         """Count less work. The first waiter continues if there is none left."""
         self._busy -= 1
-        # Not at once: the work may begin something else before it waits.
-        asyncio.get_running_loop().call_soon(self._wake_waiter)
+        if self._waiters and not self._busy:
+            # Not at once: the work may begin something else before it waits.
+            asyncio.get_running_loop().call_soon(self._wake_waiter)
 
     async def when_idle(self) -> None:
         """Wait until all other work waits here, or for a prompt, or is done."""

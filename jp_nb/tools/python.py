@@ -138,7 +138,7 @@ class PythonTool(Tool):
             ]
             text = f"Invalid arguments for {self.name}: {'; '.join(problems)}. Correct the call."
             return Failure(text)
-        call = {name: getattr(values, name) for name in type(values).model_fields}
+        call = dict(values)
         if self.context_name is not None:
             call[self.context_name] = context
         budget = ValueBudget(side=context.image_side)
