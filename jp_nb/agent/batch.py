@@ -330,7 +330,7 @@ class CallRunner:
             call.traceback, call.exception = format_traceback(error), error
             if self._turn.on_tool_error is not None:
                 self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
-        return self._turn.state.secrets.hide_in_outcome(outcome)
+        return self._turn.secrets.hide_in_outcome(outcome)
 
     async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
         """Return the result for the model: bounded, and reviewed by the user if configured."""
@@ -343,8 +343,8 @@ class CallRunner:
                 log.warning("%s may not propose configuration changes: ignored", tool.name)
         limits = self._batch.basis.config.record
         call.structured = outcome.structured
-        call.shown_images = limit_images(result.images, limits, before=self._turn.state.images)
-        self._turn.state.images += len(call.shown_images.images)
+        call.shown_images = limit_images(result.images, limits, before=self._turn.images)
+        self._turn.images += len(call.shown_images.images)
         short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
         call.delivered = call.shown_images.add_omissions_to(short)
@@ -383,7 +383,7 @@ class CallRunner:
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _drop_images(self, call: Call) -> None:
-        self._turn.state.images -= len(call.shown_images.images)
+        self._turn.images -= len(call.shown_images.images)
         call.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
@@ -400,7 +400,7 @@ class CallRunner:
                 is_error=is_error,
                 seconds=call.seconds,
                 hidden=tool is not None and tool.hidden,
-                traceback=self._turn.state.secrets.hide(call.traceback) if call.traceback else None,
+                traceback=self._turn.secrets.hide(call.traceback) if call.traceback else None,
                 skipped=skipped,
                 images=call.shown_images.images,
                 omitted_images=call.shown_images.omitted,

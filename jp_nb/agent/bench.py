@@ -159,7 +159,7 @@ class BenchRun:
     def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
         """Yield each call that has a response, with its outcome, in call order."""
         inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
-        hide = self.turn.state.secrets.hide
+        hide = self.turn.secrets.hide
         processes = tuple(
             replace(x, stdin=hide(x.stdin), stdout=hide(x.stdout), stderr=hide(x.stderr))
             for x in self.processes
@@ -187,6 +187,6 @@ class BenchRun:
                         exception=call.exception,
                         whole_chars=call.whole_chars,
                         processes=processes,
-                        unavailable=self.turn.state.unavailable_reason,
+                        unavailable=self.turn.unavailable_reason,
                     ),
                 )

@@ -276,7 +276,7 @@ class ConfigChanges:
                 assert_never(reviewed)
 
     async def _get_approval(self, proposed: _Proposed) -> bool:
-        prepared = self._turn.state.prepared.decision("change", proposed.tool.name)
+        prepared = self._turn.prepared.decision("change", proposed.tool.name)
         if isinstance(prepared, GivenAnswer | DeclinedByFile):
             return self._decide(proposed, isinstance(prepared, GivenAnswer), "person", ANSWERS)
         unavailable = self._turn.prompter.unavailable()
@@ -317,10 +317,10 @@ class ConfigChanges:
         return self._reject(call, tool, Refusal("user_rejected", paths, detail, summary))
 
     def _reject_without_user(self, proposed: _Proposed, reason: str) -> Literal[False]:
-        self._turn.state.unavailable_reason = reason
+        self._turn.unavailable_reason = reason
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
-        self._turn.state.prepared.note_open(decision)
+        self._turn.prepared.note_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, False, "nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"

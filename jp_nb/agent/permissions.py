@@ -308,7 +308,7 @@ class PermissionRequests:
         Raises:
             CallEnded: No user is available.
         """
-        decided = self._turn.state.prepared.decision(kind, tool.name)
+        decided = self._turn.prepared.decision(kind, tool.name)
         if isinstance(decided, GivenAnswer | DeclinedByFile):
             agrees = isinstance(decided, GivenAnswer)
             text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))
@@ -331,7 +331,7 @@ class PermissionRequests:
         pending = _PendingCall(tool, call.arguments, call.arguments, call.formatted, context)
         async with self._line.turn() as ask:
             # The user may have decided about this call together with another one meanwhile.
-            remembered = self._turn.state.permission(tool, call.arguments)
+            remembered = self._turn.permission(tool, call.arguments)
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
             if remembered:
@@ -339,7 +339,7 @@ class PermissionRequests:
             choice, pending = await self._ask_permission(ask, pending)
         if choice in ("run_turn", "skip_turn"):
             runs = choice == "run_turn"
-            self._turn.state.remember_permission(tool, pending.arguments, runs=runs)
+            self._turn.remember_permission(tool, pending.arguments, runs=runs)
         if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED, skipped=True)
         if pending.edited is not None:
@@ -444,8 +444,8 @@ class PermissionRequests:
 
     def _fail_without_user(self, tool: OfferedTool, kind: DecisionKind, reason: str) -> CallEnded:
         """Note that a decision needs a user, and return the end of the call."""
-        self._turn.state.unavailable_reason = reason
-        self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, reason))
+        self._turn.unavailable_reason = reason
+        self._turn.prepared.note_open(OpenDecision(kind, tool.name, reason))
         what, setting = "did not run: it needs the user's permission", "run"
         if kind == "result":
             what = "ran, but its result is not delivered: that needs the user's approval"

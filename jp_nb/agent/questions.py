@@ -264,7 +264,7 @@ class ToolQuestions:
         label = ASSISTANT if source.source == "assistant" else None
         group = _InquiryGroup(call, tool, needs, batch, label)
         for question in needs.questions:
-            inquiry_id = self._turn.state.inquiry_id(call.request.id, question.id)
+            inquiry_id = self._turn.inquiry_id(call.request.id, question.id)
             self._turn.record.add_question(inquiry_request(inquiry_id, source, question))
             group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
             self._open[inquiry_id] = group.inquiries[-1]
@@ -290,7 +290,7 @@ class ToolQuestions:
         refused = [(inquiry, chosen) for inquiry, chosen in routes if isinstance(chosen, Refuse)]
         for inquiry, refusal in refused:
             if refusal.open is not None:
-                self._turn.state.unavailable_reason = refusal.open
+                self._turn.unavailable_reason = refusal.open
                 self._note_open(inquiry, refusal.open)
         if refused:  # before any answer is used
             raise self._end_call(group, refused[0][1].text, refused[0][1].end)
@@ -321,7 +321,7 @@ class ToolQuestions:
 
     def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = inquiry.group.tool
-        recorded = self._turn.state.recorded.get(inquiry.id)
+        recorded = self._turn.recorded.get(inquiry.id)
         if (
             recorded is not None
             and recorded.question == recorded_question(inquiry.question)
@@ -333,14 +333,14 @@ class ToolQuestions:
             tool.name,
             inquiry.question,
             tool.questions.get(inquiry.question.id),
-            remembered=self._turn.state.remembered(tool.name, inquiry.question),
+            remembered=self._turn.remembered(tool.name, inquiry.question),
             unavailable_reason=None if unavailable is None else unavailable.reason,
-            prepared=self._turn.state.prepared.answer(tool.name, inquiry.question),
+            prepared=self._turn.prepared.answer(tool.name, inquiry.question),
         )
 
     def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
         decision = OpenDecision("question", inquiry.group.tool.name, why, inquiry.question)
-        self._turn.state.prepared.note_open(decision)
+        self._turn.prepared.note_open(decision)
 
     def _end_call(
         self, group: _InquiryGroup, text: str, end: QuestionEnd, *, skipped: bool = False
@@ -448,7 +448,7 @@ class ToolQuestions:
                     self._use_answer(inquiry, answer, "model")
                 return
         if unavailable is not None:
-            self._turn.state.unavailable_reason = unavailable.reason
+            self._turn.unavailable_reason = unavailable.reason
         text = INQUIRY_FAILED.format(
             tool=inquiry.group.tool.name, text=inquiry.question.text, error=problem
         )
@@ -477,7 +477,7 @@ class ToolQuestions:
         self._turn.display(Waits(group.call.key, text, person=True))
         async with self._line.turn(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
-                answer = self._turn.state.remembered(group.tool.name, inquiry.question)
+                answer = self._turn.remembered(group.tool.name, inquiry.question)
                 if answer is not None:
                     self._use_answer(inquiry, answer, "remembered")
             shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
@@ -510,7 +510,7 @@ class ToolQuestions:
             case Answered(value=value, remember=remember):
                 [inquiry] = inquiries
                 if remember and _rememberable(inquiry.question):
-                    self._turn.state.remember(group.tool.name, inquiry.question, value)
+                    self._turn.remember(group.tool.name, inquiry.question, value)
                 self._record_outcome(inquiry, end)
             case _:
                 assert_never(end)
@@ -546,7 +546,7 @@ class ToolQuestions:
         inquiry.outcome = read_outcome(entry)
         if outcome.is_answered:
             inquiry.answer = answer
-            self._turn.state.secrets.add_answer(inquiry.question, answer)
+            self._turn.secrets.add_answer(inquiry.question, answer)
         channel = "recorded" if inquiry.is_recorded else outcome.channel
         self._turn.display(
             QuestionEnds(

@@ -155,7 +155,7 @@ class TurnLoop:
                 else compactor.compact_if_due(resolved, request.content)
             )
         record.start_turn(request, shown.images)
-        self._has_begun, self.turn.state.images = True, len(shown.images)
+        self._has_begun, self.turn.images = True, len(shown.images)
         for line in shown.omitted:
             self.turn.display(Notice(f"⚠ {line}"))
         return await self._run_cycles(resolved, schema, choice=resolved.tool_choice)
@@ -172,7 +172,7 @@ class TurnLoop:
             resolved.provider.check_schema(request.response_schema)
         self._has_begun, self._resumed_calls = True, again
         images = record.stream.images
-        self.turn.state.images = sum(len(images.images_of(entry).images) for entry in turn)
+        self.turn.images = sum(len(images.images_of(entry).images) for entry in turn)
         record.add(*abandoned)
         tools = resolved.tools.tools
         calls = [
@@ -336,7 +336,7 @@ class TurnLoop:
             self.turn.record.add_user_message(end.unsent_message, self.turn.display)
         if end.ends_turn is not None:
             return end.ends_turn
-        if self.strict and (reason := self.turn.state.unavailable_reason) is not None:
+        if self.strict and (reason := self.turn.unavailable_reason) is not None:
             raise user_required_error(reason)
         if self.turn.tokens.is_over:  # models answered tools' questions
             return self._end_at_token_limit(calls, ran=True)

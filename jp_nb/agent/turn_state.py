@@ -233,14 +233,24 @@ class RecordedAnswer:
     channel: str | None = None
 
 
-@dataclass(slots=True)
-class TurnState:
-    """Answers and decisions for the rest of a turn. They are not stored.
+def is_reusable(question: Question) -> bool:
+    """Return True if answers to `question` may be reused in the turn."""
+    return question.persistence == "turn" and not question.answer_type.has_secret
 
-    `prepared` and `secrets` are those of the session, and outlive the turn.
+
+@dataclass(slots=True)
+class TurnContext:
+    """Ports of a turn, and its answers and decisions, which its requests and tool calls share.
+
+    `prepared` and `secrets` are those of the session. Answers and decisions are not stored.
 
     Attributes:
         recorded: Answers with precedence over all others, by the id of the inquiry.
+        on_tool_error: Receives the exception of a tool, with a traceback that begins in the tool.
+        progress: Stores the progress of the call with an event id in the journal. Before a tool
+            starts, it flushes the journal to disk. It is also called on the cell's thread.
+        applies_changes: False outside of a turn, where no configuration change takes effect.
+        clock: Seconds for the time between two interrupts.
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permissions by tool and arguments ("" for all), each with its tool.
         attempts: Number of times a question was asked, by `<call>.<question>`.
@@ -248,9 +258,20 @@ class TurnState:
         unavailable_reason: Set when a decision needed a user and none was available.
     """
 
+    record: TurnRecord
+    prompter: Prompter
+    cell: CellThread
+    display: Display
     prepared: PreparedAnswers
     secrets: SecretAnswers = field(default_factory=SecretAnswers)
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
+    tokens: UsageCounter = field(default_factory=UsageCounter)
+    shared: SharedContext = field(default_factory=SharedContext)
+    on_tool_error: Callable[[BaseException], None] | None = None
+    progress: Callable[[str, CallProgress], None] | None = None
+    applies_changes: bool = True
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = monotonic
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
@@ -292,37 +313,6 @@ class TurnState:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""
         if is_reusable(question):
             self.answers[f"{tool}.{question.id}"] = answer
-
-
-def is_reusable(question: Question) -> bool:
-    """Return True if answers to `question` may be reused in the turn."""
-    return question.persistence == "turn" and not question.answer_type.has_secret
-
-
-@dataclass(frozen=True, slots=True)
-class TurnContext:
-    """State and ports of a turn, which its requests and tool calls share.
-
-    Attributes:
-        on_tool_error: Receives the exception of a tool, with a traceback that begins in the tool.
-        progress: Stores the progress of the call with an event id in the journal. Before a tool
-            starts, it flushes the journal to disk. It is also called on the cell's thread.
-        applies_changes: False outside of a turn, where no configuration change takes effect.
-        clock: Seconds for the time between two interrupts.
-    """
-
-    record: TurnRecord
-    prompter: Prompter
-    cell: CellThread
-    display: Display
-    state: TurnState
-    tokens: UsageCounter = field(default_factory=UsageCounter)
-    shared: SharedContext = field(default_factory=SharedContext)
-    on_tool_error: Callable[[BaseException], None] | None = None
-    progress: Callable[[str, CallProgress], None] | None = None
-    applies_changes: bool = True
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    clock: Callable[[], float] = monotonic
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from jp_nb.agent.display import InterruptReceived
-from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, TurnState, UsageCounter
+from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.record.stream import ConversationStream
@@ -212,7 +212,9 @@ class AgentRunner:
             prompter=self.front_end.prompter,
             cell=self.cell,
             display=display,
-            state=TurnState(prepared, self.secrets, recorded),
+            prepared=prepared,
+            secrets=self.secrets,
+            recorded=recorded,
             tokens=UsageCounter(None if is_bench else display),
             shared=self.tool_context(conversation),
             # A tool may raise it on any thread.

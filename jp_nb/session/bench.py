@@ -250,7 +250,7 @@ def raise_for_end(run: BenchRun) -> None:
     """Raise the exception of a turn with the same end as `run`, after its display."""
     if run.stopped:
         raise KeyboardInterrupt("You stopped the call. It is not part of the conversation.")
-    reason = run.turn.state.unavailable_reason
+    reason = run.turn.unavailable_reason
     if reason is not None and os.environ.get(environment.STRICT) == "1":
         raise user_required_error(reason)
 

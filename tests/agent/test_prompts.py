@@ -49,7 +49,7 @@ def make_deploy_bench(tmp_path: Path, text: str, person: FakePrompter, **config:
         person=person,
         config=for_tool("deploy", run="ask", result="ask", **config),
     )
-    bench.loop.turn.state.prepared = answers(tmp_path, text)
+    bench.loop.turn.prepared = answers(tmp_path, text)
     return bench
 
 

@@ -13,14 +13,12 @@ from pydantic import JsonValue
 from jp_nb import agent
 from jp_nb.agent.display import QuestionEnds
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
-from jp_nb.agent.turn_state import TurnState
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.rendering.turn import Transcript
-from jp_nb.session.ask import SessionAnswers
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.builtin import BUILTINS, MissingTool
 from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
@@ -436,7 +434,7 @@ async def test_question_without_persistence_is_not_remembered() -> None:
 
 @pytest.mark.req("R083-95", "R083-96", "R083-97")
 def test_remembered_answers_belong_to_tool_and_question() -> None:
-    state = TurnState(SessionAnswers())
+    state = tool_bench(OPEN, person=FakePrompter()).loop.turn
     state.remember("deploy", OPEN, True)
     assert state.remembered("deploy", OPEN) is True
     assert state.remembered("other", OPEN) is None

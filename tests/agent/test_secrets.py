@@ -166,7 +166,7 @@ async def test_configuration_change_with_a_secret_is_rejected(
 
 async def test_secret_of_an_earlier_turn_is_hidden() -> None:
     bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
-    bench.loop.turn.state.secrets.add(PASSWORD)
+    bench.loop.turn.secrets.add(PASSWORD)
     await bench.run()
     assert response(bench) == SECRET_ANSWER
 

@@ -226,6 +226,6 @@ async def test_inquiry_includes_the_images() -> None:
 
 async def test_secret_in_an_image_name_is_hidden() -> None:
     made = bench(make_plot_tool(figure("of hunter2-hunter2")))
-    made.loop.turn.state.secrets.add("hunter2-hunter2")
+    made.loop.turn.secrets.add("hunter2-hunter2")
     await made.run()
     assert made.of(ImageEntry)[0].name == "of (secret)"

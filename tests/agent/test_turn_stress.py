@@ -42,7 +42,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
-from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, TurnState, UsageCounter
+from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
@@ -507,7 +507,7 @@ class Stress:
             prompter=self.person,
             cell=self.cell,
             display=self.shown.append,
-            state=TurnState(SessionAnswers()),
+            prepared=SessionAnswers(),
             tokens=UsageCounter(self.shown.append),
             shared=self._context,
             sleep=lambda seconds: asyncio.sleep(0),

@@ -27,7 +27,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, TurnState, UsageCounter
+from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial
@@ -206,7 +206,7 @@ class Bench:
             prompter=self.person,
             cell=self.cell,
             display=self.show,
-            state=TurnState(SessionAnswers()),
+            prepared=SessionAnswers(),
             tokens=UsageCounter(self.show),
             shared={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
