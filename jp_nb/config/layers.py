@@ -41,6 +41,7 @@ from jp_nb.config.partial import (
     unwrap,
 )
 from jp_nb.config.schema import (
+    JSON,
     Element,
     SchemaNode,
     find_path_end,
@@ -141,11 +142,8 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise ConfigError(
-            "\n".join(f"{exc.file}: {problem}" for exc in errors for problem in exc.problems),
-            kind=errors[0].kind,
-            layer=ENVIRONMENT,
-        )
+        problems = [f"{exc.file}: {problem}" for exc in errors for problem in exc.problems]
+        raise ConfigError("\n".join(problems), kind=errors[0].kind, layer=ENVIRONMENT)
     return Layer(ENVIRONMENT, partial)
 
 
@@ -155,7 +153,7 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
     Values such as `123` and `:x` remain texts.
     """
     return {
-        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): (
+        f"{ENVIRONMENT_PREFIX}{path.upper().replace('.', '__')}": (
             f"\\{text}" if text[:1] in (":", "+") else text
         )
         for path, text in settings.items()
@@ -254,8 +252,7 @@ def assign(
     layer: str = LAYER,
 ) -> Change:
     """Return the change that sets `path`, or adds to it: see `parse_assignment`."""
-    node = require_node(path)
-    keys = parse_path(path)
+    node, keys = require_node(path), parse_path(path)
     _check_no_file_settings(keys[:1], layer)
     value = _json(text, path) if as_json else parse_value(node, text, path)
     if value is None:
@@ -276,10 +273,9 @@ def assign(
 
 
 def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
-    problems = [ConfigProblem(key, "value", ONLY_IN_FILES) for key in fields if key in FILE_ONLY]
-    if problems:
-        first, *others = problems
-        raise ConfigError(first.message, path=first.path, layer=layer, others=others)
+    wrong = [ConfigProblem(key, "value", ONLY_IN_FILES) for key in fields if key in FILE_ONLY]
+    if wrong:
+        raise ConfigError(wrong[0].message, path=wrong[0].path, layer=layer, others=wrong[1:])
 
 
 def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Change:
@@ -338,10 +334,9 @@ def _set_in_list(
     *,
     extend: bool,
 ) -> Change:
-    path = format_path(keys[:place])
+    path, key = format_path(keys[:place]), keys[place]
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
-    key = keys[place]
     if isinstance(key, Element) or int(key) >= len(items):
         has = f"the list has {len(items)}" if items else "the list is empty"
         raise ConfigError(
@@ -349,8 +344,7 @@ def _set_in_list(
             path=format_path(keys[: place + 1]),
             kind="unknown_index",
         )
-    table = node_at(keys[: place + 1])
-    assert table is not None
+    table = node_at(keys[: place + 1]) or JSON
     items[int(key)] = _replace(table, items[int(key)], keys[place + 1 :], value, extend, keys)
     return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
@@ -364,11 +358,8 @@ def _replace(
     keys: Sequence[str],
 ) -> JsonValue:
     if not rest:
-        if extend:
-            return _extend_item(node, item, value, format_path(keys))
-        return value
-    key, below = rest[0], node.child(rest[0])
-    assert below is not None  # `require_node` checked the path
+        return _extend_item(node, item, value, format_path(keys)) if extend else value
+    key, below = rest[0], node.child(rest[0]) or JSON
     item = expand_shorthand(node, item)
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
@@ -426,9 +417,6 @@ def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
         if isinstance(value, (bool, int, float)):
             return value
     return text
-
-
-# --- tools that are switched on and off ------------------------------------------------------
 
 
 def require_tools(config: AppConfig, names: Iterable[str]) -> None:

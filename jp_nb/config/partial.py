@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from operator import is_
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -55,9 +56,6 @@ class Change:
     def leaves(self) -> dict[Keys, JsonValue]:
         """The settings that `delta` may change, by keys: see `iter_changed_leaves`."""
         return dict(iter_changed_leaves(self.delta))
-
-
-# --- values with a strategy ------------------------------------------------------------------
 
 
 def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
@@ -164,12 +162,10 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
     result = _rewrap(node, old, whole, replaces=strategy == "replace")
+    is_default = dedup == node.merge.dedup
     if not is_wrapper(result, node):
-        is_default = dedup == node.merge.dedup
         return result if is_default else {"value": whole, "strategy": "append", "dedup": dedup}
-    if dedup != node.merge.dedup or "dedup" in result:
-        return {**result, "dedup": dedup}
-    return result
+    return result if is_default and "dedup" not in result else {**result, "dedup": dedup}
 
 
 def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
@@ -383,8 +379,13 @@ def build_partial(path: str | Keys, value: JsonValue) -> Partial:
 # --- removing --------------------------------------------------------------------------------
 
 
-def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = None) -> Partial:
-    """Return `partial` with `path` unset; the value of `below` takes its place.
+def unset(
+    value: Partial,
+    path: str | Keys,
+    below: Mapping[str, JsonValue] = MappingProxyType({}),
+    node: SchemaNode | None = ROOT,
+) -> Partial:
+    """Return `value` of `node` with `path` unset; the value of `below` takes its place.
 
     An item in brackets is removed from its list, unless `below` contains it. A path that is not set
     has no effect.
@@ -392,12 +393,7 @@ def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = N
     Raises:
         ConfigError: `path` is not a path.
     """
-    return _unset(ROOT, partial, parse_path(path), below or {})
-
-
-def _unset(
-    node: SchemaNode | None, value: Partial, keys: Sequence[str], below: Mapping[str, JsonValue]
-) -> Partial:
+    keys = parse_path(path) if isinstance(path, str) else path
     key, rest = keys[0], keys[1:]
     inner = node.child(key) if node is not None else None
     if not rest:
@@ -410,14 +406,14 @@ def _unset(
     restored = lower if isinstance(lower, dict) else {}
     if not isinstance(plain, dict) and not (plain is None and restored):
         return value
-    changed = _unset(inner, plain if isinstance(plain, dict) else {}, rest, restored)
+    changed = unset(plain if isinstance(plain, dict) else {}, rest, restored, inner)
     if plain is None and not changed:
         return value
     return {**value, str(key): _rewrap(inner or JSON, own, changed)}
 
 
 def _unset_items(
-    node: SchemaNode, value: Partial, key: str, keys: Sequence[str], lower: JsonValue
+    node: SchemaNode, value: Partial, key: str, keys: Keys, lower: JsonValue
 ) -> Partial:
     own = value.get(key)
     plain = unwrap(own, node)
@@ -451,9 +447,7 @@ def _restore_items(
     return result
 
 
-def _remove_items(
-    node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]
-) -> list[JsonValue]:
+def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: Keys) -> list[JsonValue]:
     key, rest = keys[0], keys[1:]
     if isinstance(key, _Items):
         return [item for item in items if not key.contains(node, item)]
@@ -462,7 +456,7 @@ def _remove_items(
         if not (_is_named(node, item, key) if isinstance(key, Element) else str(place) == key):
             kept.append(item)
         elif rest:
-            kept.append(_unset(node.item, item, rest, {}) if isinstance(item, dict) else item)
+            kept.append(unset(item, rest, node=node.item) if isinstance(item, dict) else item)
     return kept
 
 
@@ -534,11 +528,11 @@ def apply(
         for keys in _group_items(paths):
             # An item of a list has no default.
             restored = below if uncovers else None if _is_item(keys) else defaults
-            partial = _unset(ROOT, partial, keys, restored or {})
+            partial = unset(partial, keys, restored or {})
     for keys in map(parse_path, change.unsets):
         # Without the restored defaults of paths that `delta` sets: it must not merge with them.
         if not _is_item(keys) and lookup(change.delta, keys) is not None:
-            partial = _unset(ROOT, partial, keys, {})
+            partial = unset(partial, keys)
     return merge(partial, change.delta)
 
 

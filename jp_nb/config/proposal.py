@@ -215,9 +215,6 @@ def _find_new_tables(
     return tables
 
 
-# --- problems ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Problem:
     """A problem with one path of a proposal."""
@@ -275,9 +272,6 @@ def _refuse(reason: Reason, problems: Sequence[_Problem], detail: str, summary: 
     return Refusal(reason, _list_paths(problems), detail, summary, tuple(lines))
 
 
-# --- set values --------------------------------------------------------------------------------
-
-
 def _read_config(
     config: JsonValue, basis: ConfigSnapshot, grants: Grants, problems: list[_Problem]
 ) -> Partial:
@@ -326,9 +320,6 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
     if problem.cause:
         return _Problem(path, problem.cause, value, f"expected {expected}")
     return _Problem(path, problem.message, value)
-
-
-# --- unset paths -------------------------------------------------------------------------------
 
 
 def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
@@ -443,9 +434,6 @@ def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> C
         value = {"dedup": node.merge.dedup, **value}
     # A table does not replace another one: its path stays among the unset paths.
     return _create_change(merge(change.delta, build_partial(keys, value)), change.unsets)
-
-
-# --- fields ----------------------------------------------------------------------------------
 
 
 def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iterator[Keys]:

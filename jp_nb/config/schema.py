@@ -365,8 +365,6 @@ def describe_keys(
     return f"{meant}expected one of: {', '.join(known)}"
 
 
-# --- secrets ---------------------------------------------------------------------------------
-
 _VALUE_KEYS = ("answer", "default")
 """Keys whose value belongs to the key above, such as the answer of a question."""
 

@@ -269,8 +269,6 @@ class Projection:
         """The stored changes of the conversation."""
         return self._stream.deltas
 
-    # --- folding -----------------------------------------------------------------------------
-
     def reload_layers(self) -> None:
         """Read the layers below the conversation again."""
         layers = list(self._below())
@@ -374,8 +372,6 @@ class Projection:
             recorded[last.number + 2 :] = [
                 replace(step, delta=self._stream.deltas[step.number]) for step in made
             ]
-
-    # --- queries -----------------------------------------------------------------------------
 
     def now(self) -> Step:
         """Return the last step."""

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -134,17 +135,25 @@ class ConfigFiles:
         files, environment = self._find()
         if not files and not environment:
             return [], []
+        from jp_nb.config.layers import select_inherited
+        from jp_nb.storage.config_reading import read_variables
+
         groups: list[list[Layer]] = []
         wrong: list[ConfigError] = []
+        variables: list[Layer] = []
         for name, path in files:
             try:
                 groups.append(self._effective_layers(path, self._reader.group(path, name)))
             except ConfigError as exc:
                 wrong.append(exc)
-        found, more = self._reader.layers(groups, environment=environment)
+        if environment:
+            try:
+                variables.append(read_variables())
+            except ConfigError as exc:
+                wrong.append(exc)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self.add_notice(_format_pending(waiting))
-        return found, [*wrong, *more]
+        return [*select_inherited(groups), *variables], wrong
 
     @cached_property
     def _reader(self) -> ConfigReader:
@@ -153,8 +162,19 @@ class ConfigFiles:
         return ConfigReader(self.add_notice)
 
     def is_inside(self, url: str) -> bool:
-        """Return True if the attachment `url` is a file in the workspace."""
-        return self._reader.is_inside(url, self.root)
+        """Return True if the attachment `url` is a file in the workspace.
+
+        Links are followed. A pattern is never inside, because it may match other files later.
+        """
+        from jp_nb.config.authority import is_path_in_workspace
+        from jp_nb.config.tree.app import parse_attachment_url
+
+        if not is_path_in_workspace(url) or has_magic(path := parse_attachment_url(url).path):
+            return False
+        root = self.root.resolve()
+        with suppress(OSError, ValueError, RuntimeError):  # an impossible path
+            return (root / path).resolve().is_relative_to(root)
+        return False
 
     def has_configuration(self) -> bool:
         """Return True if any configuration file or variable exists."""
@@ -166,8 +186,6 @@ class ConfigFiles:
         files = [("user file", own)] if own.is_file() else []
         files += [("workspace file", path) for path in workspace_files(self.folder)]
         return files, any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
-
-    # --- consent -----------------------------------------------------------------------------
 
     def pending(self) -> list[PendingConsent]:
         """Return the files whose settings are ignored until the user consents."""
@@ -215,10 +233,10 @@ class ConfigFiles:
         """Return the layers of `group` (the file at `path` with its includes) that apply now."""
         self._pending.pop(path, None)
         if self.trust is not None and not path.is_relative_to(config_folder()):
-            from jp_nb.storage.config_reading import split_group
+            from jp_nb.storage.config_reading import digest_of, split_group
 
             kept, leaves = split_group(tuple(group))
-            folder, digest = self._consent_folder(path), self._reader.digest(group)
+            folder, digest = self._consent_folder(path), digest_of(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return list(kept)
@@ -267,8 +285,6 @@ class ConfigFiles:
         """Return the notices since the last call, and clear them."""
         notices, self.notices = self.notices, []
         return notices
-
-    # --- files by name -----------------------------------------------------------------------
 
     def named(self, name: str, load_paths: list[str]) -> list[Layer]:
         """Return the layers of the configuration file for `-c NAME`, weakest first.
@@ -319,13 +335,13 @@ class ConfigFiles:
 
         The label does not contain a path outside of the workspace.
         """
-        path = Path(layer.file or "").resolve()
+        path, label = Path(layer.file or "").resolve(), "<user-local>"
+        if path.is_relative_to(self.root):
+            path = path.relative_to(self.root)
+            label = path.as_posix()
         identity = layer.partial.get("id")
         named = [f"id:{identity}"] if isinstance(identity, str) else []
-        if path.is_relative_to(self.root):
-            relative = path.relative_to(self.root).as_posix()
-            return [f"file:{relative}", *named], relative
-        return [f"file:{path.as_posix()}", *named], "<user-local>"
+        return [f"file:{path.as_posix()}", *named], label
 
 
 def _format_pending(pending: Iterable[PendingConsent]) -> str:

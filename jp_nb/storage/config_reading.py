@@ -10,13 +10,13 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.authority import is_path_in_workspace, strip_untrusted
+from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import (
     CONFIG_FILE,
@@ -24,9 +24,7 @@ from jp_nb.config.layers import (
     list_includes,
     parse_layer,
     read_environment,
-    select_inherited,
 )
-from jp_nb.config.tree.app import parse_attachment_url
 from jp_nb.errors import ConfigError
 from jp_nb.storage.files import ForeignFileError, Stamp, read_owned_file, stamp
 from jp_nb.storage.trust import PendingLeaf
@@ -109,45 +107,22 @@ class ConfigReader:
             raise ConfigError(f"cannot be read: {exc}", layer=name, file=str(path)) from exc
         return known[1]
 
-    # --- layers that apply -------------------------------------------------------------------
 
-    @staticmethod
-    def layers(
-        groups: Sequence[Sequence[Layer]], *, environment: bool
-    ) -> tuple[list[Layer], list[ConfigError]]:
-        """Return the layers of `groups` and of the environment that apply, and errors."""
-        found = select_inherited(groups)
-        if environment:
-            try:
-                pairs = (x for x in os.environ.items() if x[0].startswith(ENVIRONMENT_PREFIX))
-                found.append(_read_variables(tuple(sorted(pairs))))
-            except ConfigError as exc:
-                return found, [exc]
-        return found, []
-
-    @staticmethod
-    def digest(group: Iterable[ReadFile]) -> str:
-        """Return a digest of the paths and contents of `group`."""
-        whole = hashlib.sha256()
-        for layer, digest in group:
-            whole.update(os.fsencode(os.path.realpath(layer.file or "")) + b"\0" + digest)
-        return f"sha256:{whole.hexdigest()}"
-
-    @staticmethod
-    def is_inside(url: str, root: Path) -> bool:
-        """Return True if the attachment `url` is a file in the folder `root`.
-
-        Links are followed. A pattern is never inside, because it may match other files later.
-        """
-        if not is_path_in_workspace(url) or glob.has_magic(path := parse_attachment_url(url).path):
-            return False
-        root = root.resolve()
-        with suppress(OSError, ValueError, RuntimeError):  # an impossible path
-            return (root / path).resolve().is_relative_to(root)
-        return False
+def digest_of(group: Iterable[ReadFile]) -> str:
+    """Return a digest of the paths and contents of `group`."""
+    whole = hashlib.sha256()
+    for layer, digest in group:
+        whole.update(os.fsencode(os.path.realpath(layer.file or "")) + b"\0" + digest)
+    return f"sha256:{whole.hexdigest()}"
 
 
 # The same files and variables give the same layers, so that nothing is merged again.
+
+
+def read_variables() -> Layer:
+    """Return the layer of the environment; `read_environment` has the errors."""
+    pairs = (pair for pair in os.environ.items() if pair[0].startswith(ENVIRONMENT_PREFIX))
+    return _read_variables(tuple(sorted(pairs)))
 
 
 @lru_cache(maxsize=16)

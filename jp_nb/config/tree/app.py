@@ -43,8 +43,6 @@ from jp_nb.config.tree.base import (
 from jp_nb.config.tree.models import Assistant, AssistantOverrides, ModelChoice, Providers
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
-# --- display ---------------------------------------------------------------------------------
-
 Display = Literal["full", "hidden", "static"]
 _AS_STATIC = ("summary", "progress", "timer")  # animated displays of a terminal
 
@@ -102,9 +100,6 @@ class Style(ConfigTable):
     """Interval between updates of the display, in milliseconds."""
 
 
-# --- interrupts ------------------------------------------------------------------------------
-
-
 class StreamingInterrupt(ConfigTable):
     """Effect of an interrupt while the model answers."""
 
@@ -129,8 +124,6 @@ class Interrupt(ConfigTable):
     streaming: StreamingInterrupt = table()
     tool_call: ToolCallInterrupt = table()
 
-
-# --- prompts, record, interpolation ----------------------------------------------------------
 
 Channel = Literal["auto", "widget", "stdin", "never"]
 
@@ -190,8 +183,6 @@ class Interpolation(ConfigTable):
     max_chars: Positive = 20_000
     """Maximum length of the description of a value."""
 
-
-# --- bounds ------------------------------------------------------------------------------------
 
 BoundKind = Literal["count", "turn", "from_end", "duration", "last"]
 
@@ -267,7 +258,6 @@ def _normalize_bound(value: Any, *, may_be_last: bool) -> str:
 FirstBound = Annotated[str, before(lambda value: _normalize_bound(value, may_be_last=True))]
 LastBound = Annotated[str, before(lambda value: _normalize_bound(value, may_be_last=False))]
 
-# --- rules -------------------------------------------------------------------------------------
 
 ToolCalls = Literal["strip", "strip-responses", "strip-requests", "omit"]
 _SHORT: Final = {"s": "strip", "sres": "strip-responses", "sreq": "strip-requests", "o": "omit"}
@@ -477,8 +467,6 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
 Attachment = Annotated[str, before(format_attachment_url)]
 
 
-# --- labels ----------------------------------------------------------------------------------
-
 LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -522,9 +510,6 @@ class Label(ShortTable):
 
 
 LabelKey = Annotated[str, AfterValidator(_check_label_key)]
-
-
-# --- the conversation ------------------------------------------------------------------------
 
 
 class InquiryConfig(ConfigTable):

@@ -449,9 +449,6 @@ class Providers(ConfigTable):
     cassette: Cassette = table()
 
 
-# --- the assistant ----------------------------------------------------------------------------
-
-
 class Section(ShortTable):
     """A section of the system prompt. It can be written as a text, which is its content."""
 

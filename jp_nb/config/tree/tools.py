@@ -177,8 +177,6 @@ CANCELLATION = (
 )
 
 
-# --- on or off -------------------------------------------------------------------------------
-
 _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
     "true": {"state": True, "allow_toggle": "any"},
     "on": {"state": True, "allow_toggle": "any"},
@@ -220,8 +218,6 @@ class Enable(ShortTable):
         return {key: value for key, value in fields.items() if value is not None}
 
 
-# --- parameters ------------------------------------------------------------------------------
-
 JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 
@@ -256,9 +252,6 @@ class Param(ConfigTable):
     """Schemas of the properties of an object, by name."""
 
 
-# --- questions -------------------------------------------------------------------------------
-
-
 def _read_target(value: Any) -> Any:
     if value == {}:
         return "assistant"
@@ -287,9 +280,6 @@ class QuestionConfig(ConfigTable):
     def is_answered_by_model(self) -> bool:
         """True if a model answers the question."""
         return self.target != "user"
-
-
-# --- display ---------------------------------------------------------------------------------
 
 
 def _read_inline_results(value: Any) -> Any:
@@ -347,8 +337,6 @@ class ToolStyle(ConfigTable):
     Unset, they are in the line of the call."""
     error: ErrorStyle = table()
 
-
-# --- the tool --------------------------------------------------------------------------------
 
 SOURCES = ("builtin", "local", "mcp", "python")
 
