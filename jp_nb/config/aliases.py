@@ -110,18 +110,13 @@ def parse_model_reference(text: str) -> ModelId | str:
     return model if isinstance(model, str) else ModelId(**model)
 
 
-def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
-    """Return `partial` with models in place of known aliases.
-
-    A stored change then keeps its model if an alias changes later.
-    """
-    return resolve_references(partial, aliases)[0]
-
-
 def resolve_references(
     partial: Mapping[str, JsonValue], aliases: Aliases
 ) -> tuple[dict[str, JsonValue], list[tuple[str, str]]]:
-    """Resolve as `resolve_partial` does, and return the path and name of each unknown alias too."""
+    """Return `partial` with models in place of known aliases, and path and name of unknown ones.
+
+    A stored change then keeps its model if an alias changes later.
+    """
     unresolved: list[tuple[str, str]] = []
     try:
         check_aliases(aliases)

@@ -2,7 +2,7 @@
 
 From low to high: defaults (in the schema), registrations of tools, the user's file, workspace
 files, environment variables, the conversation, options of the running cell. This module reads no
-files.
+files. Invalid settings are a `ConfigError` with all problems and their source.
 
 Assignments have these forms. `parse_assignment` reads them by the type of the setting.
 
@@ -81,11 +81,7 @@ class Layer:
 
 
 def parse_layer(text: str, name: str, file: str) -> Layer:
-    """Return the layer of a file with content `text`: JSON for the suffix `.json`, else TOML.
-
-    Raises:
-        ConfigError: If the text is not valid JSON or TOML, or contains invalid settings.
-    """
+    """Return the layer of a file with content `text`: JSON for the suffix `.json`, else TOML."""
     text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     format_ = "JSON" if file.endswith(".json") else "TOML"
     try:
@@ -126,9 +122,6 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
     `__` separates the keys of a path; keys of maps are in lower case. A value is parsed by the type
     of its setting. The prefix `:` marks a value as JSON, and `+` adds the value to the setting.
     Both can be combined. `\:` and `\+` begin a text that starts with `:` or `+`.
-
-    Raises:
-        ConfigError: With all errors in the variables.
     """
     partial: Partial = {}
     errors: list[ConfigError] = []
@@ -153,7 +146,7 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
     Values such as `123` and `:x` remain texts.
     """
     return {
-        f"{ENVIRONMENT_PREFIX}{path.upper().replace('.', '__')}": (
+        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): (
             f"\\{text}" if text[:1] in (":", "+") else text
         )
         for path, text in settings.items()
@@ -211,9 +204,6 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
 
     The new value is validated alone, not together with other settings. `+=`, items of lists, and
     short forms depend on the `current` settings. `layer` names the source in errors.
-
-    Raises:
-        ConfigError: The form, the path, or the value is invalid, with `path` and `kind`.
     """
     if text.lstrip().startswith("{"):
         value = _json(text, "")

@@ -2,7 +2,7 @@
 
 A partial configuration is a JSON object with the settings of one source. An absent setting or null
 means "not set". Sources are merged from the lowest layer up, because a list that appends has a
-meaning only in relation to the list below it.
+meaning only in relation to the list below it. A text that is not a path is a `ConfigError`.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -352,9 +352,6 @@ def get_path(partial: Mapping[str, Any], path: str | Keys) -> Any:
     """Return the value at `path`, without its merge strategy; None if it is not set.
 
     `field["name"]` is the last item of a list with this identity.
-
-    Raises:
-        ConfigError: `path` is not a path.
     """
     value: Any = partial
     node: SchemaNode | None = ROOT
@@ -389,9 +386,6 @@ def unset(
 
     An item in brackets is removed from its list, unless `below` contains it. A path that is not set
     has no effect.
-
-    Raises:
-        ConfigError: `path` is not a path.
     """
     keys = parse_path(path) if isinstance(path, str) else path
     key, rest = keys[0], keys[1:]

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import ALIASES, map_models, resolve_partial, resolve_references
+from jp_nb.config.aliases import ALIASES, map_models, resolve_references
 from jp_nb.config.authority import Grants, IsInside, is_path_in_workspace, is_sensitive, needs_user
 from jp_nb.config.layers import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.partial import (
@@ -83,7 +83,7 @@ class ConfigSnapshot:
     def values(self) -> Partial:
         """The effective configuration with defaults, and with models in place of aliases."""
         dumped = self.config.model_dump(mode="json", exclude_none=True)
-        return resolve_partial(dumped, self.config.providers.llm.aliases)
+        return resolve_references(dumped, self.config.providers.llm.aliases)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def review_proposal(
     or `a.b["item"]` for an item of a list.
     """
     try:
-        size = len(_to_json(config)) + sum(map(len, unset))
+        size = len(json.dumps(config, ensure_ascii=False)) + sum(map(len, unset))
     except (ValueError, TypeError, RecursionError):
         return refuse_malformed(
             "`config` contains a value that JSON does not have, or too many levels"
@@ -237,8 +237,9 @@ class _Problem:
             return _truncate(message)
         if self.unset:
             return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
-        value = _to_json(mask_secrets(self.value, _parse_keys(self.path)))
-        return f"{_truncate(self.path)} = {_truncate(value)} ({_truncate(message)})"
+        masked = mask_secrets(self.value, _parse_keys(self.path))
+        value = _truncate(json.dumps(masked, ensure_ascii=False))
+        return f"{_truncate(self.path)} = {value} ({_truncate(message)})"
 
 
 _INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
@@ -362,10 +363,6 @@ def _find_unset_problem(keys: Keys) -> tuple[str, ...]:
         if place == len(keys) - 1 and (node.kind == "list" or is_optional):
             return ()
     return "cannot be unset", "expected an optional value, a list, or an item of one"
-
-
-def _to_json(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def squash_changes(

@@ -1,7 +1,8 @@
 """Validate a layer of the configuration, and report each problem with its path.
 
 In a layer, each setting can be absent or null, with the same meaning. Lists, texts, and some maps
-can also be written as `{value, strategy, …}`. Items of lists are complete.
+can also be written as `{value, strategy, …}`. Items of lists are complete. A
+`ConfigError` has all problems.
 
 Source: `docs/configuration.md`.
 """
@@ -265,11 +266,7 @@ _EXPECTED = {
 def validate_layer(
     partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None
 ) -> Partial:
-    """Return the settings of one layer in stored form.
-
-    Raises:
-        ConfigError: With all problems.
-    """
+    """Return the settings of one layer in stored form."""
     storable, problems = _remove_unstorable(partial)
     result, invalid = read_layer(storable)
     problems += [problem for _, problem in invalid]
@@ -286,12 +283,7 @@ def validate_layer(
 def validate(
     partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
-    """Return the whole configuration: `partial` and the defaults.
-
-    Raises:
-        ConfigError: A key is unknown, a value is invalid, or settings contradict each other. The
-            error contains all problems.
-    """
+    """Return the whole configuration: `partial` and the defaults."""
     return validate_plain(strip_strategies(partial), layer=layer, file=file)
 
 

@@ -391,11 +391,7 @@ class Draft:
         return self._projection.strip(self.now().after)
 
     def config(self) -> AppConfig:
-        """Return the effective configuration with the changes.
-
-        Raises:
-            ConfigError: The settings are invalid.
-        """
+        """Return the effective configuration with the changes."""
         if not self._made:
             return self._projection.config()
         return self._projection.validate(self.now().after)

@@ -2,7 +2,8 @@
 
 The layers below the conversation are folded first. The base configuration is merged over them, and
 each delta is applied in order. A path that a delta unsets stays unset, whatever files and variables
-set. A path in its `uncovers` has the value of the layers below again.
+set. A path in its `uncovers` has the value of the layers below again. Invalid settings of the
+result are a `ConfigError`.
 
 `Budget` limits the work for an untrusted record. Its unit is one value that is read or copied:
 lists are compared item by item, and an object with a changed member is copied.
@@ -408,11 +409,7 @@ class Projection:
         return self._plain[1]
 
     def config(self) -> AppConfig:
-        """Return the effective configuration: the same object until a change.
-
-        Raises:
-            ConfigError: The settings are invalid.
-        """
+        """Return the effective configuration: the same object until a change."""
         try:
             return self.validate(self.now().after)
         except ConfigError as exc:
@@ -423,21 +420,13 @@ class Projection:
             raise
 
     def validate(self, after: Partial) -> AppConfig:
-        """Return the configuration of the merged settings `after`, as the same object each time.
-
-        Raises:
-            ConfigError: The settings are invalid.
-        """
+        """Return the configuration of the merged settings `after`, as the same object each time."""
         if self._validated is None or self._validated[0] is not after:
             self._validated = after, validate_plain(self.strip(after))
         return self._validated[1]
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Return the sources of each of `paths`, lowest first. The last one decides.
-
-        Raises:
-            ConfigError: A path is invalid.
-        """
+        """Return the sources of each of `paths`, lowest first. The last one decides."""
         turns: list[int] = []
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]

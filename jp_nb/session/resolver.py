@@ -1,5 +1,7 @@
 """Resolve the settings of a turn to a provider, a model, tools, and attachments.
 
+A part that is not available is a `ConfigError` with the path of its setting.
+
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/guide.md`, `docs/decisions.md` D107.
 """
 
@@ -171,20 +173,12 @@ class Resolver:
         )
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
-        """Return the model and the provider of `config`.
-
-        Raises:
-            ConfigError: They do not exist.
-        """
+        """Return the model and the provider of `config`."""
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         return model, self.provider(model.provider, config.providers.llm)
 
     def provider(self, name: str, llm: Llm) -> Provider:
-        """Return the provider with these settings; equal settings give the same object.
-
-        Raises:
-            ConfigError: It does not exist, a setting is not valid, or a cassette cannot be used.
-        """
+        """Return the provider with these settings; equal settings give the same object."""
         given = getattr(llm, name, None)  # a known name may have no settings
         settings: dict[str, Any] = given.model_dump() if given is not None else {}
         if name == "scripted":
@@ -205,11 +199,7 @@ class Resolver:
         return self._providers[key]
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
-        """Return the current attachments of `config`.
-
-        Raises:
-            ConfigError: An attachment is not available. The error has the path.
-        """
+        """Return the current attachments of `config`."""
         urls = config.conversation.attachments
         files = [url for url in urls if not is_value(url)]
         try:
@@ -266,11 +256,7 @@ class Resolver:
     async def inquiry(
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
-        """Return the backend that answers questions of `tools` with a model.
-
-        Raises:
-            ConfigError: A model or an attachment is not available.
-        """
+        """Return the backend that answers questions of `tools` with a model."""
         model, provider = self.model(config)
         attachments = self.attachments(config)
         return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
@@ -288,11 +274,7 @@ class Resolver:
         )
 
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
-        """Return the summarizer for `rule`, in the conversation of `resolved`.
-
-        Raises:
-            ConfigError: The model is not available.
-        """
+        """Return the summarizer for `rule`, in the conversation of `resolved`."""
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
         assistant = build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
@@ -439,11 +421,7 @@ class ModelCatalog:
                     yield from (f"{name}/{model.id}" for model in cached.models.models)
 
     def describe_current(self, config: AppConfig) -> str:
-        """Describe in a few words whether the provider lists the current model.
-
-        Raises:
-            ConfigError: There is no such model.
-        """
+        """Describe in a few words whether the provider lists the current model."""
         model, _ = self._resolver.model(config)
         try:
             listed = self.models(model.provider, config, seconds=CHECK_SECONDS)

@@ -1,6 +1,7 @@
 """Effective settings of the session, their drafts, and changes of them.
 
-`%load_ext` loads this module if there is any configuration, so it imports little.
+`%load_ext` loads this module if there is any configuration, so it imports little. Invalid
+settings are a `ConfigError`, before anything is recorded.
 
 Source: `docs/guide.md`, `docs/configuration.md`, `docs/record.md`, `docs/decisions.md` D8, D13,
 D20, D34.
@@ -23,7 +24,7 @@ from jp_nb.config.aliases import (
     get_aliases,
     parse_model_reference,
     resolve_model,
-    resolve_partial,
+    resolve_references,
 )
 from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
@@ -119,17 +120,13 @@ def requested_changes(
             )
         # Models in place of aliases, because an alias can have another meaning later.
         current = apply(current, change)
-        delta = resolve_partial(change.delta, get_aliases(current))
+        delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
     return changes
 
 
 def model_partial(reference: Any, current: Partial) -> Partial:
-    """Return a partial configuration with the model of `reference`, which may be an alias.
-
-    Raises:
-        ConfigError: There is no such model.
-    """
+    """Return a partial configuration with the model of `reference`, which may be an alias."""
     model = resolve_model(reference, get_aliases(current))
     return build_partial(MODEL, {"provider": model.provider, "name": model.name})
 
@@ -138,9 +135,6 @@ def base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
     It has no settings with authority, which stay in the files and variables of their owner.
-
-    Raises:
-        ConfigError: A file or a variable is not valid.
     """
     return _base_config(tuple(files.layers()))
 
@@ -179,11 +173,7 @@ def _without_file_settings(partial: Partial) -> Partial:
 
 
 def with_model(partial: Partial) -> Partial:
-    """Return `partial` with its model resolved, or with the default model.
-
-    Raises:
-        ConfigError: The model does not exist.
-    """
+    """Return `partial` with its model resolved, or with the default model."""
     return merge(partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
 
 
@@ -194,11 +184,7 @@ def read_overrides() -> list[Directive]:
 
 
 def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
-    """Return `base` with the arguments of the run (D34).
-
-    Raises:
-        ConfigError: An argument is not valid.
-    """
+    """Return `base` with the arguments of the run (D34)."""
     if not (directives := read_overrides()):
         return base
     below = merge_layers(files.layers())
@@ -440,11 +426,7 @@ class Settings:
         return changes_if_trusted(self.projection)
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Return the sources of values at `paths`, by increasing priority.
-
-        Raises:
-            ConfigError: The configuration has no such path.
-        """
+        """Return the sources of values at `paths`, by increasing priority."""
         all_paths = list(paths)
         for path in all_paths:
             require_node(path)
@@ -459,11 +441,7 @@ class Settings:
         return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
 
     def change(self, *directives: Directive, model: str | None = None) -> list[str]:
-        """Record all changes, left to right and the model last, or none. Return notices.
-
-        Raises:
-            ConfigError: A change or the resulting configuration is not valid.
-        """
+        """Record all changes, left to right and the model last, or none. Return notices."""
         draft = self.draft(directives, model=model)
         draft.record()
         return draft.notices
@@ -472,9 +450,6 @@ class Settings:
         """Return the effective configuration, or the one after `draft`, for a cycle of a turn.
 
         `draft` can also be an earlier state of the conversation (`Projection.until`).
-
-        Raises:
-            ConfigError: The configuration is not valid.
         """
         source = draft or self.projection
         config, now = source.config(), source.now()
@@ -489,11 +464,7 @@ class Settings:
         return select_changes(change, lambda path: path not in own)
 
     def record_change(self, change: Change) -> None:
-        """Record `change` without a source.
-
-        Raises:
-            ConfigError: The resulting configuration is not valid.
-        """
+        """Record `change` without a source."""
         draft = Draft(self.projection)
         draft.add_from(None, change)
         draft.config()  # validates it
@@ -516,11 +487,7 @@ class Settings:
         return change
 
     def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
-        """Return the changes that `change` records, without recording them.
-
-        Raises:
-            ConfigError: As `change` does.
-        """
+        """Return the changes that `change` records, without recording them."""
         only_unsets = model is None and all(x.kind == "unset" for x in directives)
         with self.skip_invalid_files() if only_unsets else nullcontext():
             self.projection.reload_layers()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config import authority
-from jp_nb.config.aliases import resolve_partial
+from jp_nb.config.aliases import resolve_references
 from jp_nb.config.authority import (
     SENSITIVE,
     Grants,
@@ -428,7 +428,8 @@ def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
     config = validate(validate_layer(partial, layer="test"))
     dumped = config.model_dump(mode="json", exclude_none=True)
     seen = Grants(EVERYTHING).select_readable(values(config))
-    assert list(iter_changed_leaves(seen)) == list(iter_changed_leaves(resolve_partial(dumped, {})))
+    resolved, _ = resolve_references(dumped, {})
+    assert list(iter_changed_leaves(seen)) == list(iter_changed_leaves(resolved))
 
 
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))

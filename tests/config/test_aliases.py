@@ -13,8 +13,8 @@ from jp_nb.config.aliases import (
     map_models,
     parse_model_reference,
     resolve_model,
+    resolve_references,
 )
-from jp_nb.config.aliases import resolve_partial as settle
 from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDER_NAMES, ModelChoice, ModelId
@@ -23,6 +23,10 @@ from tests.config.config_spellings import partials
 
 GPT = ModelId(provider="openai", name="gpt")
 TABLE = {"provider": "openai", "name": "gpt"}
+
+
+def settle(partial: Any, aliases: Any) -> Any:
+    return resolve_references(partial, aliases)[0]
 
 
 def test_alias_is_resolved_to_a_model() -> None:
