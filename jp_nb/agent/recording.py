@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any, Final, Literal, TypeVar
 
@@ -380,14 +380,9 @@ _NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in tabl
 
 def event_to_json(event: ProviderEvent | End) -> JsonObject:
     """Return `event` as JSON: its name, and all values that are not the default."""
-    key = "event" if type(event) in _EVENTS.values() else "end"
-    value: dict[str, Any] = {key: _NAMES[type(event)]}
-    for field in fields(event):
-        attribute = getattr(event, field.name)
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if attribute != default:
-            value[field.name] = dict(attribute) if isinstance(attribute, Mapping) else attribute
-    stored = make_storable(value)
+    key, name = "event" if type(event) in _EVENTS.values() else "end", _NAMES[type(event)]
+    attributes = _adapter(name).dump_python(event, exclude_defaults=True)
+    stored = make_storable({key: name, **attributes})
     assert isinstance(stored, dict)
     return stored
 

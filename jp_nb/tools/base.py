@@ -42,11 +42,9 @@ class CellOutput:
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """One cell.
+    """One cell. `number` is its index in the notebook, from 0; `cell_id` is "" if not known.
 
     Attributes:
-        number: Index in the notebook, from 0.
-        cell_id: Id in the notebook; "" if it is not known.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
         left_out: Number of omitted characters of a long source and its outputs.
@@ -67,10 +65,8 @@ class NotebookCell:
 class NotebookCells:
     """The cells of a notebook, in order.
 
-    Attributes:
-        source_view: `page` for the open document. `kernel` for the cells that this kernel ran, in
-            that order, without outputs.
-        why: The reason why the page's view is not available; "" if it is.
+    `source_view` is `page` for the open document. Otherwise these are the cells that the kernel
+    ran, in that order, without outputs, and `why` is the reason.
     """
 
     cells: tuple[NotebookCell, ...]
@@ -80,12 +76,10 @@ class NotebookCells:
 
 @dataclass(frozen=True, slots=True)
 class CodeRun:
-    """Result of executed code.
+    """Result of executed code: its outputs, with the value of the last expression.
 
-    Attributes:
-        outputs: The outputs in order, with the value of the last expression.
-        error: Type and text of the exception.
-        frames: Lines of the code and of cells in the traceback of the exception.
+    `error` is the type and text of the exception, and `frames` the lines of the code and of cells
+    in its traceback.
     """
 
     outputs: tuple[CellOutput, ...] = ()
@@ -104,10 +98,8 @@ class NotebookAccess(Protocol):
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
         """Return the cells of the open page, or of the kernel if no page answers.
 
-        Call it in the agent's event loop.
-
-        Args:
-            whole: Number or id of the cell whose images and longer text are returned.
+        Call it in the agent's event loop. Images and longer text are those of the cell with the
+        number or id `whole`.
         """
         ...
 
@@ -247,12 +239,9 @@ CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """Command line of a tool.
+    """Command line of a tool: the script for the shell, or the quoted words if no shell runs.
 
-    Attributes:
-        text: The script for the shell, or the quoted words if no shell runs.
-        folder: The working directory.
-        is_first_run: True if later runs may differ, because a template uses their answers.
+    If a template uses answers (`is_first_run`), later runs may differ.
     """
 
     text: str

@@ -30,6 +30,7 @@ MAX_PARAMETERS = 200
 MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
 
 Schema = Mapping[str, JsonValue]
+Arguments = Mapping[str, JsonValue]
 
 
 def format_documentation(
@@ -243,9 +244,7 @@ def _parameter_schema(node: JsonValue) -> JsonValue:
     return schema
 
 
-def coerce_arguments(
-    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
+def coerce_arguments(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
     """Parse each text as JSON if `schema` declares another type than a string."""
     known = as_object(schema.get("properties"))
     return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
@@ -270,9 +269,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     return value
 
 
-def fill_defaults(
-    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
+def fill_defaults(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
     """Return `arguments` with the defaults of missing arguments, and of their missing properties.
 
     A missing object stays missing unless the object itself has a default.
@@ -296,9 +293,7 @@ def _fill_nested(value: JsonValue, schema: JsonValue) -> JsonValue:
     return value
 
 
-def format_argument_problems(
-    name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> str | None:
+def format_argument_problems(name: str, arguments: Arguments, schema: Schema) -> str | None:
     """Return an error for the model if arguments of the tool `name` are missing or unknown.
 
     It is about the first object with a problem. An object without properties in its schema accepts
@@ -315,9 +310,7 @@ def format_argument_problems(
     )
 
 
-def _find_problem(
-    value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> tuple[list[str], list[str]] | None:
+def _find_problem(value: Arguments, schema: Schema) -> tuple[list[str], list[str]] | None:
     # The missing and unknown keys of the first object with a problem, outer objects first.
     properties = as_object(schema.get("properties"))
     required = schema.get("required")
@@ -377,9 +370,7 @@ class TextArgument(NamedTuple):
         return self.name if self.language == _PLAIN else f"{self.name} ({self.language})"
 
 
-def text_arguments(
-    schema: Mapping[str, JsonValue] | None, arguments: Mapping[str, JsonValue]
-) -> tuple[TextArgument, ...]:
+def text_arguments(schema: Schema | None, arguments: Arguments) -> tuple[TextArgument, ...]:
     """Return the text arguments among `arguments`, in the order of `schema`.
 
     >>> schema = {"properties": {"code": {"type": "string", "contentMediaType": "text/x-python"}}}
