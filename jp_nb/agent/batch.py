@@ -24,9 +24,9 @@ from jp_nb.agent.display import InterruptReceived, Notice, ToolBegins, ToolEnds,
 from jp_nb.agent.interrupts import (
     USER_STOPPED,
     Choice,
-    Interrupts,
     Verdict,
     ask_menu,
+    decide_without_menu,
     stopped_call_text,
     tool_menu,
 )
@@ -431,15 +431,8 @@ class BatchEnd:
 class Batch:
     """Runs the tool calls of one response: a task for each call."""
 
-    def __init__(
-        self,
-        turn: TurnContext,
-        interrupts: Interrupts,
-        calls: Sequence[Call],
-        context: BatchContext,
-    ) -> None:
+    def __init__(self, turn: TurnContext, calls: Sequence[Call], context: BatchContext) -> None:
         self._turn = turn
-        self._interrupts = interrupts
         self._calls = calls
         self._settings = context.basis.config.interrupt
         self._activity = Activity()
@@ -539,9 +532,7 @@ class Batch:
             self._new_interrupts -= 1
             self._functions.note_interrupt()
             in_menu = self._menu is not None or self._is_canceling
-            verdict = self._interrupts.decide_without_menu(
-                "tool_call", self._settings, in_menu=in_menu
-            )
+            verdict = decide_without_menu(self._turn, "tool_call", self._settings, in_menu=in_menu)
             interrupted = self._open_names()
             self._turn.prompter.interrupt()  # closes the current prompt first: D24
             if verdict is not None:

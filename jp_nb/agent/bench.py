@@ -15,7 +15,6 @@ from pydantic import JsonValue
 
 from jp_nb.agent.batch import Batch
 from jp_nb.agent.display import InterruptReceived
-from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
 from jp_nb.images import Image
@@ -134,11 +133,10 @@ class BenchRun:
         if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # also for the tasks that this task starts
-        interrupts = Interrupts(self.turn.prompter)
         try:
             for calls in self.batches:
                 self.turn.record.add(*(call.request for call in calls))
-                batch = Batch(self.turn, interrupts, calls, self.context)
+                batch = Batch(self.turn, calls, self.context)
                 self._interrupt = batch.interrupt
                 end = await batch.run()
                 self.approved.append(end.change)

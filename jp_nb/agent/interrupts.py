@@ -5,9 +5,8 @@ Source: `docs/turns.md`, `docs/decisions.md` D24.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Literal
 
 from jp_nb.agent.prompts import (
@@ -15,11 +14,11 @@ from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,
-    Prompter,
     QuestionPrompt,
     SafeAsk,
     label_name,
 )
+from jp_nb.agent.turn_state import TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.question import Question
@@ -73,31 +72,23 @@ def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     return f"{STOPPED if ran else NOT_RUN} {after}"
 
 
-class Interrupts:
-    """Decides the interrupts of a turn that need no menu."""
+def decide_without_menu(
+    turn: TurnContext, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
+) -> Verdict | None:
+    """Return the decision about an interrupt of `turn`; None if `ask_menu` must ask the user.
 
-    def __init__(self, prompter: Prompter, *, clock: Callable[[], float] = monotonic) -> None:
-        self._prompter = prompter
-        self._clock = clock
-        self._last: float | None = None
-
-    def decide_without_menu(
-        self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
-    ) -> Verdict | None:
-        """Return the decision about an interrupt; None if `ask_menu` must ask the user.
-
-        `in_menu` is True if the menu of an earlier interrupt is open.
-        """
-        now, before = self._clock(), self._last
-        self._last = now
-        unattended = self._prompter.unavailable() is not None
-        is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
-        if in_menu or is_repeated:
-            return replace(ESCALATED, by="unattended") if unattended else ESCALATED
-        action = _configured_action(phase, settings)
-        if action in ("continue", "restart", "stop", "abort"):
-            return Verdict(action, by="unattended" if unattended else "setting")
-        return STOP if unattended else None
+    `in_menu` is True if the menu of an earlier interrupt is open.
+    """
+    now, before = turn.clock(), turn.last_interrupt
+    turn.last_interrupt = now
+    unattended = turn.prompter.unavailable() is not None
+    is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
+    if in_menu or is_repeated:
+        return replace(ESCALATED, by="unattended") if unattended else ESCALATED
+    action = _configured_action(phase, settings)
+    if action in ("continue", "restart", "stop", "abort"):
+        return Verdict(action, by="unattended" if unattended else "setting")
+    return STOP if unattended else None
 
 
 def stream_menu(request: str) -> ActionPrompt:

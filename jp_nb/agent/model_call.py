@@ -20,7 +20,14 @@ from jp_nb.agent.display import (
     ShowText,
     Waits,
 )
-from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, ask_menu, stream_menu
+from jp_nb.agent.interrupts import (
+    ESCALATED,
+    STOP,
+    Verdict,
+    ask_menu,
+    decide_without_menu,
+    stream_menu,
+)
 from jp_nb.agent.prompts import SafeAsk
 from jp_nb.agent.provider import (
     Finished,
@@ -161,15 +168,10 @@ class StreamInterrupts:
     """Handles interrupts while `work` streams a response. It cancels `work` to end the turn."""
 
     def __init__(
-        self,
-        work: asyncio.Future[list[Call]],
-        turn: TurnContext,
-        interrupts: Interrupts,
-        settings: InterruptConfig,
+        self, work: asyncio.Future[list[Call]], turn: TurnContext, settings: InterruptConfig
     ) -> None:
         self._work = work
         self._turn = turn
-        self._interrupts = interrupts
         self._settings = settings
         self._menu: asyncio.Task[None] | None = None
         self.decided = asyncio.Event()
@@ -189,7 +191,7 @@ class StreamInterrupts:
             self.interrupted_after_end = True
             return
         in_menu = self._menu is not None
-        verdict = self._interrupts.decide_without_menu("streaming", self._settings, in_menu=in_menu)
+        verdict = decide_without_menu(self._turn, "streaming", self._settings, in_menu=in_menu)
         if verdict is not None:
             self.close()
             self._carry_out(verdict)
@@ -235,9 +237,8 @@ class AnswerStream:
     One answer may take several requests: after errors, token limits, and interrupts.
     """
 
-    def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
+    def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._interrupts = interrupts
         self._interrupt_handler: StreamInterrupts | None = None
         self._attempt = Attempt("")
         self._chain = ContinuedAnswer(is_enabled=False)
@@ -259,7 +260,7 @@ class AnswerStream:
             self._recorded_before = ""
             work = asyncio.ensure_future(self._answer(resolved, request))
             settings = resolved.basis.config.interrupt
-            handler = StreamInterrupts(work, self._turn, self._interrupts, settings)
+            handler = StreamInterrupts(work, self._turn, settings)
             self._interrupt_handler = handler
             try:
                 calls = await work

@@ -17,7 +17,6 @@ from pydantic import JsonValue
 from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, Batch
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
-from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn_state import BatchContext, Call, Resolved, TurnContext, limit_images
@@ -250,8 +249,7 @@ class TurnLoop:
         calls: Sequence[Call] = (),
     ) -> Completion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
-        interrupts = Interrupts(self.turn.prompter, clock=self.turn.clock)
-        answers = AnswerStream(self.turn, interrupts)
+        answers = AnswerStream(self.turn)
         changed = False
         while True:
             if not calls:
@@ -259,7 +257,7 @@ class TurnLoop:
                 if answered is None:
                     return "interrupted"
                 calls = answered
-            result = await self._run_calls(calls, answers, interrupts, resolved)
+            result = await self._run_calls(calls, answers, resolved)
             calls = ()
             changed = result == "config_changed"
             match result:
@@ -319,7 +317,6 @@ class TurnLoop:
         self,
         calls: Sequence[Call],
         answers: AnswerStream,
-        interrupts: Interrupts,
         resolved: Resolved,
     ) -> CycleResult:
         """Run the `calls` of a response, which may be none."""
@@ -327,7 +324,7 @@ class TurnLoop:
             return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
-        batch = self._make_batch(interrupts, calls, resolved)
+        batch = self._make_batch(calls, resolved)
         self._on_interrupt = batch.interrupt
         if answers.interrupted_after_end:  # the interrupt came when the answer was just complete
             batch.interrupt()
@@ -392,9 +389,7 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    def _make_batch(
-        self, interrupts: Interrupts, calls: Sequence[Call], resolved: Resolved
-    ) -> Batch:
+    def _make_batch(self, calls: Sequence[Call], resolved: Resolved) -> Batch:
         """Return the batch that runs `calls`, which get the event ids of their requests."""
         record = self.turn.record
         if self.turn.progress is not None and not calls[0].event_id:
@@ -410,7 +405,7 @@ class TurnLoop:
             basis=resolved.basis,
             results=None if resolved.results is None else resolved.results(record.thread),
         )
-        return Batch(self.turn, interrupts, calls, context)
+        return Batch(self.turn, calls, context)
 
 
 def user_required_error(reason: str) -> PromptUnavailable:

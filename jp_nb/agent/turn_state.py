@@ -250,7 +250,7 @@ class TurnContext:
         progress: Stores the progress of the call with an event id in the journal. Before a tool
             starts, it flushes the journal to disk. It is also called on the cell's thread.
         applies_changes: False outside of a turn, where no configuration change takes effect.
-        clock: Seconds for the time between two interrupts.
+        clock: Seconds for the time between two interrupts, such as `last_interrupt`.
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permissions by tool and arguments ("" for all), each with its tool.
         attempts: Number of times a question was asked, by `<call>.<question>`.
@@ -275,6 +275,7 @@ class TurnContext:
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
+    last_interrupt: float | None = None
     images: int = 0
     unavailable_reason: str | None = None
 

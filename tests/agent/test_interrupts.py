@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jp_nb.agent.interrupts import (
     CONTINUE,
     ESCALATED,
     STOP,
-    Interrupts,
     Phase,
     Verdict,
     ask_menu,
+    decide_without_menu,
     stream_menu,
     tool_menu,
 )
@@ -22,6 +24,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
+from tests.agent.turn_bench import Bench
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
 PHASES: list[Phase] = ["streaming", "tool_call"]
@@ -29,17 +32,17 @@ PHASES: list[Phase] = ["streaming", "tool_call"]
 
 def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 0.0
-    interrupts = Interrupts(FakePrompter(), clock=lambda: now)
+    turn = replace(Bench([]).loop.turn, clock=lambda: now)
     settings = InterruptConfig(escalation_cooldown_secs=2)
-    assert interrupts.decide_without_menu("streaming", settings) is None
+    assert decide_without_menu(turn, "streaming", settings) is None
     now = 1.5
-    assert interrupts.decide_without_menu("tool_call", settings) == ESCALATED
+    assert decide_without_menu(turn, "tool_call", settings) == ESCALATED
     now = 3.5
-    assert interrupts.decide_without_menu("tool_call", settings) is None
+    assert decide_without_menu(turn, "tool_call", settings) is None
     now = 40.0
-    assert interrupts.decide_without_menu("tool_call", settings, in_menu=True) == ESCALATED
-    alone = Interrupts(FakePrompter(away="headless"))
-    assert alone.decide_without_menu("streaming", settings) == STOP
+    assert decide_without_menu(turn, "tool_call", settings, in_menu=True) == ESCALATED
+    alone = Bench([], person=FakePrompter(away="headless")).loop.turn
+    assert decide_without_menu(alone, "streaming", settings) == STOP
 
 
 MENUS: list[tuple[list[str], str, str]] = [
