@@ -156,12 +156,12 @@ def exhibits(prompt: SimplePrompt) -> list[CaptionedLines]:
     """Return the complete details of the decision, because the user approves all of them."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
-        caption = exhibit.caption
+        count = ONE_LINE
         if isinstance(exhibit.value, str):
             count, lines = spell_lines(exhibit.value)
-            caption = caption if count == ONE_LINE else f"{caption}: {count}"
         else:
             lines = format_object(exhibit.value)
+        caption = exhibit.caption if count == ONE_LINE else f"{exhibit.caption}: {count}"
         shown.append(CaptionedLines(caption, lines))
     return shown
 
@@ -344,10 +344,9 @@ def _record(
 
 
 def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
-    kind = page.question.answer_type
-    if not isinstance(end, Answered):
-        return question_card(kind.to_record(), answered=False)
-    return question_card(kind.to_record(), kind.redacted(end.value), answered=True)
+    kind, answered = page.question.answer_type, isinstance(end, Answered)
+    answer = kind.redacted(end.value) if isinstance(end, Answered) else None
+    return question_card(kind.to_record(), answer, answered=answered)
 
 
 def _option_lines(page: QuestionPrompt) -> Iterator[str]:
@@ -394,12 +393,9 @@ def page_header(page: QuestionPrompt) -> str | None:
 
 
 class SummaryLine(NamedTuple):
-    """A question and the answer that Submit sends now.
+    """A question and the answer that Submit sends now; if it `is_open`, an error or a note.
 
-    Attributes:
-        answer: The answer as text; without an answer, the error, or a note that there is none.
-        is_open: True if there is no answer to send.
-        empty: Label of the button that confirms an empty answer; None if that is not valid.
+    `empty` is the label of the button that confirms an empty answer; None if that is not valid.
     """
 
     asked: str
@@ -415,23 +411,16 @@ def summary_heading(draft: FormDraft) -> str:
     return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
 
 
-def send_label(draft: FormDraft) -> str:
-    """Return the label of the button that sends the answers in the summary."""
-    return SEND if draft.open_pages else SEND_ALL
-
-
 def summary(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
     for page, held in zip(draft.prompt.pages, draft.pages, strict=True):
-        asked, kind = question(page), page.question.answer_type
-        if held.answer is not None:
-            lines.append(SummaryLine(asked, format_answer(page, held.answer), is_open=False))
-            continue
-        several = isinstance(kind, SelectAnswer) and kind.multi
-        empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
-        answer = held.problem or NOT_ANSWERED
-        lines.append(SummaryLine(asked, answer, is_open=True, empty=empty if held.empty else None))
+        kind, is_open, empty = page.question.answer_type, held.answer is None, None
+        if held.empty and is_open:
+            several = isinstance(kind, SelectAnswer) and kind.multi
+            empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
+        given = format_answer(page, held.answer) if held.answer else held.problem or NOT_ANSWERED
+        lines.append(SummaryLine(question(page), given, is_open, empty))
     return lines
 
 

@@ -299,9 +299,8 @@ class SessionAnswers:
         try:
             expanded = Path(path).expanduser()
         except RuntimeError as exc:  # the home of an unknown user
-            raise ConfigError(
-                f"the path of the answers file is not valid: {exc}", file=path
-            ) from exc
+            why = f"the path of the answers file is not valid: {exc}"
+            raise ConfigError(why, file=path) from exc
         file = files.folder / expanded
         needs_consent, current = not expanded.is_absolute() and files.trust is not None, None
         with suppress(OSError):  # the read raises the error
@@ -321,14 +320,10 @@ class SessionAnswers:
 
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if there is one."""
-        found = self._file.find("questions", tool, question.id)
-        if found is None:
+        if (found := self._use("questions", tool, question.id)) is None:
             return None
-        self._report_use(found)
         place = self._file.place(found)
-        if found.skip:
-            return DeclinedByFile(place)
-        return _check_answer(found.value, question, place)
+        return DeclinedByFile(place) if found.skip else _check_answer(found.value, question, place)
 
     def answers_questions_of(self, tool: str) -> bool:
         """Return True if the file has answers to questions of `tool`."""
@@ -336,10 +331,8 @@ class SessionAnswers:
 
     def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, if there is one."""
-        found = self._file.find(_SECTIONS[kind], tool)
-        if found is None:
+        if (found := self._use(_SECTIONS[kind], tool)) is None:
             return None
-        self._report_use(found)
         place = self._file.place(found)
         return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
@@ -347,18 +340,17 @@ class SessionAnswers:
         """Report an open decision to the headless runner, if there is one."""
         question = decision.question
         asked = {} if question is None else {"question": question.model_dump(mode="json")}
+        detail: list[JsonValue] = [*decision.detail]
         append_run_event(
-            open=decision.kind,
-            tool=decision.tool,
-            why=decision.why,
-            detail=list(decision.detail),
-            **asked,
+            open=decision.kind, tool=decision.tool, why=decision.why, detail=detail, **asked
         )
 
-    def _report_use(self, answer: PreparedAnswer) -> None:
-        if answer.key not in self._used:
-            self._used.add(answer.key)
-            append_run_event(answer=list(answer.key))
+    def _use(self, section: Section, *names: str) -> PreparedAnswer | None:
+        found = self._file.find(section, *names)
+        if found is not None and found.key not in self._used:
+            self._used.add(found.key)
+            append_run_event(answer=list(found.key))
+        return found
 
 
 def _to_toml_value(answer: PreparedAnswer) -> JsonValue:

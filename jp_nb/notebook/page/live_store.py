@@ -378,8 +378,9 @@ class LiveStore:
                     continue
             if message:
                 self._send(message)
-            else:
-                self._send_outputs(newcomer)
+            elif (cells := RunningCells.of(self._kernel)) is not None:
+                # A page that opened after the cells started lacks their outputs.
+                cells.for_each_cell(partial(self._send_outputs, newcomer))
 
     def _next_message(self, now: float) -> JsonObject | None:
         if candidate := self._pages.take_candidate(now):
@@ -394,12 +395,7 @@ class LiveStore:
             self._state.notify_all()
         return message
 
-    def _send_outputs(self, page: str) -> None:
-        """Send the outputs of running cells to `page`, which opened after the cells started."""
-        if (cells := RunningCells.of(self._kernel)) is not None:
-            cells.for_each_cell(partial(self._send_outputs_of, page))
-
-    def _send_outputs_of(self, page: str, cell: RunningCell) -> None:
+    def _send_outputs(self, page: str, cell: RunningCell) -> None:
         outputs: list[JsonValue] = [
             {"display_id": display_id, "data": data, "metadata": metadata}
             for display_id, (data, metadata) in cell.outputs.items()
@@ -432,17 +428,13 @@ class LiveStore:
                     self._delivery.handle_ack(data, time.monotonic())
                 case "nack":
                     self._delivery.handle_nack(data)
-                case "bye":
-                    self._handle_bye(str(data.get("page", "")))
+                case "bye" if self._pages.leave(str(data.get("page", ""))):
+                    self._urgent.append(self._numbering.message("pull"))
                 case "cells":
                     self._page_cells.add_piece(data)
                 case "saved" | "save_failed":
                     self._handle_save_answer(data)
             self._state.notify_all()
-
-    def _handle_bye(self, page: str) -> None:
-        if self._pages.leave(page):
-            self._urgent.append(self._numbering.message("pull"))
 
     def _handle_save_answer(self, data: Mapping[str, Any]) -> None:
         seq = data.get("seq")

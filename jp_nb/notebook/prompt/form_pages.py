@@ -434,7 +434,8 @@ class PagedForm(PromptForm):
         if name not in self._buttons:
             self._buttons[name] = button("", partial(self._press, name), does=name)
         made = self._buttons[name]
-        made.description = LABELS.get(name) or prompt_text.send_label(self._draft)
+        send = prompt_text.SEND if self._draft.open_pages else prompt_text.SEND_ALL
+        made.description = LABELS.get(name, send)
         made.button_style = "primary" if primary else ""
         (made.add_class if primary else made.remove_class)("jp-nb-primary")
         made.disabled = name == "back" and self._draft.is_first

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
@@ -134,14 +135,9 @@ class NotebookPrompter:
 
     def interrupt(self) -> None:
         """End all current prompts as interrupted. Later prompts are shown."""
-        pending = list(self._open)
-
-        def end() -> None:
-            # End waiting prompts first: the end of the visible one would show the next.
-            for waiting in reversed(pending):
-                self._end(waiting, NotAnswered("interrupted", waiting.channel))
-
-        self._loop.post(end)
+        # End waiting prompts first: the end of the visible one would show the next.
+        pending = [*reversed(self._open)]
+        self._loop.post(lambda: self._end_each(pending, "interrupted"))
 
     # --- the cell's thread -------------------------------------------------------------------
 
@@ -189,23 +185,18 @@ class NotebookPrompter:
     def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
         waiting = OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
-
-        def enqueue() -> None:
-            if waiting in self._open:
-                self._queue.add(waiting)
-
-        self._loop.post(enqueue)
+        self._loop.post(lambda: self._queue.add(waiting) if waiting in self._open else None)
         return waiting
 
     def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
         waiting.withdrawn = True
         if (deadline := waiting.deadline) is not None:
             deadline.expire()
-        self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
+        self._loop.post(lambda: self._end_each([waiting], "cancelled"))
 
     def _show(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.withdrawn:
-            return self._end(waiting, NotAnswered("cancelled", waiting.channel))
+            return self._end_each([waiting], "cancelled")
         match self._presence.route(self._settings):
             case Unavailable() as unavailable:
                 self._end(waiting, unavailable)
@@ -231,10 +222,15 @@ class NotebookPrompter:
         if self._queue.shown is None:
             self._stop_listening()
 
+    def _end_each(
+        self, prompts: Sequence[OpenPrompt[Any]], end: Literal["cancelled", "interrupted"]
+    ) -> None:
+        for waiting in prompts:
+            self._end(waiting, NotAnswered(end, waiting.channel))
+
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         self._queue.clear()  # otherwise ending one prompt would show the next
-        for waiting in list(self._open):
-            self._end(waiting, NotAnswered(end, waiting.channel))
+        self._end_each([*self._open], end)
         self._remove_form(None)  # in case an interrupt ended the call in `_end` early
         self._stop_listening()
 

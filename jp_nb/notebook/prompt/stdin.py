@@ -49,7 +49,7 @@ from jp_nb.tools.answer_types import (
     SelectAnswer,
     TextAnswer,
 )
-from jp_nb.tools.question import FormAnswer
+from jp_nb.tools.question import FormAnswer, Question
 
 ATTEMPTS: Final = 5
 MAX_COLUMNS: Final = 100
@@ -357,13 +357,13 @@ def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
 def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     # The tool's default is only marked. An empty line does not send it.
     offered = prompt_text.choices(prompt)
-    answers = {each.key: Answered(each.value, STDIN, remember=each.remember) for each in offered}
+    answers = {each.key: Answered(each.value, STDIN, each.remember) for each in offered}
+    answers |= {"yes": answers["y"], "no": answers["n"]}
     meanings, hint = {choice.key: choice.meaning for choice in offered}, ""
     if (suggested := prompt_text.suggested(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
-    long = {"yes": answers["y"], "no": answers["n"]}
-    return _key_dialogue(meanings, {**answers, **long}, hint=hint)
+    return _key_dialogue(meanings, answers, hint=hint)
 
 
 def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
@@ -475,13 +475,6 @@ def _number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     )
 
 
-def _secret_dialogue(_: QuestionPrompt) -> StdinDialogue:
-    def parse(line: str) -> Answered | str:
-        return Answered(line, STDIN) if line else "Nothing was typed."
-
-    return StdinDialogue(prompt="Secret: ", parse=parse, key_help={HELP: []}, secret=True)
-
-
 class _Selection:
     """Dialogues of a question with options: one for their numbers, one for the user's own text."""
 
@@ -502,11 +495,9 @@ class _Selection:
     def _by_number(self) -> StdinDialogue:
         # An exclusive question needs an explicit answer.
         default = None if self._exclusive else self._default
-        help_lines = [
-            "  Type the numbers of your choices, such as 3,1. Their order is kept."
-            if self._kind.multi
-            else "  Type the number of an option, or its text if that is not a number."
-        ]
+        help_lines = ["  Type the number of an option, or its text if that is not a number."]
+        if self._kind.multi:
+            help_lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
         if self._may_be_none:
             help_lines.append(f"  {NONE} means {NONE_OF_THESE}.")
         if self._kind.other:
@@ -623,7 +614,12 @@ STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDi
     BooleanAnswer: _boolean_dialogue,
     SelectAnswer: lambda prompt: _Selection(prompt).dialogue(),
     TextAnswer: _text_dialogue,
-    SecretAnswer: _secret_dialogue,
+    SecretAnswer: lambda _: StdinDialogue(
+        prompt="Secret: ",
+        parse=lambda line: Answered(line, STDIN) if line else "Nothing was typed.",
+        key_help={HELP: []},
+        secret=True,
+    ),
     NumberAnswer: _number_dialogue,
     IntegerAnswer: _number_dialogue,
 }
@@ -635,8 +631,7 @@ STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDi
 KEEP: Final = ""
 BACK: Final = "<"
 LEAVE: Final = "!"
-CLEAR: Final = "-"
-"""Key that clears an answer. The question is then open again."""
+CLEAR: Final = "-"  # the question is then open again
 SEND: Final = "s"
 LEFT_OPEN: Final = "Not answered."
 LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
@@ -675,24 +670,19 @@ class _StdinForm:
             self._write(head)
         if self._prompt.pages[1:]:
             self._write(f"{len(self._prompt.pages)} questions.")
-        screens = {
-            "page": self._ask_page,
-            "summary": self._review,
-            "menu": self._menu,
-            "discard": self._discard,
-        }
+        steps = {"page": self._ask_page, "summary": self._review}
+        steps |= {"menu": self._menu, "discard": self._discard}
         while draft.end is None:
             try:
-                screens[draft.screen]()
+                steps[draft.screen]()
             except Expired:
                 self._write("", TIME_IS_OVER)  # below the unfinished line
                 draft.expire()
             except EOFError:
                 self._write("")
-                # Without a menu, or inside it, the end of the input leaves the form.
                 if not self._prompt.menu:
                     draft.discard()
-                elif draft.screen == "menu":
+                elif draft.screen == "menu":  # without a choice in the menu, the turn stops
                     draft.stop()
                 else:
                     draft.cancel()
@@ -702,10 +692,10 @@ class _StdinForm:
         _write(self._console, lines)
 
     def _ask_page(self) -> None:
-        draft, page = self._draft, self._draft.asked
+        draft, page, kind = self._draft, self._draft.asked, self._draft.asked.question.answer_type
         self._write(*self._page_lines(page))
-        if isinstance(page.question.answer_type, FormAnswer):
-            typed: Answered | str = self._ask_fields(page.question.answer_type)
+        if isinstance(kind, FormAnswer):
+            typed: Answered | str = self._ask_fields(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
             typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
@@ -780,73 +770,69 @@ class _StdinForm:
         return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
 
     def _ask_fields(self, kind: FormAnswer) -> str:
-        # Asks fields with errors again, until nothing changes.
         given = self._fields.setdefault(self._draft.page, {})
         preset = prompt_text.preselected(self._draft.asked)
         if not given and isinstance(preset, dict):
             given |= preset
-        problems: Mapping[str, str] = {}
+        fields, before, at = list(kind.fields), dict(given), 0
+        shown: Mapping[str, str] = {}  # problems of the answers before this round
         while True:
-            before = dict(given)
-            typed = self._ask_each(kind, given, problems)
-            problems = kind.problems(given) if given else {}
-            if typed != KEEP or not problems or given == before:
+            typed, problems = self._ask_field(kind, fields[at], given, shown)
+            if typed == LEAVE or (typed == BACK and at == 0):
                 return typed
+            at += -1 if typed == BACK else 1
+            if at < len(fields):
+                continue
+            if not problems or given == before:
+                return KEEP
             if form_problem := problems.get(""):
                 self._write(one_line(form_problem))
+            # Ask fields with errors again, until nothing changes.
+            fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
+            shown, before, at = problems, dict(given), 0
 
-    def _ask_each(
-        self, kind: FormAnswer, given: dict[str, JsonValue], problems: Mapping[str, str]
-    ) -> str:
-        fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
-        at = 0
-        while at < len(fields):
-            field = fields[at]
-            page, number = QuestionPrompt(field), kind.fields.index(field) + 1
-            self._write(f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}")
-            self._write(*_context_lines(page))
-            if field.id in problems:
-                self._write(f"  ✗ {one_line(problems[field.id])}")
-            current = Answered(given[field.id], STDIN) if field.id in given else None
-            typed = self._ask(page, current, may_stay_open=not field.required)
-            if isinstance(typed, Answered):
-                given[field.id] = typed.value
-            elif typed == CLEAR:
-                del given[field.id]
-            self._hold_fields(kind, given)
-            if typed == LEAVE or (typed == BACK and at == 0):
-                return str(typed)
-            at += -1 if typed == BACK else 1
-        return KEEP
-
-    def _hold_fields(self, kind: FormAnswer, given: dict[str, JsonValue]) -> None:
+    def _ask_field(
+        self,
+        kind: FormAnswer,
+        field: Question,
+        given: dict[str, JsonValue],
+        shown: Mapping[str, str],
+    ) -> tuple[str, Mapping[str, str]]:
+        """Ask `field`, and hold all fields; return the typed key, and the current problems."""
+        page, number = QuestionPrompt(field), kind.fields.index(field) + 1
+        self._write(f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}")
+        self._write(*_context_lines(page))
+        if field.id in shown:
+            self._write(f"  ✗ {one_line(shown[field.id])}")
+        current = Answered(given[field.id], STDIN) if field.id in given else None
+        typed = self._ask(page, current, may_stay_open=not field.required)
+        if isinstance(typed, Answered):
+            given[field.id] = typed.value
+        elif typed == CLEAR:
+            del given[field.id]
         problems = kind.problems(given) if given else {}
-        if not given:
-            self._draft.hold(BLANK)
-        elif not problems:
-            self._draft.hold(PageDraft(Answered({**given}, self._channel)))
-        else:
-            first = next((field for field in kind.fields if field.id in problems), None)
+        held = PageDraft(Answered({**given}, self._channel)) if given else BLANK
+        if problems:
+            first = next((x for x in kind.fields if x.id in problems), None)
             why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
             asked = "" if first is None else f"{prompt_text.question(QuestionPrompt(first))}: "
-            self._draft.hold(PageDraft(problem=f"{asked}{why}"))
+            held = PageDraft(problem=f"{asked}{why}")
+        self._draft.hold(held)
+        return "" if isinstance(typed, Answered) else typed, problems
 
     def _review(self) -> None:
         draft, count = self._draft, len(self._prompt.pages)
-        above, width = ["", "Your answers:"], len(str(count))
-        for number, line in enumerate(prompt_text.summary(draft), start=1):
-            above.append(f"  {number:>{width}}  {line.asked} → {line.answer}")
+        lines, width = enumerate(prompt_text.summary(draft), start=1), len(str(count))
+        above = ["", "Your answers:"]
+        above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
         if (blocked := draft.blocked) is not None:
             above.append(f"Question {blocked + 1} is required. Answer it before you send.")
         elif left := len(draft.open_pages):
             above.append(f"Not answered: {left} of {count}. {SEND} sends the others.")
-        several = count > 1
-        meanings = {
-            SEND: "send them" if several else "send it",
-            f"1-{count}" if several else "1": "change that answer" if several else "change it",
-            BACK: "go back to the last question",
-            LEAVE: self._exit_description,
-        }
+        meanings = {SEND: "send it", "1": "change it"}
+        if count > 1:
+            meanings = {SEND: "send them", f"1-{count}": "change that answer"}
+        meanings |= {BACK: "go back to the last question", LEAVE: self._exit_description}
         numbers = {str(number): number - 1 for number in range(1, count + 1)}
         typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
         if typed == SEND:
@@ -878,10 +864,7 @@ class _StdinForm:
             self._resume()
 
     def _resume(self) -> None:
-        if self._draft.reviewed:
-            self._draft.review()
-        else:
-            self._draft.resume()
+        (self._draft.review if self._draft.reviewed else self._draft.resume)()
 
 
 def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
@@ -897,4 +880,4 @@ def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
 
 def _context_lines(page: QuestionPrompt) -> Iterator[str]:
     context = prompt_text.context(page)
-    return _bar_lines(context.split("\n")) if context else iter(())
+    return _bar_lines(context.split("\n") if context else ())

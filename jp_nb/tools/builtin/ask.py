@@ -179,8 +179,11 @@ def read_form(
     if not isinstance(questions, list) or len(questions) > MAX_ITEMS["questions"]:
         return [], problems
     if (total := sum(map(len, _find_texts(questions)))) > MAX_CALL_CHARS:
-        text = f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
-        return [], [*problems, _CallProblem("questions", "", f"{text}shorten them.")]
+        text = (
+            f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
+            "shorten them."
+        )
+        return [], [*problems, _CallProblem("questions", "", text)]
     given = [_read_fields(item) for item in questions]
     ids: dict[JsonValue, int] = {}
     for index, fields in enumerate(given):
