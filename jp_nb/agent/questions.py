@@ -139,10 +139,8 @@ def _configured_route(tool: str, question: Question, configured: JsonValue) -> R
         "option": "is not one of the question's options",
         "value": f"does not fit: {question.answer_type.format_problem(answer)}",
     }[misfit]
-    text = (
-        f"{tool}: the configured conversation.tools.{tool}.questions.{question.id}.answer value "
-        f"{what}. Update the configuration; do not retry."
-    )
+    path = f"conversation.tools.{tool}.questions.{question.id}.answer"
+    text = f"{tool}: the configured {path} value {what}. Update the configuration; do not retry."
     return Refuse(text, "invalid")
 
 

@@ -98,10 +98,8 @@ def decode_entry(line: bytes) -> LogEntry | None:
     `empty` is true. Its number, if it has one, is from 1 to `MAX_ID`.
     """
     try:
-        found = read_json(line.decode())
+        found = as_object(read_json(line.decode()))
     except ValueError:
-        return None
-    if not isinstance(found, dict):
         return None
     question, number, answer = found.get("question"), found.get("id", 1), found.get("answer")
     if not isinstance(question, str) or not question.strip():
@@ -131,12 +129,10 @@ def has_valid_signature(entry: LogEntry, key: SecretBytes, workspace: str) -> bo
     Signatures of scheme 1 are not valid, because they do not cover the workspace.
     """
     found = entry.get("signature")
-    if not isinstance(found, str) or not found.isascii():
-        return False
-    try:
-        return hmac.compare_digest(found, _signature(entry, key, workspace))
-    except StorageError:
-        return False
+    if isinstance(found, str) and found.isascii():
+        with suppress(StorageError):
+            return hmac.compare_digest(found, _signature(entry, key, workspace))
+    return False
 
 
 def _signature(entry: LogEntry, key: SecretBytes, workspace: str) -> str:
@@ -211,17 +207,15 @@ class LogContents:
         self.is_torn, self.size = lines[-1] != b"", len(data)
         self.count = len(lines) - (not self.is_torn)
         for line in filter(bytes.strip, lines):
+            number: int | None = None
             entry = decode_entry(line)
             if entry is None:
                 self.last += 1
-                self.lines.append(LogLine(line, None))
-            elif not is_answered(entry):
-                self.lines.append(LogLine(line, entry))
-            else:
-                number = entry.get("id", self.last + 1)
-                assert isinstance(number, int)  # `decode_entry` checks it
-                self.last = max(self.last, number)
-                self.lines.append(LogLine(line, entry, number))
+            elif is_answered(entry):
+                found = entry.get("id", self.last + 1)
+                assert isinstance(found, int)  # `decode_entry` checks it
+                number, self.last = found, max(self.last, found)
+            self.lines.append(LogLine(line, entry, number))
 
     def begin_file(self) -> None:
         """Note that the active file has no content."""

@@ -50,17 +50,16 @@ class _Snapshot:
 
     @cached_property
     def head_text(self) -> str:
-        """The document without entries as JSON, the same text for the same head."""
-        # On demand: each entry changes the signature, but a page gets ten messages a second.
+        # The document without entries as JSON, the same text for the same head. On demand: each
+        # entry changes the signature, but a page gets ten messages a second.
         return _head_text(self._head)
 
     @property
     def head(self) -> JsonObject:
-        """A copy of the head, which shares nothing with the document."""
+        # A copy, which shares nothing with the document.
         return cast(JsonObject, json.loads(self.head_text))
 
     def to_document(self) -> JsonObject:
-        """Return the `jp` object."""
         document: JsonObject = {"version": VERSION, **self.head}
         document["events"] = [dict(entry) for entry in self.entries[: self.length]]
         return {**document, "others": self.others} if self.others else document
@@ -126,7 +125,6 @@ class _Transfer:
     tries: int = 0
 
     def is_awaiting(self, seq: object) -> bool:
-        """Return True if the message with the number `seq` was sent, and is not acknowledged."""
         return self.is_sent and seq == self.messages[0]["seq"]
 
 

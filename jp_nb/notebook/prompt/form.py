@@ -13,6 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
@@ -130,9 +131,7 @@ _LATE_MESSAGES = _LateMessages()
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the context and the question."""
     if context := prompt_text.context(prompt):
-        shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(context)}))
-        shown.add_class("jp-nb-context")
-        yield shown
+        yield prose(context, "context")
     yield text(prompt_text.question(prompt), "question")
     if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
         yield text(hint, "hint")
@@ -162,6 +161,13 @@ def isolate_direction(words: str) -> str:
 def html(code: str, name: str) -> widgets.HTML:
     """Return a widget `jp-nb-<name>` with trusted HTML."""
     shown = widgets.HTML(code)
+    shown.add_class(f"jp-nb-{name}")
+    return shown
+
+
+def prose(source: str, name: str) -> widgets.Output:
+    """Return a widget `jp-nb-<name>` that shows `source` as sanitized Markdown."""
+    shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(source)}))
     shown.add_class(f"jp-nb-{name}")
     return shown
 
@@ -397,13 +403,8 @@ class Form(PromptForm):
                 self._form.add_class("jp-nb-wide")
         self._bridge.controls = [self._control.model_id] if entry else []
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
-        self._form.children = [
-            *head,
-            *entry,
-            self._bridge,
-            self._note,
-            action_row(prompt, self._buttons()),
-        ]
+        row = action_row(prompt, self._buttons())
+        self._form.children = [*head, *entry, self._bridge, self._note, row]
 
     def _is_busy(self) -> bool:
         return self._writing or self._control.in_use()
@@ -503,10 +504,10 @@ def show_exact_text(
     """
     yield text(caption, "caption")
     parts = list(split_parts(lines))
-    if len(parts) == 1:
+    if len(parts) > 1:
+        yield from _PagedText(parts, language).widgets
+    else:
         yield _text_box(parts[0], language)
-        return
-    yield from _PagedText(parts, language).widgets
 
 
 class _PagedText:
@@ -518,11 +519,8 @@ class _PagedText:
         self._at = 0
         self._place = text("", "part")
         self._text_box = box("exact-part")
-        buttons = [
-            button("Previous part", lambda: self._turn(-1)),
-            button("Next part", lambda: self._turn(1)),
-        ]
-        pager = widgets.HBox([*buttons, self._place])
+        back = button("Previous part", lambda: self._turn(-1))
+        pager = widgets.HBox([back, button("Next part", lambda: self._turn(1)), self._place])
         pager.add_class("jp-nb-pager")
         self.widgets = (self._text_box, pager)
         self._turn(0)
@@ -557,19 +555,17 @@ def highlight_code(lines: Sequence[str], language: str) -> list[str]:
     shown = [""]
     # A token may contain line breaks, but each line needs complete HTML.
     for kind, token in tokens:
-        first, *others = token.split("\n")
-        shown[-1] += _colored(kind, first)
-        shown += (_colored(kind, other) for other in others)
+        first, *others = (_colored(kind, part) for part in token.split("\n"))
+        shown[-1] += first
+        shown += others
     return shown
 
 
 @lru_cache
 def _lexer(language: str) -> Any:
     for name in _LEXERS.get(language, (language,)):
-        try:
+        with suppress(ClassNotFound):
             return get_lexer_by_name(name, stripnl=False, ensurenl=False)
-        except ClassNotFound:
-            continue
     return None
 
 

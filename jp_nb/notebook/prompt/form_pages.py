@@ -36,13 +36,12 @@ from jp_nb.notebook.prompt.form import (
     close_widgets,
     html,
     isolate_direction,
-    outputs,
+    prose,
     question_head,
     split_reports,
     text,
 )
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import SummaryLine
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import REQUIRED, FormAnswer
@@ -219,12 +218,11 @@ class _Page:
 
 def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
     name = isolate_direction(prompt_text.question(prompt))
-    mark = ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
-    yield html(f"{name}{mark if prompt.question.required else ''}", "field-name")
+    if prompt.question.required:
+        name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
+    yield html(name, "field-name")
     if context := prompt_text.context(prompt):
-        shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(context)}))
-        shown.add_class("jp-nb-about")
-        yield shown
+        yield prose(context, "about")
     if hint := prompt_text.draft(prompt).hint:
         yield text(hint, "hint")
 

@@ -73,8 +73,7 @@ class Presence:
     @classmethod
     def here(cls) -> Self:
         """Detect the facts from the request of the running cell. Call it on the cell's thread."""
-        kernel = running_kernel()
-        if kernel is None:
+        if (kernel := running_kernel()) is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
         request = kernel.get_parent("shell")
         content, metadata = request.get("content") or {}, request.get("metadata") or {}
@@ -167,8 +166,8 @@ class SeparateOutput:
     def __init__(self, *, of_turn: bool = False) -> None:
         from IPython.display import publish_display_data  # imported only when a user is asked
 
-        publisher = DisplayPublisher(publish_display_data, running_kernel(), of_turn=of_turn)
-        self._publish = publisher()
+        kernel = running_kernel()
+        self._publish = DisplayPublisher(publish_display_data, kernel, of_turn=of_turn)()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Display the form below the current outputs of the cell."""
@@ -276,7 +275,11 @@ class Deadline:
             self._expired = True  # before the interrupt, whose handler reads it
             if interrupts:
                 self._interrupted = True
-                _interrupt_main_thread()
+                main = threading.main_thread().ident
+                if hasattr(signal, "pthread_kill") and main is not None:
+                    signal.pthread_kill(main, signal.SIGINT)  # also ends a system call
+                else:
+                    _thread.interrupt_main()
 
     def __enter__(self) -> Self:
         with self._guard:
@@ -307,11 +310,3 @@ class Deadline:
                 raise
         if self._interrupted and (kind is None or kind is KeyboardInterrupt):
             raise Expired from None
-
-
-def _interrupt_main_thread() -> None:
-    main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signal.SIGINT)  # also ends a system call
-    else:
-        _thread.interrupt_main()
