@@ -97,26 +97,20 @@ def as_object(value: JsonValue) -> JsonObject:
 
 # `json.dumps` with options would create an encoder for each call.
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+spaced_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+"""Return JSON in one line, with spaces after `,` and `:`."""
+sorted_json: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":")
+).encode
+"""Return compact JSON with sorted keys: one text for each value."""
 _ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 _stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_spaced = json.JSONEncoder(ensure_ascii=False).encode
 _line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def compact_json(value: object) -> str:
     """Return JSON without spaces, with the keys in their order."""
     return _compact(value)
-
-
-def spaced_json(value: JsonValue) -> str:
-    """Return JSON in one line, with spaces after `,` and `:`."""
-    return _spaced(value)
-
-
-def sorted_json(value: JsonValue) -> str:
-    """Return compact JSON with sorted keys: one text for each value."""
-    return _sorted(value)
 
 
 def indented_json(value: JsonValue) -> str:
@@ -200,7 +194,7 @@ def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
         return value, len(_stored(value).encode())
     except ValueError:  # a number or a character that a file cannot store: rare
         clean = _replace_unstorable(value)
-        return clean, len(_spaced(clean).encode())
+        return clean, len(spaced_json(clean).encode())
 
 
 def format_storable_line(value: JsonValue) -> bytes:

@@ -257,7 +257,7 @@ def normalize_response(raw: RawEntry) -> RawEntry:
     else is known.
     """
     outcome = raw.get("outcome")
-    if outcome is None and "outcome" not in raw and "answer" in raw:
+    if "outcome" not in raw and "answer" in raw:
         return {**raw, "outcome": "answered"}
     if outcome == "cancelled" and raw.get("reason") is None:
         return {**raw, "reason": "user"}
@@ -294,13 +294,12 @@ class ChatResponse(Entry):
 
     @model_validator(mode="after")
     def _check_one_field(self) -> Self:
-        given = self.model_fields_set
         for name in ("message", "reasoning"):
-            if name in given:
+            if name in self.model_fields_set:
                 if getattr(self, name) is None:
                     raise ValueError(f"expected a string at `{name}`")
                 return self
-        if "data" not in given:
+        if "data" not in self.model_fields_set:
             raise ValueError("needs one of `message`, `reasoning`, `data`")
         return self
 
@@ -375,13 +374,10 @@ class ConfigDelta(Entry):
     def to_raw(self) -> RawEntry:
         """Return the JSON object to store. A reset has no settings."""
         raw = super().to_raw()
-        if self.op == "reset":
-            for name in ("delta", "unsets", "claims"):
-                raw.pop(name, None)
-        else:
-            raw.pop("op", None)
-            if self.claims:
-                raw["claims"] = dict(sorted(self.claims.items()))
+        for name in ("delta", "unsets", "claims") if self.op == "reset" else ():
+            raw.pop(name, None)
+        if "claims" in raw:
+            raw["claims"] = dict(sorted(self.claims.items()))
         return raw
 
 
@@ -400,9 +396,7 @@ def claim_owners(value: JsonValue) -> tuple[str, ...] | None:
     A single owner may be stored without a list. A malformed claim means that the path has no owner,
     so no revert changes it.
     """
-    named = [value] if isinstance(value, str) else value
-    if not isinstance(named, list):
-        return None
+    named = value if isinstance(value, list) else [value]
     return tuple(owner for owner in named if isinstance(owner, str) and owner) or None
 
 
@@ -603,10 +597,8 @@ class RecordedImages:
         reasons = Counter(item for item in found if isinstance(item, str))
         if len(digests) > MAX_IMAGES:
             reasons[f"one entry shows at most {MAX_IMAGES}"] += len(digests) - MAX_IMAGES
-        images = tuple(item for item in found if isinstance(item, Image))
-        return EntryImages(
-            images, tuple(omitted_images(count, why) for why, count in reasons.items())
-        )
+        notes = tuple(omitted_images(count, why) for why, count in reasons.items())
+        return EntryImages(tuple(item for item in found if isinstance(item, Image)), notes)
 
     def _load(self, digest: str) -> Image | str:
         found = self._read.get(digest)

@@ -1,18 +1,12 @@
 """Sign and verify records with the user's key.
 
-The signed text is lines of canonical JSON: the purpose, the id of the conversation, its base
-configuration, and each stored entry. The hash is incremental, so each entry is read once. Every
-state of a conversation has its own signature, and a file with an earlier state remains valid.
-
-Pages and file formats rewrite JSON without changing its meaning. The canonical form is independent
-of such changes: numbers are IEEE doubles, keys are sorted, and values that no file can contain are
-replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code point.
+The hash is incremental, so each entry is read once. It is over canonical JSON, because pages and
+file formats rewrite JSON without changing its meaning.
 
 A record is trusted if it began in this process, or has a signature of the whole record by the
-user's key. A change of one message makes a signed record untrusted. `Projection` omits settings of
-an untrusted record that only the user may set.
+user's key. `Projection` omits settings of an untrusted record that only the user may set.
 
-Source: `docs/record.md`.
+Source: `docs/record.md` (signature), which has the signed text.
 """
 
 from __future__ import annotations
@@ -133,12 +127,9 @@ class Trust:
     """Decides if the active conversation of `document` is trusted, and keeps its signature current.
 
     Call `sign` after every append, before the record is stored. Call `follow` after another
-    conversation was activated. It is not thread-safe, like the document.
-
-    Args:
-        is_local: True if the active conversation began in this process. Otherwise its signature
-            decides.
-        can_sign: False for reproducible records, which are not signed.
+    conversation was activated. It is not thread-safe, like the document. The signature decides,
+    unless the conversation `is_local`: it began in this process. Reproducible records are not
+    signed (`can_sign`).
 
     Attributes:
         why_not: Why the active conversation is not trusted; None if it is.

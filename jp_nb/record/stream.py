@@ -42,6 +42,7 @@ from jp_nb.record.events import (
     decode,
     image_entry,
     images_metadata,
+    is_reasoning,
     is_usage_mark,
     recorded_by,
 )
@@ -82,9 +83,7 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
     """
     asked = False
     for entry in turn:
-        if isinstance(entry, ToolCallRequest):
-            return False
-        if isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+        if isinstance(entry, ToolCallRequest | ChatResponse) and not is_reasoning(entry):
             return False
         asked = asked or isinstance(entry, ChatRequest)
     return asked
@@ -408,13 +407,12 @@ class ConversationStream:
         """Return the index of the first request of `turn`. Earlier entries are not read."""
         number, found = self.turn_count - 1, None
         for index in reversed(range(len(self.entries))):
+            if number < turn:
+                break
             entry = self.entries[index]
             if number == turn and isinstance(entry, ChatRequest):
                 found = index  # the first one: later requests continue the turn
-            if isinstance(entry, TurnStart):
-                number -= 1
-                if number < turn:
-                    break
+            number -= isinstance(entry, TurnStart)
         return found
 
     def last_event(self) -> Entry | None:
@@ -443,8 +441,7 @@ class ConversationStream:
         """Append the start of a turn, its `images`, and the request: all entries or none."""
         images = tuple(images)
         if images:
-            metadata = request.metadata | images_metadata(images)
-            request = request.model_copy(update={"metadata": metadata})
+            request = request.with_metadata(**images_metadata(images))
         self._append([TurnStart(), *self.new_images(images), request])
 
     def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
@@ -549,17 +546,13 @@ class ConversationStream:
 
         The id is not in the record, is not that of a `chat_request`, or several entries have it.
         """
-        known: dict[str, bool] = {}
         found = []
         for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
             target = stored_id(raw, "request_id") if entry.type in LINKABLE else None
-            if target is None:
-                continue
-            if target not in known:
+            if target is not None:
                 place = self._index_of(target)
-                known[target] = place is not None and isinstance(self.entries[place], ChatRequest)
-            if not known[target]:
-                found.append(index)
+                if place is None or not isinstance(self.entries[place], ChatRequest):
+                    found.append(index)
         return found
 
     def open_tool_calls(self) -> list[ToolCallRequest]:
@@ -572,8 +565,7 @@ class ConversationStream:
         if self._pairs.are_balanced("tool"):
             return []
         turn = self.current_turn()
-        start = len(self.entries) - len(turn)
-        _, unanswered, _ = match_pairs(enumerate(turn, start))
+        _, unanswered, _ = match_pairs(enumerate(turn, len(self.entries) - len(turn)))
         return [i for i in sorted(unanswered) if isinstance(self.entries[i], ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------

@@ -193,20 +193,14 @@ class ConversationList:
 
 @dataclass(frozen=True, slots=True)
 class NextConversation:
-    """A conversation that becomes the active one, at once or with the next turn.
-
-    Attributes:
-        untrusted_count: Number of its first changes that are untrusted, if it is not trusted; None
-            for all.
-        inherits: Paths of the user's settings that are copied from the active conversation.
-    """
+    """A conversation that becomes the active one, at once or with the next turn."""
 
     stream: ConversationStream
     notice: str = ""
     is_new: bool = True
     trusted: bool = True
-    untrusted_count: int | None = None
-    inherits: tuple[str, ...] = INHERITED
+    untrusted_count: int | None = None  # of its first changes, if it is not trusted; None: all
+    inherits: tuple[str, ...] = INHERITED  # paths of settings of the active conversation
 
     def settings(self, files: ConfigFiles) -> Settings:
         """Return its settings on top of `files`."""
@@ -326,8 +320,7 @@ class CellReruns:
 
         It is a new one if the cell began the active one, and a branch if the cell sent a later
         request, unless the user decides to append a turn. With `same_text`, a cell with another
-        earlier request does not count as run again. Headless runs choose between a new and a
-        continued conversation themselves.
+        earlier request does not count as run again. Headless runs decide that themselves.
 
         Raises:
             ConfigError: The configuration of a new conversation is not valid.
@@ -357,11 +350,8 @@ class CellReruns:
         return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
 
     def _restart(self) -> NextConversation:
-        """Return a new conversation, as if all cells ran from the top.
-
-        It has the settings that were changed before the first turn of the active one and after its
-        last turn. Settings of an untrusted record are omitted.
-        """
+        # As if all cells ran from the top: with the changes before the first turn and after the
+        # last one, without those of an untrusted record.
         old = self._active.document.conversation
         fresh = self._active.create_conversation(with_parent=False)
         if self._active.trust.trusted:
@@ -377,14 +367,8 @@ class CellReruns:
     def _find_repeated(self, text: str, cell: CellRun, *, same_text: bool) -> int | None:
         """Return the first turn of an earlier run of `cell`; None if there is none.
 
-        Cells are compared by id. If a recorded request has no cell id, the same `text` means the
-        same cell. With `same_text`, the text must be equal in any case. Return None also in these
-        cases:
-
-        - The latest request of the cell is from the same run: a run may send several requests.
-        - The latest request of the cell has no answer.
-        - The front end has no cell ids, as in a console.
-        - The cell began the conversation: see `_began_conversation`.
+        Return None also if the latest request of the cell has no answer, or is from the same run,
+        which may send several requests. The first turn is not found: see `_began_conversation`.
         """
         if cell.execution is None or cell.cell_id is None:
             return None
@@ -426,10 +410,8 @@ class CellReruns:
             )
             last_line = "What do you want to do?"
             match ask(ActionPrompt(text, _ACTIONS, last_line=last_line, help=HELP)):
-                case Answered(value="replace"):
-                    action = "replace"
-                case Answered(value="append"):
-                    action = "append"
+                case Answered(value="replace" | "append" as decided):
+                    action = decided
                 case Unavailable() | NotAnswered(end="timed_out"):
                     self._active.notices.append(
                         f"turn {first} is from this cell, and no user decided what "
@@ -448,6 +430,7 @@ class CellReruns:
 
 
 def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
+    # If a recorded request has no cell id, the same text means the same cell.
     cell_id, has_same_text = entry.metadata.get("cell_id"), entry.content == text
     if cell_id and cell_id != cell.cell_id:
         return False

@@ -73,10 +73,7 @@ Copies = dict[str, list[list[RawEntry]]]
 
 
 class Recovery:
-    """The journals that earlier kernels of a notebook left.
-
-    Without a path of the `notebook`, these are the journals of kernels without a notebook in
-    `kernel_folder`.
+    """The journals that earlier kernels of a notebook, or without one in `kernel_folder`, left.
 
     Attributes:
         resumable: Journal of the active conversation, at least as long as the notebook's record. It
@@ -158,10 +155,9 @@ class Recovery:
     def _find_owner(self, head: JournalHead) -> Literal["own", "unknown", "elsewhere"] | None:
         """Return the origin of a journal; None for another notebook that exists.
 
-        `own` is this notebook, or this folder without a notebook; `unknown` may be another notebook
-        with the same conversation. A renamed notebook is the same file. If the journal's notebook
-        does not exist (`elsewhere`), it may have been renamed to this one. Or this one is a copy,
-        and the drive of the original is not mounted.
+        `own` is this notebook, or this folder without a notebook. If the journal's notebook does
+        not exist (`elsewhere`), it may have been renamed to this one. Or this one is a copy, and
+        the drive of the original is not mounted.
         """
         notebook = self._notebook
         if is_of_place(head, notebook, self._kernel_folder):
@@ -205,10 +201,9 @@ class Recovery:
 
 
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
-    """Return `document` of a headless run of `notebook`, with later entries of its journals.
+    """Return `document` of a headless run of `notebook`, with entries that a killed kernel wrote.
 
-    A killed kernel could not store them. Journals of interactive kernels are not read: the next
-    interactive kernel recovers them.
+    The next interactive kernel recovers the journals of interactive ones.
 
     Raises:
         StorageError: Other users can access the folder of journals.
