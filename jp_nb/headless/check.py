@@ -37,8 +37,15 @@ from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, stored_id, utc_now
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.conversations import notices
-from jp_nb.record.document import CONVERSATION_KEYS, KEY, VERSION, Document, events_of, others_of
+from jp_nb.record.document import (
+    CONVERSATION_KEYS,
+    KEY,
+    VERSION,
+    Document,
+    events_of,
+    notices,
+    others_of,
+)
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ToolCallRequest
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent

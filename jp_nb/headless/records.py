@@ -30,7 +30,6 @@ from jp_nb.interop.json_text import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import notices
 from jp_nb.record.document import (
     VERSION,
     Document,
@@ -38,6 +37,7 @@ from jp_nb.record.document import (
     conversation_id,
     events_of,
     head_of,
+    notices,
     others_of,
 )
 from jp_nb.record.turns import read_turns

@@ -31,7 +31,7 @@ from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, ModelId
 from jp_nb.config.tree.tools import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
-from jp_nb.record.conversations import ConversationInfo, list_conversations
+from jp_nb.record.document import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import SUFFIXES

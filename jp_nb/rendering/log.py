@@ -32,8 +32,7 @@ from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compaction import PlacedCompaction, find_compactions, format_compactions
-from jp_nb.record.conversations import list_conversations
-from jp_nb.record.document import Document, events_of, head_of
+from jp_nb.record.document import Document, events_of, head_of, list_conversations
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import ProposedBy

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, ReproducibleClock
-from jp_nb.record.conversations import notices as notices_of
+from jp_nb.record.document import notices as notices_of
 from jp_nb.record.signing import Trust
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.turns import CallProgress, finished_entries, open_calls

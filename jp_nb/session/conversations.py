@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, PromptEnd, Unavailable
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError, UsageError
-from jp_nb.record import conversations
 from jp_nb.record.config_changes import (
     changes_before_first_turn,
     changes_for_rerun,
     changes_since_last_turn,
 )
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import ConversationInfo, drop, fork, list_conversations, switch
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
@@ -119,7 +118,7 @@ class ConversationList:
         active = self._active
         active.refuse_while_running()
         trust = active.trust  # loaded before the switch
-        if not conversations.switch(active.document, name, clock=active.clock):
+        if not switch(active.document, name, clock=active.clock):
             return False
         trust.follow()
         active.follow()
@@ -142,8 +141,8 @@ class ConversationList:
         document, trust = active.document, active.trust
         document.others.insert(0, recovered.stored)
         try:
-            identifier = conversations.list_conversations(document)[1].id
-            conversations.switch(document, identifier, clock=active.clock)
+            identifier = list_conversations(document)[1].id
+            switch(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
             raise
@@ -161,7 +160,7 @@ class ConversationList:
                 )
         return True
 
-    def drop(self, name: str) -> conversations.ConversationInfo:
+    def drop(self, name: str) -> ConversationInfo:
         """Delete a conversation from the notebook and return it.
 
         Raises:
@@ -169,7 +168,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        dropped = conversations.drop(active.document, name)
+        dropped = drop(active.document, name)
         active.journal.remove_dropped(dropped.id)
         active.replaced()
         return dropped

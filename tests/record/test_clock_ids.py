@@ -11,7 +11,7 @@ from hypothesis import given
 
 from jp_nb.record.clock import random_id
 from jp_nb.record.context import build_context
-from jp_nb.record.conversations import notices
+from jp_nb.record.document import notices
 from jp_nb.record.events import (
     LINKABLE,
     ChatRequest,

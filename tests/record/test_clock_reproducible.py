@@ -15,7 +15,7 @@ from jp_nb.record.clock import (
     clock_from_epoch,
     parse_timestamp,
 )
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import fork
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
 

@@ -21,7 +21,7 @@ from jp_nb.record.compaction import (
     mark_as_one_step,
 )
 from jp_nb.record.context import RequestContext, build_context, build_turns_context
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import fork
 from jp_nb.record.events import (
     ChatResponse,
     Compaction,

@@ -24,7 +24,7 @@ from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.config_history import Projection
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import fork
 from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.stream import ConversationStream
 from tests.config.config_strategies import partials

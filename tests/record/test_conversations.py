@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import ConversationInfo, drop, list_conversations, switch
-from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.document import (
+    ConversationInfo,
+    Document,
+    NewerVersionError,
+    drop,
+    list_conversations,
+    switch,
+)
 from jp_nb.record.events import ChatRequest
 from tests.support.record_strategies import STAMP, json_values
 

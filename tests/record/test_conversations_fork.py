@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import fork
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.integrity import INTERRUPTED
 from jp_nb.record.stream import ConversationStream

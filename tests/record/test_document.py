@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
 from jp_nb.record.context import build_context
-from jp_nb.record.conversations import notices
-from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.document import Document, NewerVersionError, notices
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.stream import ConversationStream, Damage
 from tests.support.entries import ASKED, SAID, START, FakeClock, raw

@@ -9,7 +9,7 @@ import pytest
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError
 from jp_nb.record import events
-from jp_nb.record.conversations import notices
+from jp_nb.record.document import notices
 from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, decode
 from jp_nb.tools import question as question_module
 from jp_nb.tools.question import Question

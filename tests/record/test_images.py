@@ -14,8 +14,7 @@ from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.conversations import fork
-from jp_nb.record.document import Document
+from jp_nb.record.document import Document, fork
 from jp_nb.record.events import (
     MAX_IMAGES,
     ChatRequest,

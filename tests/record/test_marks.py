@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import fork
+from jp_nb.record.document import fork
 from jp_nb.record.events import ConfigDelta, is_usage_mark
 from jp_nb.record.marks import ModelUsage, Usage, read_usage, with_usage
 from jp_nb.record.stream import effective_deltas

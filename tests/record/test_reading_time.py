@@ -16,8 +16,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import Claims, inherited_changes
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.conversations import fork, list_conversations, notices
-from jp_nb.record.document import Document
+from jp_nb.record.document import Document, fork, list_conversations, notices
 from jp_nb.record.turns import read_turn
 from tests.support.images import figure
 

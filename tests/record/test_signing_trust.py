@@ -13,8 +13,7 @@ from pydantic import JsonValue, SecretBytes
 from jp_nb.config.partial import Partial
 from jp_nb.errors import StorageError
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import switch
-from jp_nb.record.document import Document
+from jp_nb.record.document import Document, switch
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.signing import SIGNATURE, NoKeyError, Trust, is_signature
 from jp_nb.record.stream import ConversationStream

@@ -12,8 +12,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.config_changes import changes_before_first_turn, changes_since_last_turn
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import build_context
-from jp_nb.record.conversations import fork
-from jp_nb.record.document import Document
+from jp_nb.record.document import Document, fork
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.stream import (
     ConversationStream,

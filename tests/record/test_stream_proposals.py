@@ -10,8 +10,7 @@ import pytest
 from jp_nb.config.layers import Layer
 from jp_nb.interop.files import Directory, write_directory
 from jp_nb.record.config_history import Projection
-from jp_nb.record.conversations import fork
-from jp_nb.record.document import Document
+from jp_nb.record.document import Document, fork
 from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.stream import ConversationStream, ProposedBy, proposal_metadata, proposed_by
 from jp_nb.record.turns import ConfigChange, read_turn

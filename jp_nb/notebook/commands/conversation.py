@@ -21,8 +21,7 @@ from jp_nb.notebook.commands import Invocation, report_cancellation
 from jp_nb.record.clock import utc_now
 from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
-from jp_nb.record.conversations import ConversationInfo, list_conversations, make_title
-from jp_nb.record.document import Document
+from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.log import conversations_table
 from jp_nb.rendering.report import table

@@ -15,8 +15,7 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import drop, list_conversations, switch
-from jp_nb.record.document import Document, entry_counts
+from jp_nb.record.document import Document, drop, entry_counts, list_conversations, switch
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signing import SIGNATURE, Trust, is_signature
 from jp_nb.record.stream import ConversationStream
