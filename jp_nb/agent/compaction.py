@@ -10,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -128,12 +127,6 @@ class ContextTokens:
 Summarize = Callable[["CompactionStep", RequestContext], Awaitable[str]]
 """Returns a summary of the turns of a step. Raises `ProviderError` or `ConfigError`."""
 OMITTED_RESULT: Final = "(omitted: the turn is too long)"
-
-
-@cache
-def summary_rule() -> CompactionRule:
-    """Return the rule that replaces all earlier turns with a summary."""
-    return CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +452,8 @@ class Compactor:
             return False
         settings = resolved.basis.config.conversation.compaction
         planner = self._planner(in_turn=True)
-        choices = {"compact": settings.effective_rules, "summarise": (summary_rule(),)}
+        summarize_all = CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
+        choices = {"compact": settings.effective_rules, "summarise": (summarize_all,)}
         plans = {choice: planner.plan(planner.steps(rules)) for choice, rules in choices.items()}
         plans = {choice: plan for choice, plan in plans.items() if plan.steps}
         if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end

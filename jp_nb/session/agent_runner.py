@@ -19,13 +19,11 @@ from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
-from jp_nb.record.stream import ConversationStream
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.storage import environment
-from jp_nb.tools.base import SharedContext
 from jp_nb.tools.secrets import SecretAnswers
 
 T = TypeVar("T")
@@ -182,16 +180,6 @@ class AgentRunner:
         self._answers.load(file, self._active.files)
         return self._answers
 
-    def tool_context(self, stream: ConversationStream) -> SharedContext:
-        """Return the context of all tool calls in `stream`."""
-        return {
-            "root": str(self._active.files.root),
-            "conversation_id": stream.id,
-            "history": self._active.questions.read,
-            "notebook": self._host.notebook_access(self._active.store),
-            "image_side": self._active.settings.projection.config().values.image_side,
-        }
-
     def turn_context(
         self,
         record: TurnRecord,
@@ -206,7 +194,6 @@ class AgentRunner:
         """
         prepared = self.load_answers(config)  # before the output begins
         display = self.begin_turn(config)
-        conversation = self._active.document.conversation
         return TurnContext(
             record=record,
             prompter=self.front_end.prompter,
@@ -216,7 +203,13 @@ class AgentRunner:
             secrets=self.secrets,
             recorded=recorded,
             tokens=UsageCounter(None if is_bench else display),
-            shared=self.tool_context(conversation),
+            shared={
+                "root": str(self._active.files.root),
+                "conversation_id": self._active.document.conversation.id,
+                "history": self._active.questions.read,
+                "notebook": self._host.notebook_access(self._active.store),
+                "image_side": self._active.settings.projection.config().values.image_side,
+            },
             # A tool may raise it on any thread.
             on_tool_error=lambda error: self.cell.post(lambda: self._host.keep_error(error)),
             progress=None if is_bench else self._active.keep_progress,

@@ -120,10 +120,10 @@ class PythonTool(Tool):
     def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
         """Return `arguments` as Python values; None if they are invalid."""
         try:
-            values = self._model.model_validate(dict(arguments))
+            values = dict(self._model.model_validate(dict(arguments)))
         except ValidationError:
             return None
-        return {name: getattr(values, name) for name in arguments}
+        return {name: values[name] for name in arguments}
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
