@@ -211,19 +211,18 @@ class CallRunner:
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         if self._turn.progress is None:
             return
-        result: list[Entry] = []
+        progress = CallProgress("started" if call.may_have_run else stage)
         if stage == "finished":
             assert call.response is not None
             response = call.response
             if self.changes.is_approved(call):  # it is saved when the batch ends
                 content = f"{response.content}\n\n{CHANGE_LOST}"
                 response = response.model_copy(update={"content": content})
-            result = [*map(image_entry, call.shown_images.images), response]
-        elif call.may_have_run:
-            stage = "started"
-        now = self._turn.record.stream.now
-        raw = tuple(entry.stamped(now()).to_raw() for entry in result)
-        self._turn.progress(call.event_id, CallProgress(stage, raw))
+            entries: list[Entry] = [*map(image_entry, call.shown_images.images), response]
+            now = self._turn.record.stream.now
+            raw = tuple(entry.stamped(now()).to_raw() for entry in entries)
+            progress = CallProgress(stage, raw)
+        self._turn.progress(call.event_id, progress)
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         texts = text_arguments(tool.definition.parameters, call.arguments)
