@@ -114,18 +114,11 @@ DISCARDED = (
 class CallRunner:
     """Takes each call of a batch from its arguments to its response."""
 
-    def __init__(
-        self,
-        turn: TurnContext,
-        batch: BatchContext,
-        functions: CellFunctions,
-        line: PromptLine,
-        activity: Activity,
-    ) -> None:
+    def __init__(self, turn: TurnContext, batch: BatchContext, line: PromptLine) -> None:
         self._turn = turn
         self._batch = batch
-        self._functions = functions
-        self.questions = ToolQuestions(turn, line, activity)
+        self._functions = line.functions
+        self.questions = ToolQuestions(turn, line)
         self._permissions = PermissionRequests(turn, line)
         self.changes = ConfigChanges(turn, batch.basis, line)
 
@@ -437,7 +430,7 @@ class Batch:
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
         self._line = PromptLine(turn.prompter, self._activity, self._functions)
-        self._runner = CallRunner(turn, context, self._functions, self._line, self._activity)
+        self._runner = CallRunner(turn, context, self._line)
         self._changed = asyncio.Event()
         self._new_interrupts = 0
         self._is_canceling = False

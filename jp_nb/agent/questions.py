@@ -34,7 +34,7 @@ from jp_nb.agent.prompts import (
     make_prompt,
 )
 from jp_nb.agent.provider import Usage
-from jp_nb.agent.tasks import Activity, PromptLine, raise_if_cancelled
+from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, Call, CallEnded, TurnContext, is_reusable
 from jp_nb.config.tree.tools import QuestionConfig
@@ -242,10 +242,10 @@ class _OpenInquiry:
 class ToolQuestions:
     """Gets the questions of a turn's calls answered."""
 
-    def __init__(self, turn: TurnContext, line: PromptLine, activity: Activity) -> None:
+    def __init__(self, turn: TurnContext, line: PromptLine) -> None:
         self._turn = turn
         self._line = line
-        self._activity = activity
+        self._activity = line.activity
         self._open: dict[str, _OpenInquiry] = {}
 
     async def ask(

@@ -74,12 +74,15 @@ class _Place:
 
 
 class PromptLine:
-    """The line in which calls wait for the screen: one prompt at a time, in order of request."""
+    """The line in which calls wait for the screen: one prompt at a time, in order of request.
+
+    A call that waits here does not count as `activity`. Prompts wait for `functions` to begin.
+    """
 
     def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
         self._ask = SafeAsk(prompter)
-        self._activity = activity
-        self._functions = functions
+        self.activity = activity
+        self.functions = functions
         self._queue = PromptQueue[_Place](self._grant)
 
     @asynccontextmanager
@@ -94,7 +97,7 @@ class PromptLine:
         # next step, and the cell's thread takes the function that waits for this call's result.
         await asyncio.sleep(0)
         if after_run:
-            await self._functions.wait_until_begun()
+            await self.functions.wait_until_begun()
         place = _Place(first=first)
         try:
             await self._wait(place, before=lambda other: first)
@@ -102,7 +105,7 @@ class PromptLine:
         finally:
             self._queue.remove(place)
             if not place.granted.done() or place.granted.cancelled():
-                self._activity.begin()
+                self.activity.begin()
             self._queue.show_next()
             raise_if_cancelled()
 
@@ -132,7 +135,7 @@ class PromptLine:
         self.release()
 
     async def _wait(self, place: _Place, *, before: Callable[[_Place], bool]) -> None:
-        self._activity.end()
+        self.activity.end()
         self._queue.add(place, before=before)
         if place.first:
             self.release()
@@ -140,7 +143,7 @@ class PromptLine:
 
     def _grant(self, place: _Place) -> None:
         if not place.granted.done():  # else its call was just canceled
-            self._activity.begin()
+            self.activity.begin()
             place.granted.set_result(None)
 
 
