@@ -1,5 +1,7 @@
 """Resolve model references: `provider/name`, or an alias of it.
 
+Any other reference, and a cycle of aliases, is a `ConfigError`.
+
 Source: `docs/configuration.md`.
 """
 
@@ -40,11 +42,7 @@ def get_aliases(partial: Mapping[str, Any]) -> Aliases:
 
 
 def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MODEL_PATH) -> ModelId:
-    """Return the model of `reference`, an alias or `provider/name`.
-
-    Raises:
-        ConfigError: If it is neither, or if any aliases form a cycle.
-    """
+    """Return the model of `reference`, an alias or `provider/name`."""
     check_aliases(aliases)
     return _resolve(reference, aliases, path)
 
@@ -55,10 +53,9 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
         near = _find_similar(reference, aliases)
-        meant = f": did you mean {near!r}?" if near else ""
         raise ConfigError(
             f"{shorten_for_error(reference)!r} is neither an alias (known: {known}) nor "
-            f"`provider/name`{meant}",
+            f"`provider/name`" + (f": did you mean {near!r}?" if near else ""),
             path=path,
         )
     if isinstance(reference, ModelId):
@@ -97,12 +94,7 @@ def check_aliases(aliases: Aliases) -> None:
 
 
 def parse_model_reference(text: str) -> ModelId | str:
-    """Return a model id, or the name of an alias.
-
-    Raises:
-        ConfigError: If the text has a `/` and is not a valid id. For an unknown provider, the
-            message lists the valid ones.
-    """
+    """Return a model id, or the name of an alias."""
     try:
         model = read_model_id(text)
     except ValueError as exc:

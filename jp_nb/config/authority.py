@@ -310,8 +310,7 @@ def is_path_in_workspace(url: str) -> bool:
 SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
 """Settings that need `write = "insecure_allow"`: with them, a tool can extend its own access.
 
-Commands and sources of tools are not included, although they run code: the user always decides
-about them.
+The user always decides about commands and sources of tools, which are therefore not included.
 """
 
 
@@ -403,10 +402,7 @@ class Grants:
         return all(winner is not None and allows(winner, place) for winner, place in winners)
 
     def select_readable(self, values: Partial) -> Partial:
-        """Return the part of the effective configuration `values` that the tool may read.
-
-        Source: `docs/turns.md`.
-        """
+        """Return the part of the effective configuration `values` that the tool may read."""
         readable: Partial = {}
         for keys, item in iter_changed_leaves(values):
             if self.may_read(keys):

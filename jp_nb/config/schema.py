@@ -4,7 +4,7 @@
     element  = JSON text / text without "]"
 
 Brackets after a list contain an item of the list, as JSON or by its name. Brackets after a map
-contain a key, so that keys with dots can be written.
+contain a key, so that keys with dots can be written. A text that is not a path is a `ConfigError`.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -66,11 +66,7 @@ def is_index(key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_path(path: str) -> tuple[str, ...]:
-    """Return the keys of `path`; those in brackets are of type `Element`.
-
-    Raises:
-        ConfigError: The text is not a path.
-    """
+    """Return the keys of `path`; those in brackets are of type `Element`."""
     keys: list[str] = []
     place = 0
     while place < len(path) <= MAX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
@@ -151,6 +147,8 @@ def lookup(value: Any, keys: Sequence[str]) -> Any:
 
 
 Kind = Literal["table", "map", "list", "text", "scalar", "json"]
+"""A table has named fields, perhaps with short forms, and a map free keys. A scalar is a number, a
+closed set of words, or a union of these."""
 
 _fields_of: dict[type[BaseModel] | None, dict[str, SchemaNode]] = {}
 """Nodes of the fields of each table, created on first use.
@@ -160,14 +158,10 @@ All nodes of a table share these, because a table can contain itself: a paramete
 
 
 class SchemaNode:
-    """One setting, table, or item in the schema.
+    """One setting, table, or item in the schema, of a `Kind`.
 
-    Attributes:
-        forms: The members of a union, or the only type, without metadata and None.
-        kind: `table` (named fields, perhaps with short forms), `map` (free keys), `list`, `text`,
-            `scalar` (a number, a closed set of words, or a union of these), or `json` (anything).
-        optional: True if the value can be None.
-        tagged: True for a union of a table and other types (`TABLE_OR_PLAIN`).
+    `forms` are the members of a union, or the only type, without metadata and None. It is `tagged`
+    if it is a union of a table and other types (`TABLE_OR_PLAIN`).
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -326,11 +320,7 @@ def find_node(path: str) -> SchemaNode | None:
 
 
 def require_node(path: str) -> SchemaNode:
-    """Return the node at `path`.
-
-    Raises:
-        ConfigError: There is no such setting. The message suggests a similar key.
-    """
+    """Return the node at `path`."""
     node = ROOT
     keys = parse_path(path)
     for place, key in enumerate(keys):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -375,12 +375,6 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
     )
 
 
-class _CachedList(NamedTuple):
-    provider: Provider
-    when: float
-    models: ModelList
-
-
 class ModelCatalog:
     """Model lists of providers. Only `models` and `describe_current` send requests."""
 
@@ -393,7 +387,7 @@ class ModelCatalog:
         self._resolver = resolver
         self._wait_for = wait_for
         self._clock = clock
-        self._cache: dict[str, _CachedList] = {}
+        self._cache: dict[str, tuple[Provider, float, ModelList]] = {}
 
     def models(
         self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS
@@ -405,20 +399,18 @@ class ModelCatalog:
             ProviderError: The provider does not list them.
         """
         provider = self._resolver.provider(name, config.providers.llm)
-        cached = self._cache.get(name)
-        is_recent = cached is not None and self._clock() - cached.when < CACHE_SECONDS
-        if cached is not None and cached.provider is provider and is_recent and not refresh:
-            return cached.models
-        models = self._wait_for(provider.models(seconds=seconds))
-        self._cache[name] = _CachedList(provider, self._clock(), models)
+        known, when, models = self._cache.get(name, (None, 0.0, ModelList(())))
+        if known is not provider or self._clock() - when >= CACHE_SECONDS or refresh:
+            models = self._wait_for(provider.models(seconds=seconds))
+            self._cache[name] = (provider, self._clock(), models)
         return models
 
     def known_models(self, config: AppConfig) -> Iterator[str]:
         """Yield the models of cached lists as `provider/name`. Sends nothing."""
-        for name, cached in self._cache.items():
+        for name, (provider, _, listed) in self._cache.items():
             with suppress(ConfigError):
-                if self._resolver.provider(name, config.providers.llm) is cached.provider:
-                    yield from (f"{name}/{model.id}" for model in cached.models.models)
+                if self._resolver.provider(name, config.providers.llm) is provider:
+                    yield from (f"{name}/{model.id}" for model in listed.models)
 
     def describe_current(self, config: AppConfig) -> str:
         """Describe in a few words whether the provider lists the current model."""

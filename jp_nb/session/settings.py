@@ -306,12 +306,8 @@ class DirectiveDraft(Draft):
             hashes: frozenset[str] = frozenset()
             for layer in self._files.named(text, get_path(self.partial(), LOAD_PATHS) or []):
                 hashes |= self._source_of(layer).hashes
-            variables = [
-                path
-                for layer in self._files.load_valid_layers()[0]
-                if layer.name == ENVIRONMENT
-                for path, _ in iter_leaf_paths(layer.partial)
-            ]
+            layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT]
+            variables = [path for x in layers for path, _ in iter_leaf_paths(x.partial)]
             revert = revert_source(self.steps(), hashes, unclaimed=variables)
             if revert.claims:
                 self.add(*revert)

@@ -264,9 +264,8 @@ class TurnRunner:
             stream, settings = other.stream, other.settings(active.files)
             paths = [path for path in other.inherits if model is None or path != MODEL]
             inherited = inherited_notices(settings.inherit(active.settings, paths))
-        directives, notices = resolve_variables(
-            directives, self._host.namespace, active.files.folder
-        )
+        names, folder = self._host.namespace, active.files.folder
+        directives, notices = resolve_variables(directives, names, folder)
         draft = settings.draft(directives, model=model)
         draft.notices[:] = [*inherited, *draft.notices, *notices]
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)

@@ -2,7 +2,8 @@
 
 Only owned files are read (see `jp_nb.storage.files`). A file outside of the user's configuration
 folder may be from someone else, for example in a cloned repository. If a user is available, its
-settings with authority apply only after the user has consented to the content.
+settings with authority apply only after the user has consented to the content. A consent that
+cannot be stored is a `StorageError`.
 
 Source: `docs/configuration.md`.
 """
@@ -93,11 +94,7 @@ class ConfigFiles:
         return self.file_of(where) in self._pending
 
     def consent_to(self, where: Literal["user", "workspace"]) -> None:
-        """Store the user's consent to the content of `file_of(where)`, which the user just wrote.
-
-        Raises:
-            StorageError: The consent cannot be stored.
-        """
+        """Store the user's consent to the content of `file_of(where)`, which was just written."""
         notices = list(self.notices)
         if self.trust is not None and self.awaits_consent(where):
             self.trust.agree([self._pending.pop(self.file_of(where))])
@@ -221,11 +218,7 @@ class ConfigFiles:
         return "no file of this folder needs your consent"
 
     def consent(self, found: Iterable[PendingConsent]) -> None:
-        """Store the user's consent to the content that `pending()` returned.
-
-        Raises:
-            StorageError: The consent cannot be stored.
-        """
+        """Store the user's consent to the content that `pending()` returned."""
         if self.trust is not None:
             self.trust.agree(found)
 
@@ -243,7 +236,7 @@ class ConfigFiles:
         return [layer for layer, _ in group]
 
     def _consent_folder(self, path: Path) -> Path:
-        """Return the folder for which a consent to the file at `path` is stored."""
+        # The folder for which a consent to the file at `path` is stored.
         if path.parent.name == ".jp":
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
@@ -269,10 +262,8 @@ class ConfigFiles:
         Other paths in the home folder begin with `~`, so the text does not depend on the machine.
         """
         places = [self.root, *(above / ".jp" for above in self.root.parents)]
-        for place, name in (
-            *((place, os.path.relpath(place, self.folder)) for place in places),
-            (Path(os.path.expanduser("~")), "~"),
-        ):
+        names = [(place, os.path.relpath(place, self.folder)) for place in places]
+        for place, name in (*names, (Path(os.path.expanduser("~")), "~")):
             if place == place.parent:
                 continue  # the root of the file system
             within = "" if name == "." else f"{name}/"
@@ -314,9 +305,8 @@ class ConfigFiles:
         if name.startswith("@") or not hits:
             places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
             raise ConfigError(
-                f"configuration file {name!r} not found; searched: "
-                f"{', '.join(places)} (also with {' and '.join(SUFFIXES[1:])}; "
-                "config_load_paths lists the folders)",
+                f"configuration file {name!r} not found; searched: {', '.join(places)} "
+                f"(also with {' and '.join(SUFFIXES[1:])}; config_load_paths lists the folders)",
                 kind="value",
             )
         return [layer for hit in hits for layer in self._load_agreed(hit)]
@@ -325,9 +315,9 @@ class ConfigFiles:
         """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.group(path)
         found = self._effective_layers(path, group)
-        if path in self._pending:
+        if (waiting := self._pending.get(path)) is not None:
             layer = group[-1].layer.name
-            raise ConfigError(_format_pending([self._pending[path]]), layer=layer, file=str(path))
+            raise ConfigError(_format_pending([waiting]), layer=layer, file=str(path))
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:

@@ -1,7 +1,8 @@
 """`AppConfig`, the root of the configuration, with settings of conversations and display.
 
 Unknown keys are errors, except in `model.parameters`. Settings that only JP has are accepted and
-ignored, because JP and `jp_nb` read the same files.
+ignored, because JP and `jp_nb` read the same files. A text in
+an unknown form is a `ValueError` with the accepted forms.
 
 Source: `docs/configuration.md`, `docs/guide.md`, `docs/record.md` (RFD 064).
 """
@@ -12,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
@@ -44,13 +46,12 @@ from jp_nb.config.tree.models import Assistant, AssistantOverrides, ModelChoice,
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
 Display = Literal["full", "hidden", "static"]
-_AS_STATIC = ("summary", "progress", "timer")  # animated displays of a terminal
 
 
 def _read_display(value: Any) -> Any:
     if value in get_args(Display):
         return value
-    if value in _AS_STATIC:
+    if value in ("summary", "progress", "timer"):  # animated displays of a terminal
         return "static"
     if (number := read_number(value)) is not None:
         return number
@@ -215,11 +216,7 @@ class TurnBound:
 
 
 def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
-    """Return the bound for `text`.
-
-    Raises:
-        ValueError: If it is not a bound. The message lists the accepted forms.
-    """
+    """Return the bound for `text`."""
     word = text.strip().lower()
     if word in ("last", LAST) and may_be_last:
         return TurnBound("last")
@@ -229,21 +226,11 @@ def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
         return TurnBound("from_end", int(word[1:]))
     if word[:1] == "@" and _WHOLE.fullmatch(word[1:]) and int(word[1:]):
         return TurnBound("turn", int(word[1:]) - 1)
-    seconds = _parse_duration(word)
-    if seconds is None:
+    parts = _PART.findall(word) if len(word) <= 80 and _DURATION.fullmatch(word) else []
+    if not parts or not all(unit in _SECONDS for _, unit in parts):
         or_last = f", or `{LAST}`" if may_be_last else ""
         raise ValueError(f"{_EXPECTED}{or_last}, {describe_found(text)}")
-    return TurnBound("duration", seconds)
-
-
-def _parse_duration(text: str) -> float | None:
-    # Seconds of a text such as `1h 30m`.
-    if len(text) > 80 or not _DURATION.fullmatch(text):
-        return None
-    parts = _PART.findall(text)
-    if not all(unit in _SECONDS for _, unit in parts):
-        return None
-    return sum(int(count) * _SECONDS[unit] for count, unit in parts)
+    return TurnBound("duration", sum(int(count) * _SECONDS[unit] for count, unit in parts))
 
 
 def _normalize_bound(value: Any, *, may_be_last: bool) -> str:
@@ -378,7 +365,6 @@ def is_ignored(keys: Sequence[str]) -> bool:
 
 _URL = re.compile(r"(?P<type>[A-Za-z][A-Za-z0-9+._-]+):(//)?(?P<rest>\S.*)", re.S)
 _SAFE = "/:@!$&'()*+,;=~[]"
-_FIELDS = ("type", "path", "params")
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,11 +383,7 @@ class AttachmentParts:
 
 
 def parse_attachment_url(url: str) -> AttachmentParts:
-    """Return the parts of `url`.
-
-    Raises:
-        ValueError: If it is not a URL.
-    """
+    """Return the parts of `url`."""
     match = _URL.fullmatch(url)
     if match is None:
         raise UnexpectedValueError("a URL such as file://notes.md", url)
@@ -414,11 +396,7 @@ def parse_attachment_url(url: str) -> AttachmentParts:
 
 
 def format_attachment_url(value: Any) -> str:
-    """Return the URL of an attachment: a URL, or a table of type (or kind), path, and params.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Return the URL of an attachment: a URL, or a table of type (or kind), path, and params."""
     if isinstance(value, AttachmentParts):
         return value.url
     if isinstance(value, str):
@@ -429,7 +407,7 @@ def format_attachment_url(value: Any) -> str:
             "a URL such as file://notes.md, or a table of type, path, and params", value
         )
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
-    unknown = [str(key) for key in table if key not in _FIELDS]
+    unknown = [str(key) for key in table if key not in ("type", "path", "params")]
     if unknown or len(table) != len(value):
         wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
         raise UnexpectedValueError("type, path, and params", cause=wrong)
@@ -447,12 +425,7 @@ def format_attachment_url(value: Any) -> str:
 def parse_attachment_argument(text: str, *, within: str = "") -> str:
     """Return the URL for the argument `text` of `-a`: a URL, or the path of a file.
 
-    Args:
-        text: The argument.
-        within: Folder of a relative path, relative to the workspace.
-
-    Raises:
-        ValueError: If it is empty.
+    A relative path is relative to the folder `within` of the workspace.
     """
     if not text.strip():
         raise ValueError("expected the path of a file, or a URL such as file://notes.md")
@@ -465,16 +438,6 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
 
 
 Attachment = Annotated[str, before(format_attachment_url)]
-
-
-LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-
-
-def _check_label_key(value: str) -> str:
-    if not LABEL_KEY.fullmatch(value):
-        cause = f"{shorten_for_error(value)!r} is not a label name"
-        raise UnexpectedValueError("a letter, followed by letters, digits, _, or -", cause=cause)
-    return value
 
 
 class LabelCommand(ConfigTable):
@@ -507,6 +470,13 @@ class Label(ShortTable):
     apply_on: ApplyOn = table()
     run: Literal["ask", "unattended", "deny"] = "ask"
     """Permission to run the command."""
+
+
+def _check_label_key(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value):
+        cause = f"{shorten_for_error(value)!r} is not a label name"
+        raise UnexpectedValueError("a letter, followed by letters, digits, _, or -", cause=cause)
+    return value
 
 
 LabelKey = Annotated[str, AfterValidator(_check_label_key)]
@@ -590,8 +560,6 @@ class Extend(ShortTable):
 
 
 def _check_relative(value: str) -> str:
-    from pathlib import PurePosixPath, PureWindowsPath
-
     absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
     if not value.strip() or absolute:
         raise UnexpectedValueError("a path relative to the workspace", value)

@@ -2,7 +2,8 @@
 
 A table is a `ConfigTable`. A table with a short form is a `ShortTable`; its `expand` turns the
 short form into the table. A setting that is a table or another value has the discriminator
-`TABLE_OR_PLAIN`, so that errors within the table keep their path.
+`TABLE_OR_PLAIN`, so that errors within the table keep their path. A value in no known form is a
+`ValueError` with the accepted forms.
 
     stop_words: Annotated[list[str], APPEND_SET] = []
 
@@ -49,11 +50,7 @@ class ShortTable(ConfigTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """Return the table for a short form.
-
-        Raises:
-            ValueError: If `value` is not a short form. The message lists the accepted forms.
-        """
+        """Return the table for a short form."""
         if isinstance(value, str) and cls.TEXT:
             return {cls.TEXT: value}
         raise UnexpectedValueError(cls.FORMS, value)

@@ -47,29 +47,22 @@ from jp_nb.config.tree.base import (
     table,
 )
 
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 def _check_address(value: str) -> str:
     try:
         parts = urlsplit(value)
     except ValueError:
         raise ValueError("expected an address such as https://host") from None
+    advice = "into an environment variable and set api_key_env to its name"
     if "@" in parts.netloc:
-        raise ValueError(
-            "an address cannot contain a user name or password. Put the key into an "
-            "environment variable and set api_key_env to its name"
-        )
+        raise ValueError(f"an address cannot contain a user name or password. Put the key {advice}")
     if "?" in value or "#" in value:
-        raise ValueError(
-            "an address cannot contain `?` or `#`. Put a key into an environment "
-            "variable and set api_key_env to its name"
-        )
+        raise ValueError(f"an address cannot contain `?` or `#`. Put a key {advice}")
     return value
 
 
 def _check_variable(value: str) -> str:
-    if not VARIABLE.fullmatch(value):
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of an environment variable, not a key")
     return value
 
