@@ -166,16 +166,13 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
         yield place, f"{prefix}events: the resulting configuration is not valid at {exc.path}"
         return
     for problem in projection.problems.values():
-        yield (
-            place,
-            f"{prefix}events: the setting {problem.path} is unknown or not valid, and is ignored",
-        )
+        why = "is unknown or not valid, and is ignored"
+        yield place, f"{prefix}events: the setting {problem.path} {why}"
 
 
 def _check_ids_and_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     counts = Counter(filter(None, map(stored_id, stream.raw)))
-    for index, raw in enumerate(stream.raw):
-        identifier = stored_id(raw)
+    for index, identifier in enumerate(map(stored_id, stream.raw)):
         if identifier is not None and counts[identifier] > 1:
             quoted = f"{keys.hide(identifier)!r:.80}"
             yield f"events[{index}].event_id: {quoted} is the id of several entries"

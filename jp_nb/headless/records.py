@@ -212,21 +212,15 @@ def export_directory(
         UsageError: The notebook has no such conversation.
         StorageError: The notebook cannot be read, or the folder cannot be written.
     """
-    stored = load_stored(notebook)
-    if (
-        conversation is not None
-        and isinstance(stored, dict)
-        and conversation_id(stored) != conversation
-    ):
-        held = _find_other(others_of(stored), conversation)
+    stored, wanted = load_stored(notebook), conversation
+    if wanted is not None and isinstance(stored, dict) and conversation_id(stored) != wanted:
+        held = _find_other(others_of(stored), wanted)
         if held is not None and stored.get("version", VERSION) == VERSION:
             return save_directory(held, folder, dialect)
         identifiers = load_conversation(notebook, tolerant=True).ids()
-        if conversation not in identifiers:
-            raise UsageError(
-                f"{notebook} has no conversation {_format_id(conversation)}; it has "
-                f"{', '.join(map(_format_id, sorted(identifiers)))}"
-            )
+        if wanted not in identifiers:
+            has = ", ".join(map(_format_id, sorted(identifiers)))
+            raise UsageError(f"{notebook} has no conversation {_format_id(wanted)}; it has {has}")
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
 
 

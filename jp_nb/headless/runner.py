@@ -422,8 +422,12 @@ def _execute(
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
-        except (NoSuchKernel, NotStartedError) as exc:
-            raise UsageError(_format_kernel_error(path.name, notebook, exc)) from exc
+        except NoSuchKernel as exc:
+            missing = f"{path.name} needs the kernel {exc.name!r}, which is not installed"
+            raise UsageError(f"{missing}: install it") from exc
+        except NotStartedError as exc:
+            kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
+            raise UsageError(f"the kernel {kernel!r} of {path.name} does not start: {exc}") from exc
         except CellExecutionError as exc:
             failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
         except CellTimeoutError as exc:
@@ -441,13 +445,6 @@ def _execute(
                 written = as_object(notebook.metadata.get(KEY))
                 remove_written(JournalFolder(), written, notebook=str(path))
     return failure
-
-
-def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
-    if isinstance(exc, NoSuchKernel):
-        return f"{name} needs the kernel {exc.name!r}, which is not installed: install it"
-    kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
-    return f"the kernel {kernel!r} of {name} does not start: {exc}"
 
 
 def _find_last_executed(notebook: Any) -> int | None:

@@ -11,6 +11,7 @@ import binascii
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from jp_nb.agent.prompts import Unavailable
@@ -92,6 +93,7 @@ class NotebookFrontEnd:
 CELLS_TIMEOUT_S: Final = 3.0  # a page usually reports its cells within 0.1 s
 
 
+@dataclass(frozen=True, slots=True)
 class KernelNotebook:
     """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
 
@@ -99,23 +101,15 @@ class KernelNotebook:
     and the code if the code that a tool runs fails.
     """
 
-    def __init__(
-        self,
-        shell: Any,
-        store: RecordStore,
-        executed: Iterable[NotebookCell],
-        *,
-        record_error: Callable[[BaseException, str], None] | None = None,
-    ) -> None:
-        self._shell = shell
-        self._store = store
-        self._executed = executed
-        self._record_error = record_error
+    shell: Any
+    store: RecordStore
+    executed: Iterable[NotebookCell]
+    record_error: Callable[[BaseException, str], None] | None = None
 
     @property
     def namespace(self) -> Mapping[str, Any]:
         """The user's variables, by name. Read it on the cell's thread only."""
-        namespace: Mapping[str, Any] = self._shell.user_ns
+        namespace: Mapping[str, Any] = self.shell.user_ns
         return namespace
 
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
@@ -124,7 +118,7 @@ class KernelNotebook:
         `whole` is the number or id of the cell whose images and longer text are returned. The page
         answers on the control channel, so it can answer while a cell runs.
         """
-        store = self._store
+        store = self.store
         if not isinstance(store, LiveStore):
             return self._executed_cells(NO_OPEN_PAGE)
         try:
@@ -140,11 +134,11 @@ class KernelNotebook:
         return NotebookCells(cells, "page")
 
     def _executed_cells(self, why: str) -> NotebookCells:
-        return NotebookCells(tuple(self._executed), "kernel", why)
+        return NotebookCells(tuple(self.executed), "kernel", why)
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace, on the cell's thread."""
-        return run_code(self._shell, code, self._record_error)
+        return run_code(self.shell, code, self.record_error)
 
 
 _TYPES: Final = ("code", "markdown", "raw")

@@ -118,18 +118,18 @@ def _registered_tool(function: Callable[..., Any]) -> PythonTool:
     raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
 
 
+@dataclass(frozen=True, slots=True)
 class ToolBench:
     """Runs tools of the active conversation without recording the calls."""
 
-    def __init__(self, host: Host, turns: TurnRunner, active: ActiveConversation) -> None:
-        self._host = host
-        self._turns = turns
-        self.active = active
+    host: Host
+    turns: TurnRunner
+    active: ActiveConversation
 
     def tools(self) -> BenchTools:
         """Return the tools of the effective configuration."""
         self.active.refuse_while_running()
-        config, tools = self.active.settings.config, self._turns.tools
+        config, tools = self.active.settings.config, self.turns.tools
         return BenchTools(tools(config), tools(with_all_tools_enabled(config)))
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
@@ -156,7 +156,7 @@ class ToolBench:
         )
         text, actions = f"{text} here, with your rights.", (_CANCEL, _RUN_HERE)
         prompt = ActionPrompt(text, actions, exhibits=exhibits, last_line="Run?")
-        match self._turns.ask_action(prompt):
+        match self.turns.ask_action(prompt):
             case Answered(value="run"):
                 return
             case Unavailable(reason=reason):
@@ -189,7 +189,7 @@ class ToolBench:
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
-            front_end, config = self._turns.runner.front_end, self.active.settings.config
+            front_end, config = self.turns.runner.front_end, self.active.settings.config
             report = call_report(outcome, timed=front_end.unavailable_reason(config) is None)
             if tool.name not in tools.offered.tools:
                 off = f"it is off; turn it on with `%%jp -t {tool.name}`"
@@ -197,14 +197,14 @@ class ToolBench:
                 report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
             self.show(report)
             for image in outcome.images:
-                self._host.show({image.media_type: image.text, "text/plain": image.words_with_size})
+                self.host.show({image.media_type: image.text, "text/plain": image.words_with_size})
         raise_for_end(run)
         assert outcome is not None  # the run was not stopped
         return outcome
 
     def show(self, report: Report) -> None:
         """Display `report` in the running cell."""
-        self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
+        self.host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
     def run(
         self,
@@ -213,7 +213,7 @@ class ToolBench:
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
         """Run `batches` in a copy of the conversation, with `recorded` answers."""
-        active, runner = self.active, self._turns.runner
+        active, runner = self.active, self.turns.runner
         active.refuse_while_running()
         config = active.settings.config
         stream = active.document.conversation
@@ -224,7 +224,7 @@ class ToolBench:
         thread = build_context(scratch, active.settings.projection.providers())
         inquiry: InquiryBackend
         try:
-            inquiry = self._turns.inquiry(config, tools.offered, stream.id)
+            inquiry = self.turns.inquiry(config, tools.offered, stream.id)
         except ConfigError as exc:
             inquiry = NoInquiry(exc)  # tools without questions to a model still run
         catalog, basis = tools.offered.documentation, active.settings.snapshot()
