@@ -46,13 +46,10 @@ class ReplayError(JpNbError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """One invalid setting.
+    """One invalid setting, at a dotted `path`, or "" for the whole configuration.
 
-    Attributes:
-        path: Dotted path of the setting; "" for the whole configuration.
-        kind: As in `ConfigError.kind`.
-        cause: The part of the message about the cause; "" if it has no such part.
-        expected: The accepted values or keys, in words; "" if there is no list of them.
+    `cause` is the part of the message about the cause, and `expected` lists the accepted values or
+    keys in words. Both may be "".
     """
 
     path: str

@@ -68,8 +68,7 @@ def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
 def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonValue]:
     """Return path and value of the target of `reference`, such as `#/$defs/City`, in `root`.
 
-    Raises:
-        LookupError: If the target is outside of `root` or does not exist. The message says which.
+    If it is outside of `root` or does not exist, raise `LookupError` with the reason.
     """
     if reference != "#" and not reference.startswith("#/"):
         raise LookupError(
@@ -93,8 +92,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
 def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
     """Return `root`, its subschemas, and the targets of references, by path; without booleans.
 
-    Raises:
-        UsageError: A reference is not valid or not supported. The message has its path.
+    If a reference is not valid or not supported, raise `UsageError` with its path.
     """
     found: dict[SchemaPath, Schema] = {}
     waiting: list[tuple[SchemaPath, Schema]] = [((), root)]

@@ -57,10 +57,9 @@ def refuse_unsafe_link(path: Path) -> None:
 
 
 def replace_file_at(path: Path, data: bytes, *, folders: bool = False) -> None:
-    """Replace the file at `path` atomically with `data`. `folders` creates missing folders.
+    """Replace the file at `path` atomically with `data`, or raise `StorageError`.
 
-    Raises:
-        StorageError: The file cannot be written, and is unchanged.
+    `folders` creates missing folders.
     """
     try:
         if folders:
@@ -82,9 +81,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 def terminal_text(text: str) -> str:
     """Return `text` without control sequences, and with the last state of progress bars."""
-    # `text.plain` would show each control character, and each state of a progress bar.
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
-    # A progress bar rewrites its line. Keep the last state, as on a screen.
+    # A progress bar rewrites its line. Keep the last state, as on a screen; `plain` shows each one.
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROLS.sub("", text)
 

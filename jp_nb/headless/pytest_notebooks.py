@@ -153,10 +153,9 @@ def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
 def _format_undecided(report: RunReport) -> Iterator[str]:
     lines = format_open_decisions(report)
     for turn in report.turns:
-        automatic = [each for each in turn.questions if each.end == "automatic"]
-        if automatic:
-            cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
-            lines += [f"{report.notebook}: {cell}{turn}", *(f"  {each}" for each in automatic)]
+        automatic = [f"  {each}" for each in turn.questions if each.end == "automatic"]
+        cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
+        lines += [f"{report.notebook}: {cell}{turn}", *automatic] if automatic else []
     if lines:
         yield from lines
         yield _format_advice(report)

@@ -33,7 +33,6 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import (
     VERSION,
     Document,
-    NewerVersionError,
     conversation_id,
     events_of,
     head_of,
@@ -124,10 +123,8 @@ def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
 def _load_document(stored: JsonValue, source: Path | str, *, tolerant: bool = False) -> Document:
     try:
         return Document.load(stored, clock=utc_now, tolerant=tolerant)
-    except NewerVersionError as exc:
-        raise NewerVersionError(f"{source}: {exc}") from exc
-    except StorageError as exc:
-        raise StorageError(f"{source}: {exc}") from exc
+    except StorageError as exc:  # also a `NewerVersionError`
+        raise type(exc)(f"{source}: {exc}") from exc
 
 
 def load_stored(path: Path | str) -> JsonValue:

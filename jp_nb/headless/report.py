@@ -242,11 +242,7 @@ MAX_LISTED: Final = 20  # maximum number of listed exchanges
 
 
 def format_cassettes(report: RunReport) -> list[str]:
-    """Return lines about recorded exchanges and, after a run without a failure, replayed ones.
-
-    Raises:
-        StorageError: A cassette cannot be read.
-    """
+    """Return lines about recorded exchanges and, after a run without a failure, replayed ones."""
     uses = report.events.cassettes
     lines = []
     for path, use in uses.items():

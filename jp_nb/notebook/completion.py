@@ -30,7 +30,7 @@ from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, ModelId
 from jp_nb.config.tree.tools import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Subcommand
 from jp_nb.record.document import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
@@ -198,11 +198,11 @@ def complete(before: str, names: Names) -> Completions:
     done, typed = _split_words(before, magic.start("asks") if magic["asks"] else magic.end())
     word = _join_chars(typed)
     if magic["mark"] == "%%":
-        found = _complete_word(ASK_OPTIONS, None, done, word, names)
+        found = _complete_word(_ASK, done, word, names)
     elif not done:
         found = _match_prefix(word, SUBCOMMANDS)
     elif command := SUBCOMMANDS.get(done[0]):
-        found = _complete_word(command.options, command, done[1:], word, names)
+        found = _complete_word(command, done[1:], word, names)
     else:
         return Completions(len(before), [])
     _, start, quote = typed[found.start]
@@ -278,15 +278,14 @@ def _escape(text: str, quote: str) -> str | None:
     return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
 
 
+_ASK = Subcommand("", "", "", options=ASK_OPTIONS)
+
+
 def _complete_word(
-    options: Sequence[MagicOption],
-    command: Subcommand | None,
-    done: Sequence[str],
-    text: str,
-    names: Names,
+    command: Subcommand, done: Sequence[str], text: str, names: Names
 ) -> Completions:
     """Complete the word `text`, after the words `done`."""
-    by_flag = {flag: option for option in options for flag in option.flags}
+    by_flag = {flag: option for option in command.options for flag in option.flags}
     takers = {flag for flag, option in by_flag.items() if option.takes}
     if done and done[-1] in takers:
         last = by_flag[done[-1]]
@@ -307,7 +306,7 @@ def _complete_word(
         for previous, word in zip(["", *done], done, strict=False)
         if previous not in takers and not word.startswith("-")
     ]
-    if command is None or not command.accepts_word_count(len(arguments) + 1):
+    if not command.accepts_word_count(len(arguments) + 1):
         return Completions(len(text), []) if text else flags
     offer: Offer | Mapping[str, Offer | None] | None = command.offers
     if command.verbs:

@@ -147,9 +147,7 @@ def _on_cell_end(_: object = None) -> None:
     """Print notices, for example about tools that the cell defined, and store the record."""
     if (session := get_session()) is not None:
         session.print_notices()
-        with suppress(
-            KeyboardInterrupt
-        ):  # an interrupt ends only the wait; the record is stored later
+        with suppress(KeyboardInterrupt):  # it ends only the wait; the record is stored later
             session.store.flush_after_cell()
 
 

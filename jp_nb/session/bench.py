@@ -91,11 +91,7 @@ class BenchTools:
     possible: ToolSet
 
     def find(self, tool: str | Callable[..., Any]) -> OfferedTool:
-        """Return a tool by its name or function.
-
-        Raises:
-            UsageError: It does not exist, or it cannot run. The message has the closest name.
-        """
+        """Return a tool by its name or function; raise `UsageError` if there is none that runs."""
         name = tool if isinstance(tool, str) else _registered_tool(tool).name
         found = self.possible.tools.get(name)
         if found is None and name in self.possible.missing:

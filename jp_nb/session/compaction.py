@@ -52,11 +52,7 @@ class CompactionOptions:
 
 
 class ManualCompaction:
-    """Compacts the active conversation, from the cell's thread.
-
-    Raises:
-        UsageError: A turn runs.
-    """
+    """Compacts the active conversation, from the cell's thread, while no turn runs."""
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
         turns.require_ready()

@@ -124,11 +124,9 @@ class NotebookStorage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """The last exception of a cell or a tool.
+    """The last exception of a cell or a tool, and the cell's source as written, if known.
 
-    Attributes:
-        label_of: Returns the label of the cell whose code has this file name; None for other files.
-        raw_cell: The cell's source as the user wrote it, if known.
+    `label_of` returns the label of the cell whose code has this file name; None for other files.
     """
 
     error: BaseException
@@ -197,11 +195,7 @@ class Host(Protocol):
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""
 
     def last_error(self) -> LastError:
-        """Return the last exception of a cell in this kernel.
-
-        Raises:
-            UsageError: No cell failed; the message says what to do.
-        """
+        """Return the last exception of a cell in this kernel, or raise `UsageError`."""
 
     def show_in_one_line(self, error: BaseException) -> None:
         """Show `error` without jp_nb's traceback when it leaves the cell."""

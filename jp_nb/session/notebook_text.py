@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
@@ -197,9 +198,8 @@ class ErrorRequest:
         self._libraries.append(Path(__file__).parents[2] / "jp_nb")
         self._chain = list(_chain(last.error))
         self._names = list(self._read_names())
-        self._hide = NotebookSecrets(
-            {**namespace, **{name: value for name, _, value in self._names}}
-        )
+        named = {name: value for name, _, value in self._names}
+        self._hide = NotebookSecrets({**namespace, **named})
 
     def write(self, question: str = "", *, room: int) -> str:
         """Return the question, the cell, the traceback with causes, and the values of names.
@@ -476,12 +476,9 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
         for number, line in lines.items()
     }
     near = sorted(shown, key=lambda number: (abs(number - (failing.start or 1)), number))
-    kept: set[int] = set()
-    for number in near:
-        room -= len(shown[number]) + 1
-        if room < 0 and kept:
-            break
-        kept.add(number)
+    sizes = accumulate(len(shown[number]) + 1 for number in near)
+    fitting = {number for number, size in zip(near, sizes, strict=True) if size <= room}
+    kept = fitting or set(near[:1])
     above = sum(number < min(kept, default=0) for number in shown)
     below = len(shown) - len(kept) - above
     yield from _format_omitted(above, "line")

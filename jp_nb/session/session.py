@@ -123,11 +123,7 @@ class Session:
         return ToolBench(self.host, self.turns, self.active)
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
-        """Record all of the changes to the configuration, or none.
-
-        Raises:
-            ConfigError: A change or the resulting configuration is not valid.
-        """
+        """Record all of the changes to the configuration, or none and raise `ConfigError`."""
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
 
@@ -150,8 +146,7 @@ class Session:
     def pending(self) -> list[PendingConsent]:
         """Return the content of files that is ignored until the user consents to it.
 
-        Raises:
-            ConfigError: An answers file is not valid.
+        If an answers file is not valid, raise `ConfigError`.
         """
         with self.files.discard_notices():  # the caller shows a table instead of notices
             self.turns.runner.load_answers(self.config)

@@ -135,12 +135,9 @@ def _validator(schema: Schema) -> type[Validator]:
 
 
 def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None:
-    """Check the last structured answer in the `entries` of a turn.
+    """Check the last structured answer in the `entries` of a turn, or raise `AnswerError`.
 
     `text` is the other text of the turn, for the error.
-
-    Raises:
-        AnswerError: There is no answer, or it does not fit the schema.
     """
     answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
     if not answers:

@@ -473,8 +473,7 @@ class TurnRunner:
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.
 
-        Raises:
-            KeyboardInterrupt: The kernel was interrupted. The message says that nothing ran.
+        After an interrupt, raise `KeyboardInterrupt` with a message that nothing ran.
         """
         self._front_end.begin_question(self._active.settings.config)
         try:

@@ -124,9 +124,8 @@ MAX_DIGITS = 9  # limit of digits in a number of turns
 class Invocation:
     """A parsed `%jp` line, with its session and shell.
 
-    Attributes:
-        text: The line after the subcommand's name.
-        options: Values of the options by name, and the other words as `words`.
+    `text` is the line after the subcommand's name. `options` has the values of the options by name,
+    and the other words as `words`.
     """
 
     shell: Any
@@ -202,11 +201,7 @@ def load_action(subcommand: Subcommand) -> Action:
 
 
 def ask(shell: Any, session: Session, line: str, cell: str) -> None:
-    """Run `%%jp`: send the request `cell` to the model, with the options in `line`.
-
-    Raises:
-        UsageError: If an option is wrong. Nothing is recorded then.
-    """
+    """Run `%%jp`: send the request `cell` to the model, with the options in `line`."""
     options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))

@@ -169,11 +169,8 @@ def compact(call: Invocation) -> None:
         first, count = options.first, compaction.stream.turn_count
         message = NOTHING
         if first is not None and first.kind == "turn" and first.amount >= count:
-            turns = f"{count} turn{'' if count == 1 else 's'}"
-            message = (
-                f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered "
-                "from 0."
-            )
+            turns = f"{count} turn{'' if count == 1 else 's'}, numbered from 0"
+            message = f"There is no turn {first.amount:.0f}. This conversation has {turns}."
         print(f"jp_nb: {message}")
     elif call.options.dry_run:
         call.show(preview_report(plan))
@@ -274,13 +271,10 @@ def trust(call: Invocation) -> None:
             "This conversation cannot be trusted: not all of its settings can be shown to you "
             f"({unseen[1:-1]}). `%jp new` starts a new conversation."
         )
-    rows = [
-        (
-            spell_invisible(path),
-            escape_invisible(path if path.startswith("(") else format_masked(path, value)),
-        )
-        for path, value in sorted(ignored.items())
-    ]
+    rows = []
+    for path, value in sorted(ignored.items()):
+        shown = path if path.startswith("(") else format_masked(path, value)
+        rows.append((spell_invisible(path), escape_invisible(shown)))
     if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
         raise PromptCancelled("This conversation remains untrusted", end="declined")
     session.active.accept()
