@@ -136,8 +136,7 @@ class _Sanitizer:
         if not line.strip():
             return self._inner is not None
         begins = _INNER_FENCE.fullmatch(line)
-        if self._inner is not None:
-            inner = self._inner
+        if (inner := self._inner) is not None:
             if inner.is_closed_by(line):
                 self._inner = None
                 return True
@@ -196,12 +195,11 @@ def _close_open_fences(lines: Iterable[str]) -> Iterator[str]:
 
 def _disable_diagrams(text: str) -> str:
     # Front ends draw Mermaid diagrams and load their links. nbconvert copies them as HTML.
-    return _INFO.sub(_as_text_code, text)
+    def as_text_code(found: re.Match[str]) -> str:
+        info = _NO_LETTER.sub("", html.unescape(found[2]))
+        return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
 
-
-def _as_text_code(found: re.Match[str]) -> str:
-    info = _NO_LETTER.sub("", html.unescape(found[2]))
-    return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
+    return _INFO.sub(as_text_code, text)
 
 
 def _sanitize_block(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
@@ -233,9 +231,7 @@ def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
     while at < len(lines):
         end = formulas.end(at) if formulas else None
         if end is None:
-            yield _MATH.sub(
-                lambda found: f"\\{found[0]}\\" if found[0] == "$" else "&#92;", lines[at]
-            )
+            yield _MATH.sub(lambda x: f"\\{x[0]}\\" if x[0] == "$" else "&#92;", lines[at])
             at += 1
         else:
             yield from lines[at : end + 1]
@@ -282,8 +278,7 @@ class _Formulas:
     def _index_ends(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for at, line in enumerate(self._lines):
-            found = set(_END_OF_MATH.findall(line))
-            if found:
+            if found := set(_END_OF_MATH.findall(line)):
                 self._last[at] = _find_last_delimiter(line)
             for ends in found:
                 places.setdefault(ends, []).append(at)
@@ -357,16 +352,11 @@ def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     url = found["url"]
     if url is None:
         return "! ["  # a bracket after a space begins no image
-    if _host(url) in image_hosts:
+    host = _HOST.match(url)  # no match if browsers may disagree about the host
+    if host and host[1].lower() in image_hosts:
         return found[0]
     link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` after a `!` would begin another
     return f"{link} [↗](" if found["link"] else link
-
-
-def _host(url: str) -> str:
-    # Returns "" if browsers may disagree about the host.
-    found = _HOST.match(url)
-    return found[1].lower() if found else ""
 
 
 def break_math(text: str) -> str:

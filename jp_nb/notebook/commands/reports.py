@@ -173,35 +173,27 @@ def _list_questions(call: Invocation, words: Sequence[str]) -> None:
             f"`list` takes no words, but got {' '.join(words)!r}. `%jp qna search TEXT` searches."
         )
     limit = _read_limit(call)
-    if (history := _load_history(call)) is None:
-        return
-    if history.answers:
-        _show_latest(call, history, history.answers, limit, "list")
-    else:
-        print(f"jp_nb: {NO_HISTORY}")
+    if (history := _load_history(call)) is not None:
+        _show_latest(call, history, history.answers, limit, "list", NO_HISTORY)
 
 
 def _show_question(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1 or not _is_number(words[0]):
         raise UsageError(f"`get` takes the id of an answer, but got {' '.join(words)!r}.")
-    if (history := _load_history(call)) is None:
-        return
-    found = history.get(int(words[0]))
-    if not found:
-        raise UsageError(history.format_unknown_id(int(words[0])))
-    call.show(question_sheets(found))
+    if (history := _load_history(call)) is not None:
+        found = history.get(int(words[0]))
+        if not found:
+            raise UsageError(history.format_unknown_id(int(words[0])))
+        call.show(question_sheets(found))
 
 
 def _search_questions(call: Invocation, words: Sequence[str]) -> None:
     limit, text = _read_limit(call), " ".join(words)
     if not text.strip():
         raise UsageError("`search` takes the text to search for.")
-    if (history := _load_history(call)) is None:
-        return
-    if found := history.containing(text):
-        _show_latest(call, history, found, limit, "search TEXT")
-    else:
-        print(f"jp_nb: {one_line(history.format_no_match(text))}")
+    if (history := _load_history(call)) is not None:
+        found, none_found = history.containing(text), history.format_no_match(text)
+        _show_latest(call, history, found, limit, "search TEXT", one_line(none_found))
 
 
 def _import_questions(call: Invocation, words: Sequence[str]) -> None:
@@ -241,7 +233,11 @@ def _show_latest(
     found: Sequence[LoggedAnswer],
     limit: int,
     command: str,
+    none_found: str,
 ) -> None:
+    if not found:
+        print(f"jp_nb: {none_found}")
+        return
     latest, notes = found[-limit:], list[str]()
     if earlier := len(found) - len(latest):
         notes.append(f"{earlier} earlier: `%jp qna {command} --limit N` shows more")
