@@ -106,9 +106,6 @@ class _Value:
         return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
 
 
-_NOTHING = _Value(UNSET, (), escape_invisible)
-
-
 def difference(change: ProposedChange) -> Difference | None:
     """Return the differences of `change` line by line; None if its values are short.
 
@@ -136,7 +133,7 @@ def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, 
 
 def _value(text: str | None) -> _Value:
     if text is None:
-        return _NOTHING
+        return _Value(UNSET, (), escape_invisible)
     try:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError):

@@ -61,7 +61,7 @@ from jp_nb.rendering.report import (
     remark,
     table,
 )
-from jp_nb.rendering.turn import for_user, format_approver, format_call, format_name
+from jp_nb.rendering.turn import call_mark, for_user, format_approver, format_call, format_name
 from jp_nb.text import MAX_CHARS, escape_invisible, format_user_name, one_line, plain
 
 MAX_COMPACTIONS = 20
@@ -204,9 +204,9 @@ def _format_call(call: ToolCall) -> str:
         shown = f"{shown} (arguments edited by you{channel})"
     if call.is_error is None:
         return f"⚙ {shown} …"
-    mark = "⊘" if call.skipped else "✗" if call.is_error else "✓"
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
-    return f"{mark} {shown} → {result}{''.join(f' · {image.words}' for image in call.images)}"
+    images = "".join(f" · {image.words}" for image in call.images)
+    return f"{call_mark(call)} {shown} → {result}{images}"
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:

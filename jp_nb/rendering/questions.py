@@ -301,22 +301,21 @@ def question_table(answers: Sequence[LoggedAnswer]) -> Report:
 
 def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
     """Return each of `answers` with its full text and its details."""
-    return joined([_answer_sheet(answer) for answer in answers], between="\n\n")
-
-
-def _answer_sheet(answer: LoggedAnswer) -> Report:
-    about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
-    about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
-    about += [f"in {answer.notebook}"] if answer.notebook else []
-    if not answer.is_trusted:
-        about.append(NOT_YOURS)
-    elif answer.answered_by:
-        about.append(f"answered by {answer.answered_by}")
-    texts = [answer.question, answer.words]
-    if answer.words != answer.answer:
-        texts.append(f"value: {sorted_json(answer.answer)}")
-    sheet = [remark(" · ".join(about)), *(Report(code_block(x), x) for x in map(plain, texts))]
-    return joined(sheet)
+    sheets = []
+    for answer in answers:
+        about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
+        about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
+        about += [f"in {answer.notebook}"] if answer.notebook else []
+        if not answer.is_trusted:
+            about.append(NOT_YOURS)
+        elif answer.answered_by:
+            about.append(f"answered by {answer.answered_by}")
+        texts = [answer.question, answer.words]
+        if answer.words != answer.answer:
+            texts.append(f"value: {sorted_json(answer.answer)}")
+        blocks = (Report(code_block(text), text) for text in map(plain, texts))
+        sheets.append(joined([remark(" · ".join(about)), *blocks]))
+    return joined(sheets, between="\n\n")
 
 
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}

@@ -47,8 +47,7 @@ _CONTENT_KEYS: Final = frozenset(
 class Message:
     """A message of a request: role, content with descriptions of images, and estimated tokens.
 
-    Attributes:
-        images: Digests of its images.
+    `images` are the digests of its images.
     """
 
     role: str

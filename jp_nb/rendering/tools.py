@@ -367,15 +367,15 @@ def _function_call_source(
     values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
-    given = [f"{key}={value!r}" for key, value in values.items()]
+    given, importing = [f"{key}={value!r}" for key, value in values.items()], ""
     if tool.context_name is not None:
-        given.append(f"{tool.context_name}={_module_name(namespace)}.ToolContext({call.name!r})")
-    called = _format_call(f"{'await ' if tool.is_async else ''}{name}", given)
-    return f"{_import_line(namespace)}{called}" if tool.context_name is not None else called
+        module, importing = _find_module(namespace)
+        given.append(f"{tool.context_name}={module}.ToolContext({call.name!r})")
+    return importing + _format_call(f"{'await ' if tool.is_async else ''}{name}", given)
 
 
 def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
-    given = [repr(call.name)]
+    given, (module, importing) = [repr(call.name)], _find_module(namespace)
     # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
     clash = "tool" in call.arguments or "arguments" in call.arguments
     names_fit = all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments)
@@ -383,7 +383,7 @@ def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
         given += [f"{key}={value!r}" for key, value in call.arguments.items()]
     else:
         given.append(repr(dict(call.arguments)))
-    return f"{_import_line(namespace)}{_format_call(f'{_module_name(namespace)}.call', given)}"
+    return importing + _format_call(f"{module}.call", given)
 
 
 def _format_call(called: str, given: list[str]) -> str:
@@ -416,10 +416,7 @@ def _find_name(sought: Iterable[object], first: str, namespace: Mapping[str, Any
     return next(names, None)
 
 
-def _module_name(namespace: Mapping[str, Any]) -> str:
-    return _find_name([sys.modules["jp_nb"]], "jp", namespace) or "jp"
-
-
-def _import_line(namespace: Mapping[str, Any]) -> str:
+def _find_module(namespace: Mapping[str, Any]) -> tuple[str, str]:
+    # The name of the package in the namespace, and the line that imports it if it has none.
     known = _find_name([sys.modules["jp_nb"]], "jp", namespace)
-    return "" if known is not None else "import jp_nb as jp\n\n"
+    return (known, "") if known is not None else ("jp", "import jp_nb as jp\n\n")

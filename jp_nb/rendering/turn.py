@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +41,7 @@ from jp_nb.agent.questions import no_user_error
 from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
+from jp_nb.record.turns import ToolCall
 from jp_nb.rendering.markdown import (
     code_block,
     code_span,
@@ -80,8 +81,7 @@ MAX_CALL_CHARS = 120
 MAX_REASON_CHARS = 300
 MAX_OPEN_LINES = 40
 """Limit of lines of code in the arguments. Longer code is folded."""
-_CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
-_INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
+_CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_\d+/\d+\.py|<ipython-input-[^"]*>)"')
 
 
 def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
@@ -108,14 +108,18 @@ def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:
     # Returns the mark, the duration, and the text after it.
     if ends is None:
         return "⚙", "", " …"
-    mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
     about = "".join(f" · {words}" for words in _format_images(ends))
     if (ends.skipped or ends.is_error) and not _format_result(ends):
         # Text after a blank line, such as advice for the model, is only in the record.
         first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
         if reason := one_line(first, limit=MAX_REASON_CHARS):
             about += f" — {reason}"
-    return mark, f" {ends.seconds:.1f} s", about
+    return call_mark(ends), f" {ends.seconds:.1f} s", about
+
+
+def call_mark(ended: ToolEnds | ToolCall) -> str:
+    """Return the sign of a call that has ended."""
+    return "⊘" if ended.skipped else "✗" if ended.is_error else "✓"
 
 
 def for_user(tool: str, content: str) -> str:
@@ -209,7 +213,7 @@ def _format_result(ends: ToolEnds) -> str:
 
 def stable_traceback(text: str) -> str:
     """Return `text` with `<cell>` for file names of cells, which differ in each run."""
-    return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
+    return _CELL_FILE.sub('File "<cell>"', text)
 
 
 MAX_NOTICE_LINES = 50
@@ -441,11 +445,6 @@ class Transcript:
         self._response: list[Piece] = []  # the pieces that `DiscardText` removes
         self.calls: dict[str, int] = {}
         self.parts = [TranscriptPart(self, [])]
-
-    def apply(self, events: Iterable[DisplayEvent]) -> None:
-        """Process `events`."""
-        for event in events:
-            self.add(event)
 
     def add(self, event: DisplayEvent) -> Piece | None:
         """Process `event`, and return the piece that it adds or changes, if there is one."""

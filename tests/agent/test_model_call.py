@@ -89,7 +89,8 @@ def notices(bench: Bench) -> list[str]:
 
 def shown(bench: Bench) -> str:
     transcript = Transcript()
-    transcript.apply(bench.shown)
+    for event in bench.shown:
+        transcript.add(event)
     return transcript.parts[-1].bundle()["text/plain"]
 
 

@@ -159,7 +159,8 @@ async def test_transcript_shows_the_question_alone() -> None:
     bench = ask_user_bench(person=FakePrompter(yes(True)))
     await bench.run()
     transcript = Transcript()
-    transcript.apply(bench.shown)
+    for event in bench.shown:
+        transcript.add(event)
     assert transcript.parts[-1].bundle()["text/plain"] == "? Assistant: Ship it? → Yes\nDone."
     assert "ask_user" not in transcript.parts[-1].bundle()["text/markdown"]
 

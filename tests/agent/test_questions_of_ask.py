@@ -131,7 +131,8 @@ async def test_cell_shows_the_questions_and_not_the_call() -> None:
     bench = make_bench(FakePrompter(FormEnd((yes("pg"), LEFT_OPEN))), ask_call(DATABASE, PARTS))
     await bench.run()
     transcript = Transcript()
-    transcript.apply(bench.shown)
+    for event in bench.shown:
+        transcript.add(event)
     shown = transcript.parts[-1].bundle()["text/plain"]
     assert "Which database?" in shown
     assert "PostgreSQL" in shown

@@ -145,7 +145,8 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     kinds = [item.entry.type for item in build_context(bench.stream)]
     assert [item.entry.type for item in bench.thread] == kinds
     transcript = Transcript()
-    transcript.apply(bench.shown)
+    for event in bench.shown:
+        transcript.add(event)
     shown = log_report(Document(bench.stream), [bench.turn])
     everything = [
         json.dumps(list(bench.stream.raw)),

@@ -97,7 +97,9 @@ def shown(text: str) -> None:
     """All that becomes of `text` in a cell, in whatever part of a turn it comes."""
     transcript = Transcript()
     result = ToolEnds("1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0)
-    transcript.apply([ShowText("message", text), EndOfText(), ShowText("reasoning", text)])
+    transcript.add(ShowText("message", text))
+    transcript.add(EndOfText())
+    transcript.add(ShowText("reasoning", text))
     transcript.parts[-1].bundle(live=True)
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     render_call(begins, result)
@@ -132,7 +134,7 @@ def test_deeply_nested_data_is_not_indented() -> None:
     """Each line would begin with its level: a megabyte could become gigabytes."""
     text = "[" * 99 + ",".join("1" for _ in range(3_000)) + "]" * 99
     transcript = Transcript()
-    transcript.apply([ShowText("structured", text)])
+    transcript.add(ShowText("structured", text))
     bundle = transcript.parts[-1].bundle()
     begins = ToolBegins("1", "t", {"a": read_json(text)}, hidden=False, parameters="json")
     for part in (*bundle.values(), render_call(begins, None).live or ""):
@@ -142,7 +144,7 @@ def test_deeply_nested_data_is_not_indented() -> None:
 
 def test_data_is_shown_with_a_line_for_each_item() -> None:
     transcript = Transcript()
-    transcript.apply([ShowText("structured", '{"a":[1]}')])
+    transcript.add(ShowText("structured", '{"a":[1]}'))
     assert transcript.parts[-1].bundle()["text/markdown"] == code_block(
         '{\n  "a": [\n    1\n  ]\n}'
     )

@@ -40,7 +40,7 @@ def answered(value: JsonValue, *marks: Mark) -> Answered:
 
 def shown(question: Question, outcome: QuestionOutcome, answer: JsonValue = None) -> dict[str, str]:
     transcript = Transcript()
-    transcript.apply([QuestionEnds("c", "ask", question, outcome, answer)])
+    transcript.add(QuestionEnds("c", "ask", question, outcome, answer))
     return transcript.parts[-1].bundle()
 
 

@@ -32,7 +32,8 @@ from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
 def folded(*events: DisplayEvent, **options: Any) -> Transcript:
     transcript = Transcript(**options)
-    transcript.apply(events)
+    for event in events:
+        transcript.add(event)
     return transcript
 
 
@@ -103,7 +104,7 @@ def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
     events = [*text("a"), *tool(), *text("b"), question(outcome=SECRET), *text("c")]
     growing = Transcript()
     for event in events:
-        growing.apply([event])
+        growing.add(event)
         growing.parts[-1].bundle(live=True)["text/markdown"]
     assert growing.parts[-1].bundle() == folded(*events).parts[-1].bundle()
 
@@ -358,20 +359,21 @@ def test_no_text_of_models_and_tools_becomes_html() -> None:
 
 def test_call_that_begins_again_keeps_its_line() -> None:
     transcript = Transcript()
-    transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
-    transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
+    for event in [ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})]:
+        transcript.add(event)
+    transcript.add(ToolBegins("c1", "publish", {"page": 2}))
     assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=2) …\n⚙ look() …"
 
 
 def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> None:
     transcript = folded(ToolBegins("c", "publish", {"page": 1}))
     assert transcript.parts[-1].bundle()["text/plain"] == "⚙ publish(page=1) …"
-    transcript.apply([ToolBegins("c", "publish", {"page": 2}, edited=True)])
+    transcript.add(ToolBegins("c", "publish", {"page": 2}, edited=True))
     assert (
         transcript.parts[-1].bundle()["text/plain"]
         == "⚙ publish(page=2) (arguments edited by you) …"
     )
-    transcript.apply([ToolEnds("c", "publish", "", False, 1.25)])
+    transcript.add(ToolEnds("c", "publish", "", False, 1.25))
     assert (
         transcript.parts[-1].bundle()["text/plain"] == "✓ publish(page=2) (arguments edited by you)"
     )
@@ -381,9 +383,10 @@ def test_shown_call_is_shown_again_when_it_begins_again_and_when_it_ends() -> No
 def test_text_of_one_kind_grows_until_it_is_complete() -> None:
     transcript = folded(ShowText("message", "a"))
     assert transcript.parts[-1].bundle()["text/plain"] == "a"
-    transcript.apply([ShowText("message", "b")])
+    transcript.add(ShowText("message", "b"))
     assert transcript.parts[-1].bundle()["text/plain"] == "ab"
-    transcript.apply([EndOfText(), ShowText("message", "c")])
+    transcript.add(EndOfText())
+    transcript.add(ShowText("message", "c"))
     assert transcript.parts[-1].bundle()["text/plain"] == "ab\nc"
 
 
@@ -395,7 +398,7 @@ def test_new_part_begins_after_the_line_of_a_call_and_keeps_later_pieces() -> No
         "⚙ u() …\nn",
     ]
     assert not transcript.parts[0].is_final
-    transcript.apply([ToolEnds("a", "t", "", False, 1.0)])
+    transcript.add(ToolEnds("a", "t", "", False, 1.0))
     assert transcript.parts[0].is_final
     assert transcript.cut()
     assert not transcript.cut()
@@ -416,11 +419,13 @@ def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
         for each in order:
             question = Question.boolean("q", f"Is it {each}?")
             end = QuestionEnds(each, "t", question, YES, answer=True)
-            transcript.apply([end, replace(end, outcome=SECRET, answer=None)])
-        transcript.apply([Notice("Well."), *text("Done.")])
-        return transcript.parts[-1].bundle()["text/markdown"], transcript.parts[-1].bundle()[
-            "text/plain"
-        ]
+            transcript.add(end)
+            transcript.add(replace(end, outcome=SECRET, answer=None))
+        transcript.add(Notice("Well."))
+        for event in text("Done."):
+            transcript.add(event)
+        bundle = transcript.parts[-1].bundle()
+        return bundle["text/markdown"], bundle["text/plain"]
 
     markdown, plain = shown("a", "b", "c")
     assert plain.index("Is it a?") < plain.index("Is it b?") < plain.index("Is it c?")

@@ -85,7 +85,8 @@ async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
         "No additional documentation available for: nope"
     )
     transcript = Transcript()
-    transcript.apply(bench.shown)
+    for event in bench.shown:
+        transcript.add(event)
     assert transcript.parts[-1].bundle()["text/plain"] == "Fine."
 
 

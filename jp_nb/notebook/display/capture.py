@@ -492,18 +492,16 @@ def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
 
 def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
     # Drops updates of a display that a later message of the batch updates again.
-    updates = {
-        queued.published.display_id: queued
-        for queued in batch
-        if queued.published.kind == "update_display_data"
-    }
-    return [
-        queued
-        for queued in batch
-        if queued.published.kind != "update_display_data"
-        or queued.published.display_id is None
-        or queued is updates[queued.published.display_id]
-    ]
+    kept: list[_QueuedMessage] = []
+    updated: set[str] = set()
+    for queued in reversed(batch):
+        display_id = queued.published.display_id
+        if queued.published.kind == "update_display_data" and display_id is not None:
+            if display_id in updated:
+                continue
+            updated.add(display_id)
+        kept.append(queued)
+    return kept[::-1]
 
 
 def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
@@ -518,7 +516,6 @@ def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
 
 
 Send = Callable[[], Any]
-Clears = Literal["now", "next"] | None
 
 
 class ToolOutput:
@@ -604,14 +601,11 @@ class ToolOutput:
         if self._function_runs:
             kinds = _mapping(published.content.get("data"))
             self.function_has_image |= any(str(kind).startswith("image/") for kind in kinds)
-        clears: Clears = None
-        if published.kind == "clear_output":
-            clears = "next" if published.content.get("wait") else "now"
         if self._holds:
-            held.add(send, clears)
+            held.add(send, published)
             return message
         sent = send()
-        if clears is not None:
+        if published.kind == "clear_output":
             self.cleared()
         return sent
 
@@ -629,13 +623,15 @@ class _HeldOutput:
         is_new, self.is_new = self.is_new, False
         return is_new
 
-    def add(self, send: Send, clears: Clears) -> None:
-        if clears == "now" or (clears is None and self._clears_next):
+    def add(self, send: Send, published: Published) -> None:
+        clears = published.kind == "clear_output"
+        if clears and published.content.get("wait"):
+            self._clears_next = True
+            return
+        if clears or self._clears_next:
             self._sends.clear()
             self._clears_next = False
-        if clears == "next":
-            self._clears_next = True
-        elif clears is None:
+        if not clears:
             self._sends.append(send)
 
     def take(self) -> list[Send]:

@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from threading import RLock
 from time import monotonic
 from typing import Any, Protocol
@@ -49,6 +49,7 @@ TICK_S = 1.0
 """Time between two updates of the elapsed time in the status line."""
 
 
+@dataclass(slots=True, eq=False)
 class UpdateClock:
     """Timer of updates: soon after an event, limited in rate, and with `ticks` without events.
 
@@ -56,28 +57,21 @@ class UpdateClock:
     the agent's event loop, while a function occupies the cell's thread.
     """
 
-    def __init__(
-        self,
-        cell: CellLoop,
-        update: Callable[[], None],
-        *,
-        run_in_agent_loop: Callable[[Callable[[], None]], None],
-        update_in_agent_loop: Callable[[], None],
-        interval: float,
-        ticks: bool,
-    ) -> None:
-        self._cell = cell
-        self._update = update
-        self._run_in_agent_loop = run_in_agent_loop
-        self._update_in_agent_loop = update_in_agent_loop
-        self._interval = interval
-        self._ticks = ticks
-        self._ticks_in_agent_loop = False
-        self._scheduled: float | None = None
-        self._is_early = False
-        self._updated = self.next_allowed = self._spacing = 0.0
-        self._timer: Timer | None = None
-        self._ticker: Timer | None = None
+    cell: CellLoop
+    update: Callable[[], None]
+    _: KW_ONLY
+    run_in_agent_loop: Callable[[Callable[[], None]], None]
+    update_in_agent_loop: Callable[[], None]
+    interval: float
+    ticks: bool
+    ticks_in_agent_loop: bool = False
+    next_allowed: float = 0.0
+    _scheduled: float | None = None
+    _is_early: bool = False
+    _updated: float = 0.0
+    _spacing: float = 0.0
+    _timer: Timer | None = None
+    _ticker: Timer | None = None
 
     def schedule(self, delay: float, *, early: bool = False) -> None:
         """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
@@ -95,11 +89,11 @@ class UpdateClock:
             if self._timer is not None:
                 self._timer.cancel()
             if wait > 0:
-                self._timer = self._cell.call_later(wait, self._update)
+                self._timer = self.cell.call_later(wait, self.update)
             else:
-                self._update()
+                self.update()
 
-        self._cell.post(update_at_due)
+        self.cell.post(update_at_due)
 
     def begin_update(self) -> None:
         """Note that an update begins. Later events need another update."""
@@ -108,33 +102,33 @@ class UpdateClock:
     def end_update(self, size: int) -> None:
         """Note that an update has ended, which rendered `size` characters."""
         self._updated = monotonic()
-        self._spacing = self._interval * (1 + size / CHARS_PER_INTERVAL)
+        self._spacing = self.interval * (1 + size / CHARS_PER_INTERVAL)
         self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
-        if self._ticks and self._ticker is None:
+        if self.ticks and self._ticker is None:
             self._tick()
 
     def _tick(self) -> None:
         wait = max(self._updated + TICK_S, self.next_allowed) - monotonic()
-        self._ticker = self._cell.call_later(wait, self._tick) if wait > 0 else None
+        self._ticker = self.cell.call_later(wait, self._tick) if wait > 0 else None
         if wait <= 0:
-            self._update()
+            self.update()
 
     def start_ticks_in_agent_loop(self) -> None:
         """Update from the agent's loop as well, because a function occupies the cell's thread."""
-        if self._ticks and not self._ticks_in_agent_loop:
-            self._ticks_in_agent_loop = True
-            self._run_in_agent_loop(self._tick_in_agent_loop)
+        if self.ticks and not self.ticks_in_agent_loop:
+            self.ticks_in_agent_loop = True
+            self.run_in_agent_loop(self._tick_in_agent_loop)
 
     def _tick_in_agent_loop(self) -> None:
-        if not self._ticks:
+        if not self.ticks:
             return
         if monotonic() > max(self._updated + TICK_S / 2, self.next_allowed):
-            self._update_in_agent_loop()
+            self.update_in_agent_loop()
         asyncio.get_running_loop().call_later(TICK_S, self._tick_in_agent_loop)
 
     def stop(self) -> None:
         """Cancel all updates."""
-        self._ticks = False
+        self.ticks = False
         for timer in (self._timer, self._ticker):
             if timer is not None:
                 timer.cancel()
@@ -151,14 +145,11 @@ class Publish(Protocol):
 
 
 class DisplayPublisher:
-    """Factory of outputs in the running cell. Create it on the cell's thread.
+    """Factory of outputs in the running cell, `of_turn` or of a tool. Create it on its thread.
 
     Each output has a display id. Until the output is final, its metadata contain this id, so that
-    a reloaded page finds the output. `RunningCells` keeps the output for such pages.
-
-    Args:
-        publish: IPython's `DisplayPublisher.publish`.
-        of_turn: The outputs belong to the turn and not to a tool.
+    a reloaded page finds the output. `RunningCells` keeps the output for such pages. `publish` is
+    the method of IPython's publisher.
     """
 
     def __init__(
