@@ -20,36 +20,23 @@ from jp_nb.record.marks import Usage as Usage
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as its provider describes it. None, "", and () mean that the provider does not say.
-
-    Attributes:
-        context_window: Maximum size of the input, in tokens.
-        max_output: Maximum size of the output, in tokens.
-        inputs: Kinds of input besides text, such as `image`.
-        input_price: US dollars for a million input tokens.
-        output_price: US dollars for a million output tokens.
-        created: Release time in seconds since 1970, for sorting.
-        parameters: Number of parameters, such as `8.0B`.
-        quantization: Format of the weights, such as `Q4_K_M`.
-        state: `deprecated` if the model will be shut down, `retired` if it was.
-        ends: Day of the shutdown, such as `2026-12-01`.
-    """
+    """A model as its provider describes it. None, "", and () mean that it does not say."""
 
     id: str
     name: str = ""
-    context_window: int | None = None
-    max_output: int | None = None
-    inputs: tuple[str, ...] = ()
+    context_window: int | None = None  # maximum size of the input, in tokens
+    max_output: int | None = None  # in tokens
+    inputs: tuple[str, ...] = ()  # besides text, such as `image`
     tools: bool | None = None
     reasoning: bool | None = None
-    input_price: float | None = None
+    input_price: float | None = None  # US dollars for a million tokens
     output_price: float | None = None
-    created: float | None = None
-    parameters: str = ""
-    quantization: str = ""
+    created: float | None = None  # release time in seconds since 1970, for sorting
+    parameters: str = ""  # their number, such as `8.0B`
+    quantization: str = ""  # format of the weights, such as `Q4_K_M`
     size_bytes: int | None = None
-    state: Literal["", "deprecated", "retired"] = ""
-    ends: str = ""
+    state: Literal["", "deprecated", "retired"] = ""  # deprecated: it will be shut down
+    ends: str = ""  # day of the shutdown, such as `2026-12-01`
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +171,22 @@ class Attachment:
 class ModelRequest:
     """One request to a model.
 
-    Attributes:
-        model: The provider's own name of the model.
-        attachments: The same object as long as nothing changes.
-        thread: The context. The next request of the conversation has the same object, grown, so
-            providers only render the new entries. If it ends in an incomplete response of the
-            model, the provider continues that response.
-        schema: JSON schema of a structured response; None for text.
-        idle_timeout: Seconds without an event before the stream counts as dead; 0: no limit.
-        max_response_bytes: Maximum size of the streamed text; 0: no limit.
-        conversation_id: Stable in a conversation, for prompt caching.
+    `thread` is the context. The next request of the conversation has the same object, grown, so
+    providers only render the new entries. If it ends in an incomplete response of the model, the
+    provider continues that response.
     """
 
-    model: str
+    model: str  # the provider's own name
     thread: RequestContext
     system: tuple[str, ...] = ()
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = ()  # the same object as long as nothing changes
     tools: tuple[ToolDefinition, ...] = ()
     tool_choice: ToolChoice = "auto"
     parameters: ModelParameters = ModelParameters()
-    schema: Mapping[str, JsonValue] | None = None
-    idle_timeout: float = 60.0
-    max_response_bytes: int = 1_048_576
-    conversation_id: str = ""
+    schema: Mapping[str, JsonValue] | None = None  # of a structured response; None for text
+    idle_timeout: float = 60.0  # seconds without an event; 0: no limit
+    max_response_bytes: int = 1_048_576  # of the streamed text; 0: no limit
+    conversation_id: str = ""  # stable in a conversation, for prompt caching
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,26 +205,16 @@ class KeyReference:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request in its final form, without its API key.
+    """A request in its final form, without its API key."""
 
-    Attributes:
-        method: HTTP method; "" without a network.
-        url: Address without secrets; a description if there is no network.
-        headers: Headers that describe the request, with lower-case names.
-        body: The exact bytes, with `[key]` in place of the API key.
-        omitted: Settings that are not sent, each with the reason.
-        is_exact: False if a secret was removed from the body.
-        hide: Removes the key from a text.
-    """
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
+    method: str  # "" without a network
+    url: str  # without secrets; a description if there is no network
+    headers: Mapping[str, str]  # with lower-case names
+    body: bytes  # exact, with `[key]` in place of the API key
     key: KeyReference | None = None
-    omitted: tuple[str, ...] = ()
-    is_exact: bool = True
-    hide: Callable[[str], str] = field(default=str, repr=False, compare=False)
+    omitted: tuple[str, ...] = ()  # settings that are not sent, each with the reason
+    is_exact: bool = True  # False: a secret was removed from the body
+    hide: Callable[[str], str] = field(default=str, repr=False, compare=False)  # the key in a text
 
 
 class Provider(Protocol):

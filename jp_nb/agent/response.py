@@ -44,19 +44,15 @@ class _Buffer:
 class ResponseBuilder:
     """Builds one model response, item by item.
 
-    Attributes:
-        retry: Set if the provider asks for another request.
-        bad_arguments: Parse errors of tool call arguments, by the number of the call in the
-            response (from 0). Ids may repeat.
-        without_arguments: Numbers of the tool calls without any argument text.
+    Tool calls are numbered from 0, because ids may repeat.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
         self.finished: Finished | None = None
         self.retry: Retry | None = None
-        self.bad_arguments: dict[int, str] = {}
-        self.without_arguments: set[int] = set()
+        self.bad_arguments: dict[int, str] = {}  # parse errors, by number of the call
+        self.without_arguments: set[int] = set()  # calls without any argument text
         self._call_count = 0
         self._open: dict[int, _Buffer] = {}
 
@@ -207,17 +203,11 @@ async def with_retries(
     sleep: Callable[[float], Awaitable[None]],
     made_progress: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Call `attempt` until it succeeds or the limits are reached, and return its result.
+    """Call `attempt`, which sends a request once, until it succeeds, and return its result.
 
-    Args:
-        attempt: Sends the request once. After a `Retry` it is called again at once, up to
-            `MAX_REPAIRS` times.
-        model: Name of the model, for the user.
-        limits: Maximum number of retries, and the length of the pauses.
-        waits: Called before each attempt and each pause.
-        sleep: Waits the given number of seconds.
-        made_progress: Returns True if the failed attempt received a part of the response. The
-            count of failures then starts again, up to `MAX_PROGRESS_FACTOR` times the limit.
+    After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
+    each attempt and each pause. If an attempt `made_progress` before it failed, the count of
+    failures starts again, up to `MAX_PROGRESS_FACTOR` times the limit.
 
     Raises:
         ProviderError: The error of the last attempt, with the number of attempts.

@@ -269,19 +269,12 @@ def get_parameter_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class FormattedAttachments:
-    """Attachments in a provider's format.
+    """Attachments in a provider's format."""
 
-    Attributes:
-        messages: The encoded message before the context, if there is one.
-        system: The end of the system prompt; "" if it has no attachment.
-        omitted: Attachments that are not sent.
-        user_parts: Encoded content parts for the first user message, joined by commas.
-    """
-
-    messages: tuple[bytes, ...] = ()
-    system: str = ""
+    messages: tuple[bytes, ...] = ()  # encoded, before the context
+    system: str = ""  # the end of the system prompt
     omitted: Omitted = field(default_factory=dict)
-    user_parts: bytes = b""
+    user_parts: bytes = b""  # encoded, for the first user message, joined by commas
 
 
 def split_attachments(

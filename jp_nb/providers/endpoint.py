@@ -22,24 +22,16 @@ from jp_nb.errors import ConfigError, ProviderError
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a server, and the name of the environment variable with its key. It holds no key.
-
-    Attributes:
-        base_url: Address without `path`. It may end in the first segments of `path`.
-        base_url_env: Environment variable that replaces `base_url` if it is set.
-        key_env: Environment variable with the key; None if the server needs no key.
-        key_required: The server at `base_url` needs a key.
-        key_configured: The user set `key_env`, so no request is sent without a key.
-    """
+    """Address of a server, and the environment variable with its key. It holds no key."""
 
     provider: str
-    base_url: str
+    base_url: str  # without `path`; may end in its first segments
     path: str
-    base_url_env: str | None = None
-    key_env: str | None = None
+    base_url_env: str | None = None  # environment variable that replaces `base_url`
+    key_env: str | None = None  # None: the server needs no key
     key_header: Literal["authorization", "x-api-key"] = "authorization"
-    key_required: bool = False
-    key_configured: bool = False
+    key_required: bool = False  # by the server at `base_url`
+    key_configured: bool = False  # the user set `key_env`: no request is sent without a key
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property

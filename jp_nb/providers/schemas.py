@@ -236,20 +236,13 @@ def _moves_reference(schema: Schema) -> bool:
 
 
 class SchemaRewriter:
-    """Rewrites a schema, node by node, for one dialect.
-
-    Attributes:
-        is_enforceable: False if the API cannot enforce the structure of the schema. Limits in
-            descriptions do not count.
-        has_nullable: An optional property was made nullable.
-        is_too_large: The schema with expanded references is too large.
-    """
+    """Rewrites a schema, node by node, for one dialect."""
 
     def __init__(self, dialect: Literal["anthropic", "openai"], root: Schema) -> None:
         self.strict = dialect == "openai"
-        self.is_enforceable = True
-        self.has_nullable = False
-        self.is_too_large = False
+        self.is_enforceable = True  # the structure, by the API; limits in descriptions do not count
+        self.has_nullable = False  # an optional property was made nullable
+        self.is_too_large = False  # with expanded references
         self._nodes = 0
         self._root = root
         self._expanding: list[JsonValue] = []
@@ -367,19 +360,13 @@ _MAX_STRICT_CHOICES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """A schema as it is sent, with the conversion of answers back to the user's schema.
-
-    Attributes:
-        strict: Value of `strict` in the OpenAI protocols: the API can enforce `schema`.
-        wrapped: The answer has the form `{"value": …}`, because it is not an object.
-        nullable: Optional properties are null instead of absent.
-    """
+    """A schema as it is sent, with the conversion of answers back to the user's schema."""
 
     original: Schema
     schema: JsonObject
-    strict: bool = True
-    wrapped: bool = False
-    nullable: bool = False
+    strict: bool = True  # in the OpenAI protocols: the API can enforce `schema`
+    wrapped: bool = False  # the answer is `{"value": …}`, because it is not an object
+    nullable: bool = False  # optional properties are null instead of absent
 
     @property
     def is_unchanged(self) -> bool:

@@ -88,11 +88,8 @@ class ScriptedError(_Strict):
 class Reply(_Strict):
     """One reply of the script.
 
-    Attributes:
-        when: Texts that the latest entries must contain, else the reply is skipped.
-        expect: Texts that the request must contain, in its system texts, its attachments, or its
-            context. Another request is an error.
-        chunk_ms: Pause between the words of the text. None: a few pieces without a pause.
+    The latest entries must contain the texts of `when`, else the reply is skipped. The system
+    texts, attachments, or context must contain those of `expect`, else the request is an error.
     """
 
     when: tuple[str, ...] = ()
@@ -101,7 +98,7 @@ class Reply(_Strict):
     text: str | None = None
     data: JsonValue = None
     tool_calls: tuple[ScriptedCall, ...] = ()
-    chunk_ms: float | None = Field(default=None, ge=0)
+    chunk_ms: float | None = Field(default=None, ge=0)  # between words; None: a few pieces at once
     finish: Literal["completed", "max_tokens", "refused"] = "completed"
     usage: Usage | None = None
     error: ScriptedError | None = None

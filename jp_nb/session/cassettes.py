@@ -53,17 +53,11 @@ from jp_nb.storage.run_events import append_run_event
 
 @dataclass(frozen=True, slots=True)
 class CassetteChoice:
-    """A cassette file and its use.
-
-    Attributes:
-        path: The file; None if the mode is `off`.
-        tools: `recorded` if the cassette also replaces tools, else `run`.
-        folder: The notebook's folder. A path in it may not leave it through a link.
-    """
+    """A cassette file and its use. A path in the notebook's `folder` may not link out of it."""
 
     mode: CassetteMode = "off"
-    path: Path | None = None
-    tools: str = "run"
+    path: Path | None = None  # None if the mode is `off`
+    tools: str = "run"  # `recorded`: the cassette also replaces tools
     folder: Path | None = None
 
 
@@ -73,9 +67,8 @@ PATH: Final = "providers.cassette"
 class Cassettes:
     """The cassette of one session.
 
-    Args:
-        previous: The cassette before the extension was loaded again. A recording continues, and a
-            replay starts again.
+    `previous` is that before the extension was loaded again: a recording continues, and a replay
+    starts again.
     """
 
     def __init__(

@@ -78,21 +78,14 @@ def default_cassette_path(notebook: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class StoredExchange:
-    """An exchange in a file.
+    """An exchange in a file."""
 
-    Attributes:
-        line: Line number of the request, from 1.
-        request: Id of the request.
-        summary: Content of the request's line, without its id.
-        number: Index of the exchange, from 0.
-    """
-
-    line: int
-    request: str
-    summary: JsonObject = field(repr=False)
+    line: int  # of the request, from 1
+    request: str  # its id
+    summary: JsonObject = field(repr=False)  # content of its line, without the id
     events: tuple[ProviderEvent, ...]
     end: End
-    number: int
+    number: int  # of the exchange, from 0
 
     @property
     def last_message(self) -> str:
