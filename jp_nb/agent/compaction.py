@@ -409,10 +409,7 @@ class Compactor:
 
     async def compact_on_request(self, resolved: Resolved) -> None:
         """Compact the conversation by the configured rules. Errors are only displayed."""
-        planner = self._planner(in_turn=False)
-        plan = planner.plan(
-            planner.steps(resolved.basis.config.conversation.compaction.effective_rules)
-        )
+        plan = self._plan(resolved.basis.config.conversation.compaction.effective_rules)
         if not plan.steps:
             self.turn.display(Notice(NO_EFFECT))
             return
@@ -433,8 +430,7 @@ class Compactor:
             self.settings.last_failure, auto
         ):
             return
-        planner = self._planner(in_turn=False)
-        plan = planner.plan(planner.steps(settings.effective_rules))
+        plan = self._plan(settings.effective_rules)
         # After a small effect, compaction would be due again in the next turn.
         is_worth_it = many_turns or plan.frees * MIN_EFFECT_DIVISOR >= auto.max_tokens
         why = f"More than {auto.max_turns} turns"
@@ -451,10 +447,9 @@ class Compactor:
         if error.kind != "too_long":
             return False
         settings = resolved.basis.config.conversation.compaction
-        planner = self._planner(in_turn=True)
         summarize_all = CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
         choices = {"compact": settings.effective_rules, "summarise": (summarize_all,)}
-        plans = {choice: planner.plan(planner.steps(rules)) for choice, rules in choices.items()}
+        plans = {choice: self._plan(rules, in_turn=True) for choice, rules in choices.items()}
         plans = {choice: plan for choice, plan in plans.items() if plan.steps}
         if settings.auto.is_on and "compact" in plans:  # it saves tokens, so the retries end
             return await self._apply(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
@@ -464,13 +459,10 @@ class Compactor:
         chosen = plans.get(str(end.value)) if isinstance(end, Answered) else None
         return chosen is not None and await self._apply(chosen, resolved, why="", in_turn=True)
 
-    def _planner(self, *, in_turn: bool) -> CompactionPlanner:
-        return CompactionPlanner(
-            self.turn.record.stream,
-            self.settings.providers(),
-            now=self.settings.now(),
-            in_turn=in_turn,
-        )
+    def _plan(self, rules: Iterable[CompactionRule], *, in_turn: bool = False) -> CompactionPlan:
+        stream, providers = self.turn.record.stream, self.settings.providers()
+        planner = CompactionPlanner(stream, providers, now=self.settings.now(), in_turn=in_turn)
+        return planner.plan(planner.steps(rules))
 
     async def _apply(
         self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool = False
@@ -499,11 +491,8 @@ class Compactor:
             self.turn.display(Waits(MODEL_WAITS, ""))
         self.turn.record.add(*self.turn.tokens.attach_usage_to_last(entries))
         self.turn.record.thread = build_context(stream, providers, in_turn=in_turn)
-        text = (
-            f"⊟ {why}: from now on, {format_compactions(entries)}"
-            if why
-            else format_compaction_line(entries)
-        )
+        text = f"⊟ {why}: from now on, {format_compactions(entries)}"
+        text = text if why else format_compaction_line(entries)
         self.turn.display(Notice(f"{text}. Undo: {UNDO}"))
         return True
 
@@ -519,17 +508,14 @@ _HELP: Final = "The record keeps every turn. A model writes the summary. The num
 
 def _plan_prompt(plans: dict[str, CompactionPlan]) -> ActionPrompt:
     actions = [Action(_KEYS[choice], f"{_NAMES[choice]} and try again", choice) for choice in plans]
+    actions.append(Action("s", "End the turn", "stop"))
     exhibits: list[PromptDetail] = []
     for choice, plan in plans.items():
         made = format_compactions([step.entry() for step in plan.steps])
         text = f"{made}: about {plan.frees:,} tokens less"
         exhibits.append(PromptDetail(_NAMES[choice], text))
     return ActionPrompt(
-        _TOO_LONG,
-        (*actions, Action("s", "End the turn", "stop")),
-        label="Too long",
-        exhibits=tuple(exhibits),
-        help=_HELP,
+        _TOO_LONG, tuple(actions), label="Too long", exhibits=tuple(exhibits), help=_HELP
     )
 
 

@@ -226,11 +226,8 @@ def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValu
 def _parameter_schema(node: JsonValue) -> JsonValue:
     if not isinstance(node, dict):
         return node
-    schema: dict[str, JsonValue] = {}
-    if "type" in node:
-        schema["type"] = node["type"]
-    description = node.get("summary") or node.get("description")
-    if description:
+    schema = {"type": node["type"]} if "type" in node else dict[str, JsonValue]()
+    if description := node.get("summary") or node.get("description"):
         schema["description"] = description
     if "default" in node:
         schema["default"] = node["default"]
