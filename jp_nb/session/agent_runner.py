@@ -6,7 +6,6 @@ Source: `docs/architecture.md`.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 import threading
@@ -67,7 +66,6 @@ class AgentThread:
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """
         loop, future = self._running_loop(), Future[T]()
-        context = contextvars.copy_context()
 
         async def deliver() -> None:
             try:
@@ -80,11 +78,11 @@ class AgentThread:
                 future.set_result(result)
 
         def start() -> None:
-            task = loop.create_task(deliver(), context=context)
+            task = loop.create_task(deliver())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        loop.call_soon_threadsafe(start)
+        loop.call_soon_threadsafe(start)  # copies the context
         return future
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

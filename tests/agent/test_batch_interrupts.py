@@ -526,7 +526,7 @@ async def test_interrupt_during_cancellation_ends_the_turn() -> None:
             await forever()
         finally:
             if bench.loop.interrupt_count == 1:
-                bench.loop.interrupt()  # while the coordinator waits for the clean-up
+                bench.loop.interrupt()  # while the batch waits for the clean-up
         return "never"
 
     config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}

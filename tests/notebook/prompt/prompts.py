@@ -33,7 +33,7 @@ LABELS = (None, "Assistant")
 
 
 def prompt_of(kind: str, persistence: Persistence, label: str | None) -> QuestionPrompt:
-    """Return the prompt of one case, as the coordinator builds it."""
+    """Return the prompt of one case, as a batch builds it."""
     question = TYPES[kind].with_persistence(persistence).with_context("Two lines\nof context.")
     return QuestionPrompt(question, label=label, remember=kind == "boolean")
 
