@@ -109,27 +109,26 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
     and interrupted calls of earlier turns.
     """
     items: list[ContextItem] = []
-    open_calls: list[ContextItem] = []
+    open_calls: list[tuple[str, str]] = []  # ids and providers
 
     def respond(*, in_batch: bool) -> None:
         same = 0
-        for call in open_calls:
-            same += _call_id(call) == inquiry.call_id
-            asks = in_batch and _call_id(call) == inquiry.call_id and same == inquiry.number
+        for call_id, provider in open_calls:
+            same += call_id == inquiry.call_id
             text = NO_RESULT_YET if in_batch else INTERRUPTED
-            if asks:
+            if in_batch and call_id == inquiry.call_id and same == inquiry.number:
                 text = PAUSED + inquiry.question.text
-            response = ToolCallResponse(id=_call_id(call), content=text, is_error=not in_batch)
-            items.append(ContextItem(response, call.provider))
+            response = ToolCallResponse(id=call_id, content=text, is_error=not in_batch)
+            items.append(ContextItem(response, provider))
         open_calls.clear()
 
     for item in thread:
         match item.entry:
-            case ToolCallRequest():
-                open_calls.append(item)
+            case ToolCallRequest(id=call_id):
+                open_calls.append((call_id, item.provider))
             case ToolCallResponse(id=call_id):
                 # Ids repeat: the n-th response of an id answers its n-th request.
-                first = (n for n, call in enumerate(open_calls) if _call_id(call) == call_id)
+                first = (n for n, (known, _) in enumerate(open_calls) if known == call_id)
                 if (number := next(first, None)) is not None:
                     del open_calls[number]
             case ChatRequest():
@@ -150,10 +149,6 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
     )
     items.append(ContextItem(request, items[-1].provider if items else ""))
     return RequestContext(items)
-
-
-def _call_id(item: ContextItem) -> str:
-    return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:

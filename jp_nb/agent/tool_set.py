@@ -28,6 +28,7 @@ from jp_nb.config.tree.tools import (
     RunMode,
     ToolConfig,
 )
+from jp_nb.json_values import as_object
 from jp_nb.tools.base import Tool, ToolSource, error_summary, is_cancelled
 from jp_nb.tools.command import CommandFormatter, name_in_source
 from jp_nb.tools.outcome import MAX_RESULT_CHARS
@@ -187,9 +188,16 @@ class OfferedTool:
     @property
     def documented_schema(self) -> Mapping[str, JsonValue]:
         """Schema of the arguments with all descriptions, also those that requests omit."""
-        if self.executor.schema is None:
+        schema = self.executor.schema
+        if schema is None:
             return {"properties": dict(self.described)}
-        return _add_descriptions(self.executor.schema, self.described)
+        nodes = dict(as_object(schema.get("properties")))
+        for name, configured in self.described.items():
+            node = nodes.get(name)
+            if isinstance(node, dict) and isinstance(configured, dict):
+                texts = {key: text for key, text in configured.items() if key in DESCRIPTIONS}
+                nodes[name] = {**node, **texts}
+        return {**schema, "properties": nodes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,17 +336,3 @@ def _make_offered_tool(
 
 def _first(own: T | None, star: T | None, default: T) -> T:
     return next((value for value in (own, star) if value is not None), default)
-
-
-def _add_descriptions(
-    schema: Mapping[str, JsonValue], parameters: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """Return `schema` with the configured descriptions of its properties."""
-    properties = schema.get("properties")
-    nodes = dict(properties) if isinstance(properties, dict) else {}
-    for name, configured in parameters.items():
-        node = nodes.get(name)
-        if isinstance(node, dict) and isinstance(configured, dict):
-            texts = {key: text for key, text in configured.items() if key in DESCRIPTIONS}
-            nodes[name] = {**node, **texts}
-    return {**schema, "properties": nodes}
