@@ -341,15 +341,11 @@ class CallRunner:
         call.whole_chars = None if short == result.content else len(result.content)
         call.delivered = call.shown_images.add_omissions_to(short)
         result = Delivery(call.delivered, result.is_error, call.shown_images.images)
-        match tool.result:
-            case "skip":
-                raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
-            case "unattended":
-                return result
-            case "ask" | "edit":
-                return await self._permissions.request_delivery(call, tool, result)
-            case _:
-                assert_never(tool.result)
+        if tool.result == "skip":
+            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+        if tool.result == "unattended":
+            return result
+        return await self._permissions.request_delivery(call, tool, result)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False

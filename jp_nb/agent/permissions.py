@@ -68,7 +68,7 @@ DELIVERY = (
 
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
-EDIT_CANCELLED = "Edit cancelled"
+SKIPPED_WITH_REASON = "Tool skipped by user: {}"
 NOT_DELIVERED = "Result delivery skipped by user."
 UNDELIVERED = "The tool ran. Its result is not delivered: {}."
 NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
@@ -167,7 +167,7 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
     end = await ask(QuestionPrompt(question))
     if isinstance(end, Answered):
         text = str(end.value).strip()
-        raise CallEnded(_skipped_because(text) if text else SKIPPED, skipped=True)
+        raise CallEnded(SKIPPED_WITH_REASON.format(text) if text else SKIPPED, skipped=True)
     if not _is_back(end):
         raise _not_permitted(end)
 
@@ -175,10 +175,6 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
 def _is_back(end: object) -> bool:
     """Return True if the user closed the prompt to return to the previous one."""
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
-
-
-def _skipped_because(reason: str) -> str:
-    return f"{SKIPPED[:-1]}: {reason}"
 
 
 async def _edit_arguments(
@@ -355,7 +351,7 @@ class PermissionRequests:
         if call.tool.run == "edit":
             edited = await _edit_arguments(ask, call)
             if _is_back(edited):
-                raise CallEnded(_skipped_because(EDIT_CANCELLED), skipped=True)
+                raise CallEnded(SKIPPED_WITH_REASON.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
                 raise self._undecided(call.tool, edited)
             if edited is not None:

@@ -178,7 +178,7 @@ class CommandFormatter:
         Raises:
             ToolError: The command fails, or asks a question. The tool does not run then.
         """
-        document = make_document(self.tool or context.name, arguments, context, formats=True)
+        document = make_document(self.tool or context.name, arguments, context)
         match await _run(self.command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
@@ -194,19 +194,18 @@ def name_in_source(name: str, config: ToolConfig) -> str:
     return own_name if kind == "local" and own_name else name
 
 
-def make_document(
-    name: str, arguments: Mapping[str, JsonValue], context: ToolContext, *, formats: bool = False
-) -> Document:
+def make_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
     """Return the document for a run of the tool `name`, or for the formatting of its arguments."""
     tool: Document = {"name": name, "arguments": dict(arguments)}
-    about: Document = {"root": context.root, "action": "format_arguments" if formats else "run"}
-    if not formats:
+    about: Document = {"root": context.root, "action": context.action}
+    runs = context.action == "run"
+    if runs:
         tool["answers"], about["access"] = dict(context.answers), context.access
     tool["options"] = dict(context.options)
     about |= {"workspace_id": "", "conversation_id": context.conversation_id}
-    if context.config is not None and not formats:
+    if runs and context.config is not None:
         about["config"] = context.config
-    if (rejection := context.delta_rejection) is not None and not formats:
+    if runs and (rejection := context.delta_rejection) is not None:
         about["delta_rejection"] = {
             "reason": rejection.reason,
             "fields": list(rejection.fields),
