@@ -53,10 +53,8 @@ class NotAnswered:
 class FormEnd:
     """The outcome of a form that was not cancelled or interrupted as a whole.
 
-    Attributes:
-        ends: One for each page: `declined` for a question left open on purpose, `cancelled` for one
-            that was open when the user replied or stopped.
-        then: Choice in the menu: `reply` with `text` to the model, or `stop` the turn.
+    `ends` has one for each page: `declined` for a question left open on purpose, `cancelled` for
+    one that was open when the user chose `reply` (with `text` to the model) or `stop` in the menu.
     """
 
     ends: tuple[Answered | NotAnswered, ...]
@@ -128,10 +126,9 @@ class PromptDetail:
 
 @dataclass(frozen=True, slots=True)
 class ActionPrompt(Prompt[Answered]):
-    """A decision among buttons, none of which is preselected.
+    """A decision among buttons, none of which is preselected. `text` is the question, in one line.
 
     Attributes:
-        text: The question, in one line.
         last_line: Text before the keys on stdin, which are then not case-sensitive.
         help: One line, displayed for `?` on stdin.
         only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
@@ -187,11 +184,9 @@ class FormPrompt(Prompt[FormEnd]):
     """A form with at least one page. Answers take effect only with Submit.
 
     Attributes:
-        pages: One question each. A question of kind `form` has several fields. No page offers "for
-            this turn".
+        pages: One question each, which may have several fields. None offers "for this turn".
         partial: True if required questions may stay open: the tool accepts missing answers.
         menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
-            Otherwise, Cancel ends the form.
     """
 
     pages: tuple[QuestionPrompt, ...]
@@ -320,10 +315,8 @@ class FormDraft:
     @property
     def blocked(self) -> int | None:
         """Index of the first page that prevents Submit; None if the form is complete."""
-        for index in self.open_pages:
-            if self._pages[index].problem or self._is_missed(index):
-                return index
-        return None
+        blocked = (x for x in self.open_pages if self._pages[x].problem or self._is_missed(x))
+        return next(blocked, None)
 
     def _is_missed(self, index: int) -> bool:
         required = self.prompt.pages[index].question.required
@@ -336,16 +329,14 @@ class FormDraft:
 
     def next(self) -> None:
         """Go to the next page, if there is one."""
-        if not self.is_last:
-            self.go(self.page + 1)
+        self.go(self.page + 1)
 
     def back(self) -> None:
         """Go to the previous page, if there is one."""
-        if not self.is_first:
-            self.go(self.page - 1)
+        self.go(self.page - 1)
 
     def go(self, page: int) -> None:
-        """Go to `page`."""
+        """Go to `page`, if there is one."""
         if 0 <= page < len(self._pages):
             self.page = page
             self._show("page")
@@ -426,21 +417,17 @@ class FormDraft:
 
     def _end(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
-            self.end = end
-            self.step += 1
+            self.end, self.step = end, self.step + 1
 
     def expire(self, picked: Answered | None = None) -> None:
         """End the time for the current page with the unsent selection `picked`, and go on.
 
         On the last page and on the summary, end the form.
         """
-        if self.screen == "summary":
-            for index in self.open_pages:
-                self._time_out(index)
-            self._finish()
-            return
-        self._time_out(self.page, picked)
-        if self.is_last:
+        on_summary = self.screen == "summary"
+        for index in self.open_pages if on_summary else [self.page]:
+            self._time_out(index, None if on_summary else picked)
+        if on_summary or self.is_last:
             self._finish()
         else:
             self.next()

@@ -19,6 +19,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -216,11 +217,8 @@ def import_rows(
 
 def rename_table(path: Path) -> str:
     """Rename an imported table, so that it is not read again; return a report."""
-    target = path.with_name(path.name + MIGRATED)
-    count = 1
-    while os.path.lexists(target):
-        count += 1
-        target = path.with_name(f"{path.name}{MIGRATED}{count}")
+    names = (path.with_name(f"{path.name}{MIGRATED}{n if n > 1 else ''}") for n in count(1))
+    target = next(name for name in names if not os.path.lexists(name))
     try:
         path.rename(target)
     except OSError as exc:
@@ -369,8 +367,8 @@ class QuestionLog:
         if log is None or not log.exists():
             return QuestionHistory(recorded_answers(self._active.document.conversation))
         contents = self._read_contents(log)
-        if count := contents.damaged:
-            lines, them = ("1 line", "it") if count == 1 else (f"{count} lines", "them")
+        if damaged := contents.damaged:
+            lines, them = ("1 line", "it") if damaged == 1 else (f"{damaged} lines", "them")
             self._add_notices(
                 f"{lines} of the project log in {log.folder} cannot be read: jp_nb ignores {them}"
             )

@@ -229,12 +229,7 @@ BOUNDS: Final = {
 
 
 class NumberAnswer(AnswerType):
-    """Answered by a finite number from `minimum` to `maximum`.
-
-    Attributes:
-        above: Exclusive lower bound.
-        below: Exclusive upper bound.
-    """
+    """Answered by a finite number within bounds, of which `above` and `below` are exclusive."""
 
     type: Literal["number"] = "number"
     json_type: ClassVar[str] = "number"

@@ -343,12 +343,9 @@ class ConvertingCheck(Protocol):
 class FormAnswer(AnswerType):
     """Answered by an object: a form with a field for each question in `fields`.
 
-    The object has no key for a field that the user left open.
-
-    Attributes:
-        fields: Questions with the label (`text`), description (`context`), and initial value
-            (`default`) of each field. They cannot be forms.
-        check: Further conditions, such as the validators of a model. They are not serialized.
+    The object has no key for a field that the user left open. A question has the label (`text`),
+    description (`context`), and initial value (`default`) of its field. It cannot be a form.
+    `check` has further conditions, such as the validators of a model. They are not serialized.
     """
 
     type: Literal["form"] = "form"

@@ -471,10 +471,8 @@ def _path_in_page(hello: Hello) -> Path | None:
         return None
     name = hello.path.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
     session = Path(os.environ.get("JPY_SESSION_NAME", ""))
-    for candidate in (session, Path.cwd() / name):
-        if candidate.name == name and candidate.is_absolute() and candidate.is_file():
-            return candidate
-    return None
+    named = [path for path in (session, Path.cwd() / name) if path.name == name]
+    return next((path for path in named if path.is_absolute() and path.is_file()), None)
 
 
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:

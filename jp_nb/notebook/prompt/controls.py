@@ -93,10 +93,8 @@ True if the user confirmed that the answer is empty.
 class NoValidAnswer:
     """A control without a valid answer.
 
-    Attributes:
-        blank: True if the control is empty, so the question may stay open. False if its content is
-            invalid or incomplete; it stays in the control.
-        confirmable: True if the control, read again with `confirmed`, gives an empty answer.
+    It is `blank` if it is empty, so that the question may stay open; otherwise, its content is
+    invalid or incomplete. If it is `confirmable`, a read with `confirmed` gives an empty answer.
     """
 
     why: str
@@ -231,7 +229,7 @@ def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
     if not isinstance(picks, list) or not isinstance(custom, str | None):
         return None
     indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
-    if len(indices) < len(picks) or len({*indices}) < len(indices):
+    if len({*indices}) < len(picks):  # an unknown option, or one twice
         return None
     if (custom is not None and not kind.other) or (len(indices) > 1 and not kind.multi):
         return None
@@ -369,15 +367,11 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         kind = SelectAnswer(options=options)
         question = prompt.question.model_copy(update={"answer_type": kind})
         return _select_control(replace(prompt, question=question), in_form)
-    suggested = prompt_text.suggested(prompt)
-    return FormControl(
-        buttons={
-            f"{choice.label} ({prompt_text.SUGGESTED})" if choice is suggested else choice.label: (
-                Answered(choice.value, "form", remember=choice.remember)
-            )
-            for choice in prompt_text.choices(prompt)
-        }
-    )
+    buttons = {}
+    for choice in prompt_text.choices(prompt):
+        mark = f" ({prompt_text.SUGGESTED})" if choice is prompt_text.suggested(prompt) else ""
+        buttons[choice.label + mark] = Answered(choice.value, "form", choice.remember)
+    return FormControl(buttons=buttons)
 
 
 def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
