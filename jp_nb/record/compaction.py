@@ -9,7 +9,7 @@ Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -193,22 +193,16 @@ def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     compactions.reverse()  # the later one of the same time comes first
     compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
     count = stream.turn_count
-    summaries = _select_per_turn(compactions, count, lambda entry: entry.summary is not None)
-    reasoning = _select_per_turn(compactions, count, lambda entry: entry.reasoning is not None)
-    tools = _select_per_turn(compactions, count, lambda entry: entry.tool_calls is not None)
+    summaries = _select_per_turn([x for x in compactions if x.summary is not None], count)
+    reasoning = _select_per_turn([x for x in compactions if x.reasoning is not None], count)
+    tools = _select_per_turn([x for x in compactions if x.tool_calls is not None], count)
     return [
-        TurnTreatment(
-            summaries[turn],
-            reasoning[turn] is not None,
-            decides.tool_calls if (decides := tools[turn]) is not None else None,
-        )
-        for turn in range(count)
+        TurnTreatment(summary, strips is not None, None if calls is None else calls.tool_calls)
+        for summary, strips, calls in zip(summaries, reasoning, tools, strict=True)
     ]
 
 
-def _select_per_turn(
-    newest: Iterable[Compaction], count: int, decides: Callable[[Compaction], bool]
-) -> list[Compaction | None]:
+def _select_per_turn(newest: Iterable[Compaction], count: int) -> list[Compaction | None]:
     selected: list[Compaction | None] = [None] * count
     open_from = list(range(count + 1))  # from a turn to the next undecided one
 
@@ -217,7 +211,7 @@ def _select_per_turn(
             open_from[turn] = turn = open_from[open_from[turn]]
         return turn
 
-    for entry in filter(decides, newest):
+    for entry in newest:
         turn = undecided(min(entry.from_turn, count))
         while turn < count and turn <= entry.to_turn:
             selected[turn] = entry

@@ -54,8 +54,8 @@ def shape_of(value: JsonValue) -> RecordShape:
         return "damaged"
     if value.get("version", VERSION) != VERSION:
         return "newer"
-    lists = (value.get("events", []), value.get("others", []))
     # Entries are not checked: a record with a damaged entry can still be displayed.
+    lists = (value.get("events", []), value.get("others", []))
     fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
     return "readable" if fit else "damaged"
 

@@ -104,23 +104,17 @@ class NoKeyError(StorageError):
 
 
 class Keys(Protocol):
-    """The user's key. It is read only to verify or to sign."""
+    """The user's key. It is read only to verify or to sign.
+
+    Raises:
+        NoKeyError: The key cannot be used or created.
+    """
 
     def read(self) -> SecretBytes | None:
-        """Return the key, or None if there is none yet.
-
-        Raises:
-            NoKeyError: The key cannot be used.
-        """
-        ...
+        """Return the key, or None if there is none yet."""
 
     def obtain(self) -> SecretBytes:
-        """Return the key, and create it if there is none.
-
-        Raises:
-            NoKeyError: The key cannot be used or created.
-        """
-        ...
+        """Return the key, and create it if there is none."""
 
 
 class Trust:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
@@ -91,13 +91,11 @@ class ToolCall:
     skipped: bool = False
 
     def __repr__(self) -> str:
-        left = set() if self.edited_by is not None else set(_IF_EDITED)
-        left |= {name for name in ("images", "skipped") if not getattr(self, name)}
-        shown = [f for f in fields(self) if f.name not in left]
-        return f"ToolCall({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
-
-
-_IF_EDITED = frozenset({"edited_by", "channel", "requested_arguments"})
+        names = ["id", "name", "arguments", "content", "is_error"]
+        if self.edited_by is not None:
+            names += ["edited_by", "channel", "requested_arguments"]
+        names += [name for name in ("images", "skipped") if getattr(self, name)]
+        return f"ToolCall({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -425,7 +425,7 @@ class ConversationJournal:
             StorageError: There is one, but it cannot be read.
             UsageError: Several ids begin with `name`.
         """
-        found: dict[Path, tuple[str, RecoverableConversation]] = {}
+        found: list[RecoverableConversation] = []
         for path in list(self._candidates):
             conversation = self._read_candidate(path)
             if conversation is None:
@@ -435,11 +435,11 @@ class ConversationJournal:
             if not name or identifier == name:
                 return conversation
             if identifier.startswith(name):
-                found[path] = identifier, conversation
+                found.append(conversation)
         if len(found) > 1:
-            ids = ", ".join(one_line(identifier, limit=60) for identifier, _ in found.values())
+            ids = ", ".join(one_line(conversation_id(each.stored), limit=60) for each in found)
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
-        return next((conversation for _, conversation in found.values()), None)
+        return found[0] if found else None
 
     def _read_candidate(self, path: Path) -> RecoverableConversation | None:
         file = take_journal(path)

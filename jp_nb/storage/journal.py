@@ -394,22 +394,14 @@ class JournalHead:
 
 @dataclass(slots=True)
 class JournalContents:
-    """Content of a journal.
-
-    Attributes:
-        entries: The stored entries after the base.
-        signature: Signature of the record up to the last entry; None if it is not signed.
-        calls: Progress of open tool calls, by the event ids of their requests.
-        size: Number of bytes up to the end of the last valid signature line.
-        unreadable_bytes: Number of bytes after that.
-    """
+    """Content of a journal: the `entries` after the base, and the `signature` of the record."""
 
     head: JournalHead
     entries: list[RawEntry] = field(default_factory=list)
     signature: str | None = None
-    calls: dict[str, CallProgress] = field(default_factory=dict)
-    size: int = 0
-    unreadable_bytes: int = 0
+    calls: dict[str, CallProgress] = field(default_factory=dict)  # by event ids of the requests
+    size: int = 0  # in bytes, up to the end of the last valid signature line
+    unreadable_bytes: int = 0  # after that
 
     @property
     def length(self) -> int:
