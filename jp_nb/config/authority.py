@@ -284,8 +284,7 @@ def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> 
             return value is not None and value != "unattended"
         case ("conversation", "tools", _, "style", "parameters"):
             return value in ("json", "function_call", "off")
-        case _:
-            return False
+    return False
 
 
 def is_path_in_workspace(url: str) -> bool:
@@ -437,15 +436,14 @@ def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple
         except ConfigError as exc:
             yield f"{at}.path", f"tool '{tool}': access.config path {exc}"
             continue
-        for place, key in enumerate(keys):
-            node = node_at(keys[:place])
-            if key == STAR and (node is None or node.kind != "map"):
-                yield (
-                    f"{at}.path",
-                    f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
-                    f"'{format_path(keys[:place])}', which is not a map",
-                )
-                break
+        above = (keys[:place] for place, key in enumerate(keys) if key == STAR)
+        wrong = next((x for x in above if (node_at(x) or JSON).kind != "map"), None)
+        if wrong is not None:
+            yield (
+                f"{at}.path",
+                f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
+                f"'{format_path(wrong)}', which is not a map",
+            )
         if rule.write is True and overlaps_sensitive(keys):
             yield (
                 f"{at}.write",

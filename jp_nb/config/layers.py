@@ -223,11 +223,7 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
 
 
 def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Partial:
-    """Validate an object with settings, and return it in stored form.
-
-    Raises:
-        ConfigError: The object contains invalid settings, or settings that only a file can have.
-    """
+    """Validate an object with settings that not only a file can have; return its stored form."""
     _check_no_file_settings(list(value), layer)
     return validate_layer(value, layer=layer)
 
@@ -387,11 +383,7 @@ def _json(text: str, path: str) -> JsonValue:
 
 
 def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
-    """Return `text` as a value of the type of `node`. The value is not validated.
-
-    Raises:
-        ConfigError: The setting is a map, which has no text form.
-    """
+    """Return `text` as a value of the type of `node`, not validated. A map has no text form."""
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
         return [parse_value(node.item, piece, path) for piece in pieces if piece]

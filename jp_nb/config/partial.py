@@ -173,23 +173,17 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
     strategy = wrapped.get("strategy", "append")
     if below is None or strategy == "replace":
         return wrapped
-    match below, above:
-        case str(), str():
-            first, second = (above, below) if strategy == "prepend" else (below, above)
+    if isinstance(below, dict) and isinstance(above, dict):
+        if strategy == "merge":
+            return _rewrap(node, old, {**below, **above})
+        combined = {**above, **below} if strategy == "keep" else merge(below, above, node)
+        return _rewrap(node, old, combined)
+    match (above, below) if strategy == "prepend" else (below, above):
+        case str(first), str(second):
             separator = SEPARATORS.get(str(wrapped.get("separator", "none")), "")
             return _rewrap(node, old, first + separator + second)
-        case list(), list():
-            return _rewrap(
-                node, old, [*above, *below] if strategy == "prepend" else [*below, *above]
-            )
-        case dict(), dict():
-            if strategy == "merge":
-                merged = {**below, **above}
-            elif strategy == "keep":
-                merged = {**above, **below}
-            else:
-                merged = merge(below, above, node)
-            return _rewrap(node, old, merged)
+        case list(first), list(second):
+            return _rewrap(node, old, [*first, *second])
     return wrapped
 
 
@@ -573,12 +567,11 @@ def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Cha
 
 
 def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    forms: list[JsonValue] = [new]
-    if isinstance(new, list) and isinstance(old, list) and new[: len(old)] == old:
-        forms.insert(0, new[len(old) :])
-    forms.append({"value": new, "strategy": "replace"})
+    forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
     if isinstance(new, list):
         forms.append({"value": new, "strategy": "replace", "dedup": False})
+        if isinstance(old, list) and new[: len(old)] == old:
+            forms.insert(0, new[len(old) :])
     for form in forms:
         if form != [] and unwrap(combine_values(node, old, form), node) == new:
             return form

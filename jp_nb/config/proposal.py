@@ -48,6 +48,7 @@ from jp_nb.config.schema import (
     mask_secrets,
     node_at,
     parse_path,
+    try_parse_path,
 )
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
 from jp_nb.config.tree.base import describe_found, shorten_for_error
@@ -138,7 +139,7 @@ def review_proposal(
     problems: list[_Problem] = []
     delta, unsets = _read_config(config, basis, grants, problems), _read_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
-    long = [keys for keys in change.leaves if not _is_path(keys)]
+    long = [keys for keys in change.leaves if try_parse_path(format_path(keys)) != keys]
     problems += [_Problem("", "a key is too long for a path")] * len(long)
     if problems:
         details = [
@@ -190,13 +191,6 @@ def refuse_malformed(reason: str) -> Refusal:
     return Refusal("invalid_config", (), reason, reason)
 
 
-def _is_path(keys: Keys) -> bool:
-    try:
-        return parse_path(format_path(keys)) == keys
-    except ConfigError:
-        return False
-
-
 def _find_new_tables(
     delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: Keys = ()
 ) -> _Leaves:
@@ -237,7 +231,7 @@ class _Problem:
             return _truncate(message)
         if self.unset:
             return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
-        masked = mask_secrets(self.value, _parse_keys(self.path))
+        masked = mask_secrets(self.value, try_parse_path(self.path) or (self.path,))
         value = _truncate(json.dumps(masked, ensure_ascii=False))
         return f"{_truncate(self.path)} = {value} ({_truncate(message)})"
 
@@ -249,13 +243,6 @@ def _truncate(text: str) -> str:
     more = len(text) - MAX_LINE
     text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_LINE])
     return f"{text}… ({more} more characters)" if more > 0 else text
-
-
-def _parse_keys(path: str) -> Keys:
-    try:
-        return parse_path(path)
-    except ConfigError:
-        return (path,)
 
 
 def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
@@ -306,7 +293,7 @@ def _read_config(
 
 def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
     path, expected = problem.path, problem.expected
-    value = lookup(config, _parse_keys(path))
+    value = lookup(config, try_parse_path(path) or (path,))
     if problem.kind == "unknown_key":
         return _Problem(path, "unknown field", value, expected, short_message="no such setting")
     is_shown = repr(value) in (problem.cause or describe_found(value, path))
@@ -326,11 +313,10 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
 def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
     unsets: dict[Keys, None] = {}
     for path in paths:
-        try:
-            keys = mark_items(parse_path(path))
-        except ConfigError:
+        if (parsed := try_parse_path(path)) is None:
             problems.append(_Problem(path, "not a path", unset=True))
             continue
+        keys = mark_items(parsed)
         if problem := _find_unset_problem(keys):
             message, *expected = problem
             problems.append(_Problem(path, message, expected="".join(expected), unset=True))

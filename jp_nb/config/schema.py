@@ -92,6 +92,14 @@ def parse_path(path: str) -> tuple[str, ...]:
     )
 
 
+def try_parse_path(path: object) -> Keys | None:
+    """Return the keys of `path`, or None if it is not a path."""
+    try:
+        return parse_path(str(path))
+    except ConfigError:
+        return None
+
+
 def _element(path: str, start: int) -> tuple[Element, int]:
     try:
         value, end = _DECODER.raw_decode(path, start + 1)
@@ -313,10 +321,8 @@ def mark_items(keys: Sequence[str]) -> Keys:
 
 def find_node(path: str) -> SchemaNode | None:
     """Return the node at `path`, or the root for ""; None if there is none."""
-    try:
-        return node_at(parse_path(path)) if path else ROOT
-    except ConfigError:
-        return None
+    keys = try_parse_path(path) if path else ()
+    return node_at(keys) if keys is not None else None
 
 
 def require_node(path: str) -> SchemaNode:

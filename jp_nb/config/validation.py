@@ -304,13 +304,11 @@ def validate_plain(
 def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
     tools = config.conversation.tools
     star = tools.get(STAR)
+    known = ", ".join(sorted(DEFAULTABLE))
     for key in sorted(star.model_fields_set - DEFAULTABLE) if star is not None else ():
         if getattr(star, key) not in (None, {}, []):
-            known = ", ".join(sorted(DEFAULTABLE))
-            yield (
-                f"conversation.tools.{STAR}.{key}",
-                f"'{STAR}' holds defaults and has no {key}, expected one of: {known}",
-            )
+            text = f"'{STAR}' holds defaults and has no {key}, expected one of: {known}"
+            yield f"conversation.tools.{STAR}.{key}", text
     for name, tool in tools.items():
         if name != STAR and tool.access is not None:
             yield from _find_access_conflicts(name, tool.access, tool.kind)
@@ -321,28 +319,21 @@ def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
         if not state and toggle == "never":
             yield (
                 "assistant.tool_choice",
-                f"assistant.tool_choice names {choice!r}, which "
-                f"conversation.tools.{choice}.enable turns off permanently: choose "
-                "another tool, or allow it to be turned on",
+                f"assistant.tool_choice names {choice!r}, which conversation.tools.{choice}.enable "
+                "turns off permanently: choose another tool, or allow it to be turned on",
             )
 
 
 def _find_access_conflicts(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
     path = f"conversation.tools.{name}"
+    text = f"is only supported on local tools, but '{name}' is a {kind} tool"
     if kind in ("builtin", "mcp"):
-        yield (
-            f"{path}.access",
-            f"{path}: `access` is only supported on local tools, but '{name}' is a {kind} tool",
-        )
+        yield f"{path}.access", f"{path}: `access` {text}"
     elif kind == "python":
         for field in ("fs", "net", "env"):
             if getattr(access, field):
-                yield (
-                    f"{path}.access.{field}",
-                    f"{path}: `access.{field}` is only supported on local tools, but "
-                    f"'{name}' is a python tool: code in the kernel cannot be "
-                    "restricted",
-                )
+                why = "code in the kernel cannot be restricted"
+                yield f"{path}.access.{field}", f"{path}: `access.{field}` {text}: {why}"
     if access.config:
         yield from find_rule_problems(name, access.config)
 

@@ -42,9 +42,9 @@ from jp_nb.config.schema import (
     format_path,
     node_at,
     parse_path,
+    try_parse_path,
 )
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import ConfigError
 from jp_nb.json_values import sorted_json
 from jp_nb.record.config_history import Projection, Step, paths_overlap, since_reset
 from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart, claim_owners
@@ -250,9 +250,7 @@ def _claims_of(step: Step) -> Iterator[tuple[Keys, JsonValue]]:
     """
     claims = step.delta.claims if step.delta is not None else {}
     for path, claim in claims.items():
-        try:
-            keys = parse_path(path)
-        except ConfigError:
+        if (keys := try_parse_path(path)) is None:
             continue
         yield keys, claim
         for above in (keys[:i] for i in range(1, len(keys))):
@@ -427,12 +425,8 @@ def changes_for_rerun(
 ) -> list[tuple[int, ConfigDelta]]:
     """Return the numbered changes of `stream` that a fork before turn `number` copies.
 
-    A fork has the changes before the first turn anyway. These are added:
-
-    - the changes before the request of the turn, without the last `options` of them;
-    - the changes before the `skipped` turns after it;
-    - the changes since the last turn.
-
+    A fork has the changes before the first turn anyway. Added are those before the request of the
+    turn, without the last `options` of them, before the `skipped` turns, and since the last turn.
     Changes by tools, and changes for other later turns, are not copied.
     """
     ahead = _ahead_of(stream, number) if number else []

@@ -23,7 +23,7 @@ from jp_nb.config.aliases import get_aliases, resolve_model
 from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
-from jp_nb.config.schema import node_at, parse_path
+from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
@@ -81,7 +81,7 @@ class Budget:
                 break
             self.left -= UNSET + len(str(path)) // CHARS
             value: Any = now
-            for key in _keys(path):  # all that contains it is copied
+            for key in try_parse_path(path) or ():  # all that contains it is copied
                 if not isinstance(value, Mapping):
                     break
                 self.left -= len(value)
@@ -111,13 +111,6 @@ class Budget:
                 pending += value.values()
             elif isinstance(value, list):
                 pending += value
-
-
-def _keys(path: object) -> tuple[str, ...]:
-    try:
-        return parse_path(str(path))
-    except ConfigError:
-        return ()
 
 
 def _is_list(value: Any) -> bool:
@@ -165,7 +158,10 @@ class Provenance:
             call
             for call in (proposed_by(self.delta) if self.delta is not None else ())
             # An untrusted record may have invalid paths.
-            if any(paths_overlap(other, keys) for other in filter(None, map(_keys, call.paths)))
+            if any(
+                paths_overlap(other, keys)
+                for other in filter(None, map(try_parse_path, call.paths))
+            )
         ]
 
 
@@ -214,7 +210,6 @@ class Projection:
     apply in full.
 
     Args:
-        stream: The conversation.
         below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
         trusted: True if stored changes apply in full.
         is_local: True if this process made the whole conversation.

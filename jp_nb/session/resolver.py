@@ -106,10 +106,7 @@ class Resolver:
         self.values = AttachedValues()
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
-        """Return a function that resolves the effective configuration.
-
-        Its first call returns `first`.
-        """
+        """Return a function that resolves the effective configuration, after `first`."""
         prepared = [first]
 
         async def resolve() -> Resolved:
@@ -447,22 +444,16 @@ def format_deprecation(model: ModelInfo) -> str:
 
 
 def build_inquiry_assistant(config: AppConfig) -> Assistant:
-    """Return the assistant for questions that have no settings of their own.
-
-    A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
-    """
+    """Return the assistant for questions that have no settings of their own."""
     changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
-        del request["max_response_bytes"]
+        del request["max_response_bytes"]  # 0 inherits the limit of the conversation
     return _merge_overrides(_with_background_retries(config.assistant), changes)
 
 
 def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
-    """Return the assistant that answers one question: `base` with the settings of `target`.
-
-    A `max_response_bytes` of 0 in `target` removes the limit.
-    """
+    """Return `base` with the settings of `target`, in which a limit of 0 removes the limit."""
     return _merge_overrides(base, _dump_overrides(target))
 
 

@@ -229,12 +229,7 @@ class DirectiveDraft(Draft):
         self._files = files
 
     def apply(self, directive: Directive) -> None:
-        """Add the changes of `directive`.
-
-        Raises:
-            ConfigError: It is not valid, or has an unknown name.
-            UsageError: It cannot be applied.
-        """
+        """Add the changes of `directive`. One that cannot be applied is a `UsageError`."""
         match directive.kind:
             case "cfg":
                 self._set(directive.text)
@@ -255,7 +250,6 @@ class DirectiveDraft(Draft):
             self.add_from(Source.assignment(change), change)
 
     def _unset(self, path: str) -> None:
-        """Remove the conversation's value at `path`."""
         require_node(path)
         if self.add_from(None, Change(unsets=(path,), uncovers=frozenset({path}))):
             return
@@ -555,7 +549,6 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
 
 
 def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
-    """Unset the written paths in the conversation; yield notices."""
     projection.reload_layers()
     draft = Draft(projection)
     for path in file.paths:

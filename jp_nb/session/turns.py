@@ -82,9 +82,7 @@ class TurnRunner:
         *,
         on_end: Callable[[Turn], None],
     ) -> None:
-        self._host = host
-        self._active = active
-        self._conversations = conversations
+        self._host, self._active, self._conversations = host, active, conversations
         self._on_end = on_end
         self.runner = AgentRunner(host, active)
         self._agent, self._front_end = self.runner.agent, self.runner.front_end

@@ -198,10 +198,9 @@ class ConfigFiles:
         In a live kernel, the user must first consent to its `content`. Until then, `pending`
         returns it, with the position and value of each decision in `leaves`.
         """
-        whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
-        digest = f"sha256:{whole.hexdigest()}"
+        digest = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
         shown = tuple((at, value, str(path)) for at, value in leaves)
-        found = PendingConsent(self._consent_folder(path), path, digest, shown)
+        found = PendingConsent(self._consent_folder(path), path, f"sha256:{digest}", shown)
         if self.trust is None or self._is_agreed(found):
             self._pending.pop(path, None)
             return True
