@@ -474,10 +474,9 @@ def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
 
 
 def is_user_asked(rule: ConfigRule) -> bool | None:
-    """Return True if the user approves each change that `rule` grants.
+    """Return True if the user approves each change that `rule` grants; None if it depends.
 
     The user always decides about settings with authority, except new rules with `insecure_allow`.
-    Returns None if it depends on the change.
     """
     keys = parse_path(rule.path)
     if rule.apply == "ask":

@@ -191,9 +191,6 @@ def format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# --- assignments -----------------------------------------------------------------------------
-
-
 def is_assignment(text: str) -> bool:
     """Return True if `text` is an assignment, not a name."""
     return text.lstrip().startswith("{") or "=" in text

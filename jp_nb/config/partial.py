@@ -90,9 +90,6 @@ def _rewrap(
     return {**annotations, "value": value}
 
 
-# --- merging ---------------------------------------------------------------------------------
-
-
 def merge(
     base: Mapping[str, JsonValue], over: Mapping[str, JsonValue], node: SchemaNode = ROOT
 ) -> Partial:
@@ -243,9 +240,6 @@ def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
     return result
 
 
-# --- reading ---------------------------------------------------------------------------------
-
-
 def iter_leaf_paths(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Yield the path and value of each setting, without merge strategies."""
     return ((format_path(keys), value) for keys, value in iter_leaves(partial))
@@ -365,9 +359,6 @@ def build_partial(path: str | Keys, value: JsonValue) -> Partial:
     for key in reversed(keys[1:]):
         value = {str(key): value}
     return {str(keys[0]): value}
-
-
-# --- removing --------------------------------------------------------------------------------
 
 
 def unset(
@@ -495,9 +486,6 @@ def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
                 table = node.item.adapter.validate_python(item)
                 return str(table) if "__str__" in vars(type(table)) else None
     return None
-
-
-# --- applying and finding changes ------------------------------------------------------------
 
 
 def apply(

@@ -51,8 +51,7 @@ from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart, claim_owners
 from jp_nb.record.stream import ConversationStream, effective_deltas, is_tool_change
 
 MAX_LABEL_CHARS = 80
-UNCLAIMED: JsonValue = None
-"""The stored form of a claim without owner (D3). An empty list means the same."""
+UNCLAIMED: JsonValue = None  # a claim without owner (D3); an empty list means the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +186,7 @@ def revert_source(
     """Return the revert of all that the source with one of `hashes` still owns.
 
     Each path gets its value before all changes of the source. Paths that another source has set
-    since, and paths without owner, are unchanged.
-
-    `steps` are all steps since the last reset, and `unclaimed` the paths that the environment sets.
+    since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
     """
     back: list[tuple[Keys, _State]] = []
     for keys in Claims(steps, unclaimed).owned_by(hashes):
@@ -214,10 +211,8 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
 
 
 def _states(steps: Sequence[Step], keys: Keys) -> list[_State]:
-    """Return the successive values of `keys`, without reverted ones.
-
-    A change without a claim keeps the owner.
-    """
+    # The successive values of `keys`, without reverted ones. A change without a claim keeps the
+    # owner.
     states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
     for step in steps[1:]:
         claims = [claim for path, claim in _claims_of(step) if paths_overlap(keys, path)]
@@ -243,11 +238,8 @@ def _value(partial: Partial, keys: Keys) -> JsonValue:
 
 
 def _claims_of(step: Step) -> Iterator[tuple[Keys, JsonValue]]:
-    """Yield the claims of `step`. Invalid paths are skipped.
-
-    A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
-    leave half a model.
-    """
+    # A claim on a part of a union applies to the whole union. Otherwise the revert of a file could
+    # leave half a model.
     claims = step.delta.claims if step.delta is not None else {}
     for path, claim in claims.items():
         if (keys := try_parse_path(path)) is None:
@@ -275,8 +267,6 @@ def _revert(below: Partial, back: Iterable[tuple[Keys, _State]]) -> Revert:
             delta = merge(delta, build_partial(keys[:-1] if is_item else keys, value))
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
-
-# --- drafts and inheritance ----------------------------------------------------------------------
 
 NEVER = -1
 

@@ -351,10 +351,7 @@ class Projection:
         return True
 
     def record(self, last: Step, made: Sequence[Step]) -> None:
-        """Append the changes of the steps `made`, which follow `last`.
-
-        The steps are reused, unless another change was appended after `last`.
-        """
+        """Append the changes of the steps `made`, which are reused if they follow `last`."""
         before = self._fold()
         if before[-1] is last:
             self._steps = [*before, *made]  # first: `on_change` may read the configuration
@@ -448,7 +445,7 @@ def _provider(partial: Partial) -> str:
 
 
 def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]) -> Change:
-    """Return the change of a stored base configuration, which may have the form `{base, init}`.
+    """Return the change of a stored base configuration, perhaps of the form `{base, init}`.
 
     The deltas in `init` are merged. Invalid paths in their `unsets` are added to `problems`.
     """

@@ -458,10 +458,9 @@ def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assi
 
 
 def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
-    """Return the assistant that summarizes turns.
+    """Return the assistant of the conversation with the model of `summary`.
 
-    It is the assistant of the conversation with the model of `summary`. Another model does not
-    inherit the parameters of the conversation's model.
+    Another model does not inherit the parameters of the conversation's model.
     """
     base = _with_background_retries(config.assistant)
     changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)

@@ -153,12 +153,9 @@ def continues_headless(files: ConfigFiles) -> bool:
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
-    """Return True if headless runs are reproducible (`record.reproducible`).
-
-    Invalid arguments of the run are ignored here, and reported when the conversation begins.
-    """
+    """Return True if headless runs are reproducible (`record.reproducible`)."""
     below = merge_layers(files.load_valid_layers()[0])
-    with suppress(ConfigError):
+    with suppress(ConfigError):  # reported when the conversation begins
         below = merge(below, apply_overrides({}, files))
     return get_path(below, "record.reproducible") is True
 
@@ -297,9 +294,8 @@ class DirectiveDraft(Draft):
     def _revert(self, text: str) -> None:
         """Revert the changes of a file, or values from any source, for `-C`."""
         if not is_assignment(text):
-            hashes: frozenset[str] = frozenset()
-            for layer in self._files.named(text, get_path(self.partial(), LOAD_PATHS) or []):
-                hashes |= self._source_of(layer).hashes
+            named = self._files.named(text, get_path(self.partial(), LOAD_PATHS) or [])
+            hashes = frozenset().union(*(self._source_of(layer).hashes for layer in named))
             layers = [x for x in self._files.load_valid_layers()[0] if x.name == ENVIRONMENT]
             variables = [path for x in layers for path, _ in iter_leaf_paths(x.partial)]
             revert = revert_source(self.steps(), hashes, unclaimed=variables)
@@ -461,10 +457,9 @@ class Settings:
         draft.record()
 
     def inherit(self, other: Settings, paths: Collection[str]) -> Change:
-        """Record the settings at `paths` as the user set them in the conversation of `other`.
+        """Record and return the settings at `paths` as the user set them for `other`.
 
-        Invalid configuration files are ignored, so that they cause no loss of settings. Returns
-        the recorded change.
+        Invalid configuration files are ignored, so that they cause no loss of settings.
         """
         with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.reload_layers()

@@ -1,11 +1,7 @@
 """Settings of providers and their models, and of the assistant with its system prompt.
 
-To add a provider:
-
-1. Define a class for it here, and a field of `ProviderTable`. A provider without settings needs an
-   entry of `PROVIDERS` instead of the field.
-2. Add a module to `jp_nb/providers/`. A server with the Chat Completions protocol needs only a
-   profile in `jp_nb/providers/chat_profiles.py`.
+To add a provider, follow `docs/extending.md`. A provider without settings needs an entry of
+`PROVIDERS` instead of a field of `ProviderTable`.
 
 Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
 """
