@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -215,6 +215,17 @@ def _replace_unstorable(value: JsonValue) -> JsonValue:
             return {replace_surrogates(k): _replace_unstorable(item) for k, item in value.items()}
         case list():
             return [_replace_unstorable(item) for item in value]
+    return value
+
+
+def map_texts(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    """Return `value` with `change` applied to all texts except keys."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(each, change) for key, each in value.items()}
+    if isinstance(value, Iterable):
+        return [map_texts(each, change) for each in value]
     return value
 
 

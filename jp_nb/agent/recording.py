@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any, Final, Literal, TypeVar
@@ -35,7 +35,14 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
-from jp_nb.json_values import JsonObject, compact_json, encode_utf8, make_storable, sorted_json
+from jp_nb.json_values import (
+    JsonObject,
+    compact_json,
+    encode_utf8,
+    make_storable,
+    map_texts,
+    sorted_json,
+)
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
@@ -172,7 +179,7 @@ class RequestNormalizer:
         return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
-        cleaned = make_storable(_map_texts(value, self._hide))
+        cleaned = make_storable(map_texts(value, self._hide))
         assert isinstance(cleaned, dict)
         return cleaned
 
@@ -257,17 +264,6 @@ def _attachment(attachment: Attachment) -> JsonObject:
         return {**value, "text": content}
     sha256 = hashlib.sha256(content).hexdigest()
     return {**value, "bytes": len(content), "digest": f"sha256:{sha256}"}
-
-
-def _map_texts(value: JsonValue, hide: Hide) -> JsonValue:
-    """Return `value` with `hide` applied to all texts except keys."""
-    if isinstance(value, str):
-        return hide(value)
-    if isinstance(value, Mapping):
-        return {key: _map_texts(each, hide) for key, each in value.items()}
-    if isinstance(value, Iterable):
-        return [_map_texts(each, hide) for each in value]
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,14 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.agent.recording import NormalizedRequest, RequestPart
 from jp_nb.config.secrets import hide_secrets
-from jp_nb.json_values import MAX_INDENTED_LEVELS, JsonObject, as_object, indented_json, is_deeper
+from jp_nb.json_values import (
+    MAX_INDENTED_LEVELS,
+    JsonObject,
+    as_object,
+    indented_json,
+    is_deeper,
+    map_texts,
+)
 from jp_nb.storage.cassette import CassetteContent, StoredExchange
 from jp_nb.text import escape_invisible, one_line, plain
 
@@ -442,7 +449,7 @@ def _diff_named_parts(
 
 def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     # Before the texts are cut, because a part of a key is not recognized as a key.
-    old, new = _hide_keys(old), _hide_keys(new)
+    old, new = map_texts(old, hide_secrets), map_texts(new, hide_secrets)
     name = escape_invisible(label)
     if _sorted_json(old) == _sorted_json(new):
         yield f"  {name}: the difference looks like an API key and is not shown"
@@ -450,14 +457,6 @@ def _changed_parts(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:
     about, lines = compare_values(name, old, new, limit=40)
     yield f"  {about}"
     yield from (f"    {line}" for line in lines)
-
-
-def _hide_keys(value: JsonValue) -> JsonValue:
-    if isinstance(value, list):
-        return [_hide_keys(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _hide_keys(each) for key, each in value.items()}
-    return hide_secrets(value) if isinstance(value, str) else value
 
 
 def _hint(label: str, old: JsonValue, new: JsonValue) -> Iterator[str]:

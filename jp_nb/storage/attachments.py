@@ -18,6 +18,7 @@ from typing import NamedTuple
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
 from jp_nb.errors import JpNbError
+from jp_nb.images import detect_media_type
 from jp_nb.text import escape_invisible
 
 MAX_FILES = 500
@@ -25,13 +26,6 @@ MAX_LOOKED_AT = 20_000
 """Directory entries that one pattern may visit."""
 MAX_BYTES = 20_000_000
 """Total size of all attachments. No model accepts more."""
-_BINARIES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-)
 
 
 class AttachmentError(JpNbError):
@@ -226,11 +220,9 @@ def _read_bytes(file: _AttachedFile) -> bytes:
 
 
 def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
-    for beginning, media_type in _BINARIES:
-        if data.startswith(beginning):
-            return Attachment(file.source, media_type, data)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return Attachment(file.source, "image/webp", data)
+    kind = "application/pdf" if data.startswith(b"%PDF-") else detect_media_type(data)
+    if kind is not None:
+        return Attachment(file.source, kind, data)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

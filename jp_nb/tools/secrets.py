@@ -357,15 +357,18 @@ def _read_tuple(value: Any, whole: bool) -> Parts:
 def _read_pandas_frame(value: Any, whole: bool) -> Parts:
     for number, name in enumerate(value.columns):
         yield from _read_pandas_column(name, value.iloc[:MAX_ITEMS, number], whole)
-    for number in hidden_rows(value.index):
-        yield _secret_name(value.index[number]), value.iloc[number].tolist()
-    yield from _read_pandas_index(value.index, False)
+    yield from _read_pandas_rows(value)
 
 
 def _read_pandas_series(value: Any, whole: bool) -> Parts:
     yield from _read_pandas_column(value.name, value[:MAX_ITEMS], whole)
+    yield from _read_pandas_rows(value)
+
+
+def _read_pandas_rows(value: Any) -> Parts:
     for number in hidden_rows(value.index):
-        yield _secret_name(value.index[number]), value.iloc[number]
+        row = value.iloc[number]
+        yield _secret_name(value.index[number]), row if row.ndim == 0 else row.tolist()
     yield from _read_pandas_index(value.index, False)
 
 

@@ -176,14 +176,10 @@ def _not_data(value: object) -> ValuePathError:
 
 
 class _DataKind(NamedTuple):
-    """Class of a library whose instances are data: a path may read these attributes, and items."""
+    """Class whose instances are data: a path may read the named attributes, and items."""
 
-    attributes: frozenset[str] = frozenset()
+    attributes: str = ""
     has_items: bool = True
-
-
-def _data(attributes: str = "", *, has_items: bool = True) -> _DataKind:
-    return _DataKind(frozenset(attributes.split()), has_items)
 
 
 _ARRAY: Final = "shape dtype size ndim "
@@ -191,39 +187,39 @@ _PANDAS: Final = f"{_ARRAY} index values T iloc loc at iat empty "
 _DATE: Final = "year month day hour minute second microsecond"
 _KINDS: Final = ClassTable(
     (
-        ("builtins", "str", _data()),
-        ("builtins", "bytes", _data()),
-        ("builtins", "bytearray", _data()),
-        ("builtins", "list", _data()),
-        ("builtins", "tuple", _data()),
-        ("builtins", "dict", _data()),
-        ("builtins", "set", _data(has_items=False)),
-        ("builtins", "frozenset", _data(has_items=False)),
-        ("builtins", "range", _data("start stop step")),
-        ("builtins", "memoryview", _data("shape format nbytes")),
-        ("builtins", "complex", _data("real imag", has_items=False)),
-        ("builtins", "BaseException", _data("args", has_items=False)),
-        ("types", "MappingProxyType", _data()),
-        ("collections.abc", "Mapping", _data()),
-        ("collections.abc", "Sequence", _data()),
-        ("collections", "deque", _data("maxlen")),
-        ("array", "array", _data("typecode")),
-        ("sqlite3", "Row", _data()),
-        ("enum", "Enum", _data("name value", has_items=False)),
-        ("datetime", "date", _data(_DATE, has_items=False)),
-        ("pathlib", "PurePath", _data("name stem suffix parent parts", has_items=False)),
-        ("pandas", "DataFrame", _data(_PANDAS + "columns dtypes")),
-        ("pandas", "Series", _data(_PANDAS + "name hasnans")),
-        ("pandas", "Index", _data(_ARRAY + "values T name names levels nlevels")),
-        ("pandas.api.extensions", "ExtensionArray", _data(_ARRAY)),
-        ("pandas.core.indexing", "_LocationIndexer", _data()),
-        ("pandas.core.indexing", "_ScalarAccessIndexer", _data()),
-        ("polars", "DataFrame", _data("columns dtypes schema shape height width")),
-        ("polars", "Series", _data("name dtype shape")),
-        ("numpy", "ndarray", _data(_ARRAY + "T real imag nbytes")),
-        ("numpy", "void", _data()),
-        ("torch", "Tensor", _data("shape dtype device ndim T")),
-        ("jax", "Array", _data(_ARRAY + "T")),
+        ("builtins", "str", _DataKind()),
+        ("builtins", "bytes", _DataKind()),
+        ("builtins", "bytearray", _DataKind()),
+        ("builtins", "list", _DataKind()),
+        ("builtins", "tuple", _DataKind()),
+        ("builtins", "dict", _DataKind()),
+        ("builtins", "set", _DataKind(has_items=False)),
+        ("builtins", "frozenset", _DataKind(has_items=False)),
+        ("builtins", "range", _DataKind("start stop step")),
+        ("builtins", "memoryview", _DataKind("shape format nbytes")),
+        ("builtins", "complex", _DataKind("real imag", has_items=False)),
+        ("builtins", "BaseException", _DataKind("args", has_items=False)),
+        ("types", "MappingProxyType", _DataKind()),
+        ("collections.abc", "Mapping", _DataKind()),
+        ("collections.abc", "Sequence", _DataKind()),
+        ("collections", "deque", _DataKind("maxlen")),
+        ("array", "array", _DataKind("typecode")),
+        ("sqlite3", "Row", _DataKind()),
+        ("enum", "Enum", _DataKind("name value", has_items=False)),
+        ("datetime", "date", _DataKind(_DATE, has_items=False)),
+        ("pathlib", "PurePath", _DataKind("name stem suffix parent parts", has_items=False)),
+        ("pandas", "DataFrame", _DataKind(_PANDAS + "columns dtypes")),
+        ("pandas", "Series", _DataKind(_PANDAS + "name hasnans")),
+        ("pandas", "Index", _DataKind(_ARRAY + "values T name names levels nlevels")),
+        ("pandas.api.extensions", "ExtensionArray", _DataKind(_ARRAY)),
+        ("pandas.core.indexing", "_LocationIndexer", _DataKind()),
+        ("pandas.core.indexing", "_ScalarAccessIndexer", _DataKind()),
+        ("polars", "DataFrame", _DataKind("columns dtypes schema shape height width")),
+        ("polars", "Series", _DataKind("name dtype shape")),
+        ("numpy", "ndarray", _DataKind(_ARRAY + "T real imag nbytes")),
+        ("numpy", "void", _DataKind()),
+        ("torch", "Tensor", _DataKind("shape dtype device ndim T")),
+        ("jax", "Array", _DataKind(_ARRAY + "T")),
     )
 )
 
@@ -239,7 +235,7 @@ def _attribute(value: Any, name: str) -> Any:
         raise NotShown(PRIVATE_REFUSAL)
     _check_part(name)
     kind = _KINDS.find(value)
-    if kind is not None and name in kind.attributes:
+    if kind is not None and name in kind.attributes.split():
         return getattr(without_secret_parts(value), name)
     stored = stored_attributes(value)
     if stored is not None and name in stored:
@@ -479,11 +475,7 @@ def part_of(value: Any, part: Part, count: int) -> Any:
             indices = range(length - count, length)
         elif part == "sample":
             indices = [i * length // count for i in range(count)]
-        if (
-            isinstance(value, Mapping | Set)
-            or _has_rows(value)
-            or hasattr(type(value), "__getitem__")
-        ):
+        if isinstance(value, Set) or hasattr(type(value), "__getitem__"):
             return _take_items(value, indices)
     except Exception as exc:  # the value's code may raise anything
         raise ValuePathError(
@@ -521,8 +513,7 @@ def _take_items(value: Any, indices: range | list[int]) -> Any:
         ordered = sorted(_list_items(value), key=lambda item: (type(item).__name__, repr(item)))
         return _select(ordered, indices)
     if isinstance(value, tuple | list):
-        found = _select(value, indices)
-        return tuple(found) if isinstance(value, tuple) else found
+        return (tuple if isinstance(value, tuple) else list)(value[i] for i in indices)
     rows = value.iloc if _has_rows(value) else value
     if isinstance(indices, range):
         try:
