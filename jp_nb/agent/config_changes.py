@@ -333,6 +333,7 @@ class ConfigChanges:
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._turn.display(Notice(EXHAUSTED.format(tool.name)))
+            # The message for the model lists at most 10 paths.
             fields = [shorten_for_error(path) for path in refusal.paths[:10]]
             if left := len(refusal.paths) - len(fields):
                 fields.append(f"{left} more")

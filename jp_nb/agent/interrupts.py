@@ -130,7 +130,7 @@ def tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
-    shown = [label_name(name) for name in tools[:3]]
+    shown = [label_name(name) for name in tools[:3]]  # the menu names at most 3 calls
     if more := len(tools) - len(shown):
         return f"{', '.join(shown)} and {more} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

@@ -165,6 +165,7 @@ def _try(read: Callable[[], _T], default: _T) -> _T:
 
 def _list_folder(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
+        # A folder may be very large.
         return [f"{x.name}/" if x.is_dir() else x.name for x in islice(entries, 5000)]
 
 

@@ -346,7 +346,7 @@ async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) ->
 async def _add_all_details(
     http: HttpClient, base: str, models: Iterable[ModelInfo]
 ) -> list[ModelInfo]:
-    semaphore = asyncio.Semaphore(4)
+    semaphore = asyncio.Semaphore(4)  # a local server answers a few requests at once
 
     async def add_details(model: ModelInfo) -> ModelInfo:
         async with semaphore:

@@ -219,7 +219,7 @@ def _list_scripts(places: Sequence[Path | Traversable]) -> list[str]:
 def _is_script(file: Path | Traversable) -> bool:
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
-            return "[[replies]]" in text.read(64 * 1024)
+            return "[[replies]]" in text.read(64 * 1024)  # enough to recognize the file
     except OSError:
         return False
 

@@ -271,6 +271,7 @@ class EventBuffer:
                 self._end_redacted(index)
             case Finished(reason=reason, detail=detail):
                 self.finished = True
+                # A finish detail is shown to the user.
                 word = None if detail is None else self._redactor.hide(str(detail))[:2000]
                 event = Finished(reason, word)
                 self._end_all_redacted()

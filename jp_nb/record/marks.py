@@ -220,6 +220,7 @@ def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsag
 
 def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     model = stored.get("model")
+    # A longer text is no name of a model.
     named = model if isinstance(model, str) and len(model) <= 300 else ""
     counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
     valid = {name: count for name, count in counts.items() if 0 <= count < MAX_TOKENS}

@@ -173,7 +173,7 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
 
 
 def _line_report(text: str) -> Report:
-    shown = line(text, limit=1000)
+    shown = line(text, limit=1000)  # one line of the log
     return Report(f"- {shown.markdown}", f"  {shown.text}")
 
 

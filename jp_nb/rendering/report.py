@@ -80,6 +80,7 @@ def bounded(text: str, *, lines: int | None = None) -> str:
     left = len(found) - len(shown)
     cut = [truncate(line, 1000).rstrip() for line in shown]
     more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
+    # The output of a cell stays readable.
     return "\n".join([truncate("\n".join(cut), 100_000), *more])
 
 

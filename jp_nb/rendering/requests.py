@@ -492,7 +492,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
         f"{len(new) - same:,} in {after.name}"
     )
     for traced, messages in ((before, old), (after, new)):
-        rest = messages[same : same + 10]
+        rest = messages[same : same + 10]  # from the first difference on
         rows = [_message_row(number, each) for number, each in enumerate(rest, same + 1)]
         if more := len(messages) - same - len(rest):
             rows.append(("…", "…", f"… and {more:,} more", ""))

@@ -409,7 +409,7 @@ def _format_group(
 def _failing(summary: traceback.FrameSummary) -> range:
     first = summary.lineno or 1
     last = max(summary.end_lineno or first, first)
-    return range(first, min(last, first + 19) + 1)
+    return range(first, min(last, first + 19) + 1)  # at most 20 lines of a failed statement
 
 
 def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:

@@ -239,7 +239,7 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
         return Success(done.stdout)
     stderr, stdout = done.stderr.strip(), done.stdout.strip()
     last = stderr.rpartition("\n")[2].strip()
-    summary = f": {last}" if 0 < len(last) <= 200 else "."
+    summary = f": {last}" if 0 < len(last) <= 200 else "."  # a longer line is no summary
     parts = [f"{subject} {_format_exit(done.exit_code, shell=command.shell)}{summary}"]
     if stderr and summary != f": {stderr}":
         parts.append(_format_printed("stderr", stderr))

@@ -164,7 +164,7 @@ def _nodes_with_properties(node: _Node) -> Iterator[_Node]:
             yield each.resolve(each.keys["items"])
 
 
-def _format_type(node: _Node, levels: int = 6) -> str:
+def _format_type(node: _Node, levels: int = 6) -> str:  # deeper types are not spelled out
     declared = node.keys.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared

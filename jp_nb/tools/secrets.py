@@ -65,6 +65,7 @@ class NotebookSecrets(Privacy):
                 found.walk(name if type(name) is str else None, value)
         for name, value in self._environment.items():
             found.add_environment(name, value)
+        # Each is searched in each text.
         self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:500]
         self._equal = found.equal
         self._all = "\0".join(self._texts)
@@ -72,7 +73,7 @@ class NotebookSecrets(Privacy):
         # A word matches only in quotes, any other secret only as a whole word.
         patterns = [
             re.escape(repr(text)) if _WORD.fullmatch(text) else rf"(?<!\w){re.escape(text)}(?!\w)"
-            for text in short[:100]
+            for text in short[:100]  # the pattern must stay small
         ]
         self._short = re.compile("|".join(patterns)) if patterns else None
         self._has_numbers = any(type(known) in (int, float) for known in found.equal)

@@ -81,7 +81,7 @@ class ValuePath:
 
 def read_value_path(expression: str) -> ValuePath:
     """Parse a path such as `name.attr`, `name["key"]`, or `name[1:5]`, or raise `NotAValuePath`."""
-    if len(expression) > 1000:
+    if len(expression) > 1000:  # a model may send any text
         raise NotAValuePath(f"{expression[:80]}…")
     try:
         node = ast.parse(expression.strip(), mode="eval").body

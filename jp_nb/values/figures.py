@@ -70,7 +70,7 @@ def _add_image(
 
 def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
     width, height = (float(side) for side in figure.get_size_inches())
-    if not 0 < max(width, height) <= 1000:
+    if not 0 < max(width, height) <= 1000:  # drawing a larger one takes too much memory
         raise ValueError(f"a figure of {width:g} x {height:g} inches")
     out = io.BytesIO()
     dpi = min(float(figure.dpi), limits.side / max(width, height))

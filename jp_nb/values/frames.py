@@ -235,7 +235,7 @@ def _format_table(table: _Table, limits: DescriptionLimits) -> str:
 
 def _count_shown_columns(names: Sequence[str], room: int) -> int:
     width, used = 0, 8
-    for name in names[:20]:
+    for name in names[:20]:  # values of at most 20 columns are shown
         used += max(len(name), 8) + 2
         if used > room and width:
             break

@@ -230,7 +230,7 @@ def _read_docstring(value: Any) -> list[str]:
 
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     room, shown = limits.chars // 2, []
-    for name in names[:200]:
+    for name in names[:200]:  # a module may have very many names
         room -= len(name) + 2
         if room < 0:
             break
@@ -352,7 +352,7 @@ def _describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
 
 def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
-    yield _format_summary(value, 2000)
+    yield _format_summary(value, 2000)  # the messages of causes share the room
     notes = getattr(value, "__notes__", None)
     for note in notes[:5] if isinstance(notes, list) else ():
         if isinstance(note, str):

@@ -216,6 +216,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 def _check_provider(provider: str) -> str:
     if provider in PROVIDER_NAMES:
         return provider
+    # Comparing a longer name takes long.
     near = difflib.get_close_matches(provider[:40], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     known = ", ".join(AVAILABLE_PROVIDERS)

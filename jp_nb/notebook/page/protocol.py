@@ -256,7 +256,7 @@ class Pages:
         self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
         self.silent = False
         self._sessions: dict[str, str] = {}  # session by page, if pages share a document
-        self._departed: deque[str] = deque(maxlen=64)  # sessions
+        self._departed: deque[str] = deque(maxlen=64)  # the latest ended sessions
         self._output_writers: dict[str, str] = {}  # page that writes outputs, by departed session
 
     def read(self, data: Mapping[str, Any]) -> Hello | None:

@@ -280,6 +280,7 @@ def _text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if (kind.format or not kind.lines) and not prompt.is_code and "\n" not in draft.shown:
         return _text_box_control(_make_line_box(kind, draft.shown), read)
     rows = draft.shown.count("\n") + 2
+    # A taller box does not fit on the screen.
     area = widgets.Textarea(value=draft.shown, rows=min(16, rows))
     if prompt.is_code or rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")

@@ -70,7 +70,7 @@ def _format_view(cells: NotebookCells) -> str:
 
 
 def _format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
-    source = hide(cell.source[:4_000], code=_is_python(cell))
+    source = hide(cell.source[:4_000], code=_is_python(cell))  # enough to find the first line
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
     begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
@@ -353,7 +353,7 @@ def read_variable(
 def _describe_value(
     value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
-    if type(value) is str and len(value) <= 1_000_000:
+    if type(value) is str and len(value) <= 1_000_000:  # hiding takes time in longer texts
         value = hide(value)  # before truncation: only a complete key is recognized
     return describe(value, ValueBudget(chars, side, images, hide))
 
