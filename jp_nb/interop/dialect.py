@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeGuard, Union
+from typing import Final, TypeGuard, Union
 
 from pydantic import JsonValue
 
@@ -220,18 +220,13 @@ class _Omissions:
         return lines
 
 
-class HeadConversation(NamedTuple):
-    """A base configuration and entries that JP can load, and one line for each omission."""
-
-    base_config: JsonObject
-    entries: list[JsonObject]
-    dropped: list[str]
-
-
-def convert_for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> HeadConversation:
+def convert_for_head(
+    base_config: JsonObject, entries: Sequence[JsonObject]
+) -> tuple[JsonObject, list[JsonObject], list[str]]:
     """Convert a conversation, in plain text, to the form that today's JP can load.
 
-    Entries that need no change stay the same objects.
+    Returns the base configuration, the entries, and a line for each omission. Entries that need no
+    change stay the same objects.
 
     Raises:
         StorageError: The conversation names no model that JP supports, so JP could not load it.
@@ -257,7 +252,7 @@ def convert_for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> 
             converted = _without_unsupported_fields(entry, index, report)
         if converted is not None:
             kept.append(converted)
-    return HeadConversation(config.finished_base(models), kept, report.lines())
+    return config.finished_base(models), kept, report.lines()
 
 
 def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
@@ -292,7 +287,6 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
-    """Return the reason if JP cannot read the answer, else None."""
     if view.outcome != "answered" or "answer" not in entry:
         outcome = view.outcome if view.outcome != "answered" else "closed"
         return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
@@ -658,7 +652,6 @@ def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]
 
 
 def _is_model(value: JsonValue) -> bool:
-    """Return True if JP accepts `value` as a model: an alias or a complete id."""
     if isinstance(value, dict):
         return all(isinstance(value.get(key), str) for key in ("provider", "name"))
     return isinstance(value, str) and bool(value)

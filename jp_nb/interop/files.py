@@ -150,7 +150,7 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     The hints `verbatim` and `spelling` may come from an untrusted notebook, so a hint that would
     change the content is ignored.
     """
-    how = entry_spelling(entry)
+    how = as_object(entry.get("spelling"))
     verbatim = entry.get("verbatim")
     kept = {x for x in verbatim if isinstance(x, str)} if isinstance(verbatim, list) else set()
     raw = {key: item for key, item in entry.items() if key not in _OURS}
@@ -169,11 +169,6 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     if isinstance(fields, dict):
         raw |= {key: item for key, item in fields.items() if key in _OURS}
     return raw
-
-
-def entry_spelling(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the spelling of `entry`, an empty object if it has none."""
-    return as_object(entry.get("spelling"))
 
 
 def _map_encoded_texts(entry: JsonObject, change: Callable[[str, str], str]) -> None:
@@ -278,7 +273,7 @@ def entry_text(entry: JsonObject, index: int) -> str:
 
     It is the original text if the entry has not changed since, else JP's usual text.
     """
-    how = entry_spelling(entry)
+    how = as_object(entry.get("spelling"))
     text = how.get("text")
     if isinstance(text, str) and _is_current_text(text, entry, index):
         return text
@@ -290,14 +285,14 @@ def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
         source = read_value(text, f"events[{index}]")
     except StorageError:
         return False
-    how = entry_spelling(entry)
+    how = as_object(entry.get("spelling"))
     if source.text != text:
         return False
     if not isinstance(source.value, dict):
         return how.get("element") is True and entry.keys() == {"spelling"}
     read = decode_entry(source.value)
     flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
-    alike = same_json(entry_spelling(read), flags)
+    alike = same_json(as_object(read.get("spelling")), flags)
     return alike and same_json({**read, "spelling": None}, {**entry, "spelling": None})
 
 
@@ -437,7 +432,6 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
 def _base_value(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> JsonObject:
-    """Return the JSON value of `base_config.json`."""
     if "init" not in kept and "base" not in config:
         return config
     extra = as_object(kept.get("extra"))
@@ -518,7 +512,6 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, existing: str | None) 
 
 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
-    """Return the number of leading entries that belong in `base_config.json`."""
     imported = kept.get("init")
     limit = imported if isinstance(imported, int) else 0
     changes = takewhile(lambda entry: entry.get("type") == "config_delta", entries[: max(limit, 0)])
@@ -602,7 +595,7 @@ def _base_text(
 def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
     parts: list[str] = []
     for index, entry in enumerate(entries):
-        gap = entry_spelling(entry).get("gap")
+        gap = as_object(entry.get("spelling")).get("gap")
         form = _BETWEEN if index else _BEFORE_ONE
         usual = GAP if index else FIRST_GAP
         parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from jp_nb.providers import schemas
 from jp_nb.providers.dialect import IMAGES, PDF, Message
 from jp_nb.providers.endpoint import Level, ReasoningEffort
+from jp_nb.providers.models import Local
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
@@ -25,49 +26,34 @@ _EXTRAS: Final = frozenset(
 class Profile:
     """Differences of a server from OpenAI's Chat Completions API.
 
-    Attributes:
-        local: The local server that further requests ask about its models; None for a remote one.
-        max_tokens: Name of the field for the maximum length of the answer.
-        reasoning_field: Field of assistant messages that accepts the server's own reasoning. None:
-            reasoning is sent as text.
-        reasoning_lasts: Reasoning is also sent in later turns.
-        reasoning: Creates the fields of the body that set the reasoning effort.
-        stream_options: The server reports usage only if `stream_options` asks for it.
-        tool_choices: Accepted values of `tool_choice`: `named`, a word such as `required` or the
-            name of a tool; `words`, only a word; `nothing`, the server ignores it.
-        answer: Adapts the schema of a structured answer. None: JSON mode, with the schema in the
-            system message.
-        think_tags: The text may contain reasoning between `<think>` tags.
-        extras: Further accepted parameters.
-        max_id_length: Maximum length of a tool call id; 0 is no limit.
-        documents: Role of the message with attached texts: a `user` message before the context, or
-            the end of the `system` message.
-        media_types: Types of other attachments, which are sent in that user message.
-        require_parameters: The server is a router. A request restricts it to servers that support
-            all parameters of the request.
-        cached_by_mark: Prefixes of the models whose prompt cache needs a marker.
+    `tool_choices` are the accepted values of `tool_choice`: `named`, a word such as `required` or
+    the name of a tool; `words`, only a word; `nothing`, the server ignores it. `answer` adapts the
+    schema of a structured answer; None is JSON mode, with the schema in the system message.
+    `documents` is the role of the message with attached texts: a `user` message before the context,
+    or the end of the `system` message. With `require_parameters`, the server is a router, and uses
+    only servers that support all parameters of the request.
     """
 
     name: str
     path: str = "/v1/chat/completions"
-    local: Literal["llamacpp", "ollama"] | None = None
-    max_tokens: str = "max_tokens"
-    reasoning_field: str | None = None
-    reasoning_lasts: bool = True
-    reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}
-    stream_options: bool = True
+    local: Local | None = None  # further requests ask it about its models
+    max_tokens: str = "max_tokens"  # field for the maximum length of the answer
+    reasoning_field: str | None = None  # for its own reasoning; None: it is sent as text
+    reasoning_lasts: bool = True  # reasoning is also sent in later turns
+    reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}  # fields that set the effort
+    stream_options: bool = True  # usage is reported only if `stream_options` asks for it
     tool_choices: Literal["named", "words", "nothing"] = "named"
     answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = (
         schemas.adapt_for_openai
     )
-    think_tags: bool = False
+    think_tags: bool = False  # the text may contain reasoning between `<think>` tags
     top_k: bool = False
-    extras: frozenset[str] = _EXTRAS
-    max_id_length: int = 0
+    extras: frozenset[str] = _EXTRAS  # further accepted parameters
+    max_id_length: int = 0  # of a tool call; 0 is no limit
     documents: Literal["user", "system"] = "system"
-    media_types: frozenset[str] = frozenset()
+    media_types: frozenset[str] = frozenset()  # of other attachments, sent in that user message
     require_parameters: bool = False
-    cached_by_mark: tuple[str, ...] = ()
+    cached_by_mark: tuple[str, ...] = ()  # prefixes of models whose prompt cache needs a marker
 
     @property
     def takes_images(self) -> bool:

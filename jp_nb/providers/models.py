@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,8 +63,7 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     # The fields of OpenAI, with the additions of compatible servers.
     top, meta = as_object(entry.get("top_provider")), as_object(entry.get("meta"))
     prices, limits = as_object(entry.get("pricing")), as_object(entry.get("limits"))
-    parameters = entry.get("supported_parameters")
-    known = _read_words(parameters) if isinstance(parameters, list) else None
+    known = _read_words(entry.get("supported_parameters"))
     listed = as_object(entry.get("architecture")).get("input_modalities")
     kinds = listed[:10] if isinstance(listed, list) else []
     ends = _read_day(entry.get("expiration_date")) or _read_day(entry.get("shutdown_date"))
@@ -155,8 +154,7 @@ def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
     details = as_object(shown)
     info = as_object(details.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
-    listed = details.get("capabilities")
-    known = _read_words(listed) if isinstance(listed, list) else None
+    known = _read_words(details.get("capabilities"))
     return replace(
         model,
         context_window=_read_count(*lengths),
@@ -177,8 +175,8 @@ def _read_word(value: JsonValue) -> str:
     return _read_text(value)[:_MAX_WORD_CHARS]
 
 
-def _read_words(value: Sequence[JsonValue]) -> set[str]:
-    return {word for word in value if isinstance(word, str)}
+def _read_words(value: JsonValue) -> set[str] | None:
+    return {word for word in value if isinstance(word, str)} if isinstance(value, list) else None
 
 
 def _read_flag(value: JsonValue) -> bool | None:
@@ -245,7 +243,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
     Raises:
         ProviderError: The request fails or takes longer than `seconds`.
     """
-    url = f"{_root_url(http, '/messages')}/models"
+    url = f"{http.endpoint.url.removesuffix('/messages')}/models"
 
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:
         after = ""
@@ -272,7 +270,7 @@ async def list_chat_completions_models(
     Raises:
         ProviderError: The request fails or takes longer than `seconds`.
     """
-    root = _root_url(http, "/chat/completions")
+    root = http.endpoint.url.removesuffix("/chat/completions")
     base = root.removesuffix("/v1")
 
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:
@@ -296,10 +294,6 @@ async def list_chat_completions_models(
             props = await _fetch_optional(http, f"{base}/props")
             return ModelList((add_llamacpp_properties(found.models[0], props),))
         return found
-
-
-def _root_url(http: HttpClient, tail: str) -> str:
-    return http.endpoint.url.removesuffix(tail)
 
 
 @asynccontextmanager

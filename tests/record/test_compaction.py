@@ -133,7 +133,7 @@ def test_export_to_jp_has_only_fields_of_jp() -> None:
     used = {"usage": {"model": "openai/m", "input_tokens": 7}}
     stream.append(summarized(0, 1).model_copy(update={"metadata": used}))
     model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
-    entry = convert_for_head(model, stream.raw).entries[-1]  # type: ignore[arg-type]  # JSON
+    entry = convert_for_head(model, stream.raw)[1][-1]  # type: ignore[arg-type]  # JSON
     assert list(entry) == ["type", "timestamp", "from_turn", "to_turn", "summary"]
     assert entry["summary"] == {"summary": "S"}
 
