@@ -91,8 +91,7 @@ def log_report(
     `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
     """
     parts: list[Report | str] = []
-    if total is not None and total > len(turns):
-        earlier = total - len(turns)
+    if (earlier := (total or 0) - len(turns)) > 0:
         word = "turn" if earlier == 1 else "turns"
         parts.append(note(f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"))
     compactions: dict[int, list[PlacedCompaction]] = {}  # by the turn before them

@@ -29,7 +29,7 @@ from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest, ToolDefi
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes
-from jp_nb.json_values import compact_json
+from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
@@ -191,11 +191,10 @@ def _hidden_json(
 
 def _format_parameters(schema: Mapping[str, JsonValue]) -> Iterator[str]:
     # Such as `city: string` or `days?: integer`.
-    properties, required = schema.get("properties"), schema.get("required")
+    required = schema.get("required")
     demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
-    for name, node in (properties if isinstance(properties, dict) else {}).items():
-        kind = node.get("type") if isinstance(node, dict) else None
-        mark = "" if name in demanded else "?"
+    for name, node in as_object(schema.get("properties")).items():
+        kind, mark = as_object(node).get("type"), "" if name in demanded else "?"
         yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
 
 

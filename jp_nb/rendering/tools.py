@@ -298,11 +298,8 @@ MAX_RESULT_CHARS = 80
 class Replayed:
     """One result of a replayed turn, recorded (`then`) and of the current tools (`now`).
 
-    A missing result is None.
-
-    Attributes:
-        name: Name of the tool; `configuration` for the changes of all calls of a batch.
-        note: Reason why the results cannot be equal.
+    A missing result is None. `note` is the reason why the results cannot be equal. The `name` of
+    the tool is `configuration` for the changes of all calls of a batch.
     """
 
     name: str

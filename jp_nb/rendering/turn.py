@@ -85,10 +85,7 @@ _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_\d+/\d+\.py|<ipython-input-[^"
 
 
 def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
-    """Return the line of a call, and the blocks below it.
-
-    The blocks are indented in the text, so that they do not look like a call.
-    """
+    """Return the line of a call, and the blocks below it, which are indented in the text."""
     mark, seconds, about = _format_state(ends)
     head = _format_head(begins)
     edited = EDITED if begins.edited else ""

@@ -243,14 +243,15 @@ class TurnOutputs:
     """Outputs of a transcript, one for each part.
 
     A form occupies the output of one part from `show_form` to `end_form`. Meanwhile, later parts
-    appear below the form.
+    appear below the form. `final_count` is the number of first parts that are shown and cannot
+    change.
     """
 
     def __init__(self, transcript: Transcript, new_output: Callable[[], Publish]) -> None:
         self._transcript = transcript
         self._new_output = new_output
         self._parts: list[_PartOutput] = []
-        self._final_count = 0  # number of first parts that are shown and cannot change
+        self.final_count = 0
         self._add_part()
 
     def _add_part(self) -> None:
@@ -283,10 +284,6 @@ class TurnOutputs:
             last.images.append((last.output, bundle))
             last.output = _CellOutput(self._new_output())
 
-    def invalidate(self) -> None:
-        """Show all parts again at the next update, because shown text was discarded."""
-        self._final_count = 0
-
     def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
         """Show a form in the last output; `show_above` shows the part's text above it."""
         self.show_earlier()
@@ -307,12 +304,12 @@ class TurnOutputs:
         The status line is below the part before the last one, unless that is final.
         """
         size = 0
-        for number in range(self._final_count, len(self._parts) - 1):
+        for number in range(self.final_count, len(self._parts) - 1):
             each = self._parts[number]
             each.release()
             is_final = each.part.is_final and each.show_above_form is None
-            is_final = is_final and number == self._final_count
-            self._final_count += is_final
+            is_final = is_final and number == self.final_count
+            self.final_count += is_final
             below = status if number == len(self._parts) - 2 and not is_final else None
             shown = each.update(status=below, queue_line=queue_line, is_earlier=True)
             size += len(shown["text/markdown"])
@@ -519,7 +516,7 @@ class TurnDisplay:
                 self._outputs.cut(event.held, images=event.images)
                 continue
             if isinstance(event, DiscardText):
-                self._outputs.invalidate()
+                self._outputs.final_count = 0  # all parts are shown again
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.add(event)
