@@ -189,12 +189,13 @@ def query(
         AnswerError: If a structured answer is missing or does not match `schema`.
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
-    from jp_nb.config.directives import Directive, parse_tool_choice
+    from jp_nb.config.directives import Directive, Kind, parse_tool_choice
 
     session = _loaded()
-    directives = [Directive("cfg", x) for x in _as_list(cfg)]
-    directives += [Directive("no_cfg", x) for x in _as_list(no_cfg)]
-    directives += [Directive("attach", x) for x in _as_list(attach)]
+    changes: list[tuple[Kind, str | Sequence[str]]]
+    changes = [("cfg", cfg), ("no_cfg", no_cfg), ("attach", attach)]
+    lists = [(kind, [x] if isinstance(x, str) else x) for kind, x in changes]
+    directives = [Directive(kind, text) for kind, texts in lists for text in texts]
     with session.report_errors():
         return session.turns.run(
             text,
@@ -207,10 +208,6 @@ def query(
             interpolate=interpolate,
             compact=compact,
         )
-
-
-def _as_list(texts: str | Sequence[str]) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else texts
 
 
 @overload

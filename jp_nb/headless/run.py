@@ -40,6 +40,7 @@ from jp_nb.tools.answer_types import SelectAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 MAX_LISTED: Final = 20
 MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
 
@@ -198,13 +199,8 @@ def _format_toml(value: JsonValue) -> str:
 
 
 def _format_toml_text(text: str) -> str:
-    return '"' + "".join(map(_escape_toml_char, text)) + '"'
-
-
-def _escape_toml_char(char: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
-    return f"\\u{ord(char):04X}" if char < " " or char in "\x7f\x85\u2028\u2029" else char
+    escaped = re.sub(r'["\\]', r"\\\g<0>", text)
+    return '"' + _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
 CASSETTE: Final = "providers.cassette"  # path of the settings for cassettes

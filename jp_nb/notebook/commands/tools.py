@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -106,7 +106,23 @@ def code(call: Invocation) -> None:
         made = calls[-1] if call_id is None else find_call(calls, call_id)
         text = call_source(made, REGISTRY.all().get(made.name), call.shell.user_ns)
         description = f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
-    _insert_cell(call.shell, text, description)
+    kernel = getattr(call.shell, "kernel", None)
+    if kernel is not None and is_headless(kernel):
+        print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
+        return
+    call.shell.set_next_input(text, replace=False)
+    print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
+    lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
+    hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+    if hidden:
+        more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
+        contain = f"lines {', '.join(hidden[:10])}{more} contain"
+        if len(hidden) == 1:
+            contain = f"line {hidden[0]} contains"
+        print(
+            f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
+            "look like other characters."
+        )
 
 
 def _find_code_block(call: Invocation) -> tuple[str, str]:
@@ -147,27 +163,6 @@ def _describe_block(block: CodeBlock) -> str:
     lines = block.text.count("\n") + 1
     count = f"{lines} line{'' if lines == 1 else 's'}"
     return f"{block.language}, {count}" if block.language else count
-
-
-def _insert_cell(shell: Any, text: str, description: str) -> None:
-    """Insert `text` as a new cell without running it, or print it in a headless run."""
-    kernel = getattr(shell, "kernel", None)
-    if kernel is not None and is_headless(kernel):
-        print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
-        return
-    shell.set_next_input(text, replace=False)
-    print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
-    lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
-    hidden = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
-    if hidden:
-        more = f" and {len(hidden) - 10} more" if len(hidden) > 10 else ""
-        contain = f"lines {', '.join(hidden[:10])}{more} contain"
-        if len(hidden) == 1:
-            contain = f"line {hidden[0]} contains"
-        print(
-            f"jp_nb: Check the code before you run it: {contain} characters that are invisible or "
-            "look like other characters."
-        )
 
 
 MAX_CONFIRMED: Final = 3  # limit of paths in the confirmation of a change
