@@ -109,9 +109,12 @@ def stream_menu(request: str) -> ActionPrompt:
 def tool_menu(
     tools: Sequence[str], *, interrupted: Sequence[str] = (), disabled: Collection[Choice] = ()
 ) -> ActionPrompt:
-    """Return the menu of an interrupt while calls of `tools` have no response, if any.
+    """Return the menu of an interrupt during tool calls.
 
-    `interrupted` were open at the time of the interrupt. `disabled` choices would have no effect.
+    Args:
+        tools: The tool of each call without a response; empty if all calls have one.
+        interrupted: The tools of the calls that had none at the time of the interrupt.
+        disabled: Choices that are omitted, because they would have no effect.
     """
     names = _format_names(interrupted or tools)
     calls = f"these {len(tools)} calls" if tools else "the calls"

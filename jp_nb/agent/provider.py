@@ -109,7 +109,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A request to send again: the provider repaired its rendering of the conversation.
+    """A sign to send the request again: the provider repaired its rendering of the conversation.
 
     `drop_metadata` is the key of stored metadata that the provider rejected and no longer sends.
     """
@@ -231,7 +231,9 @@ class Provider(Protocol):
         """
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return the request that `stream` would send, on any thread while nothing is streamed.
+        """Return the request that `stream` would send.
+
+        Any thread may call this while no response is streamed.
 
         Raises:
             ProviderError: `request` cannot be sent as it is.

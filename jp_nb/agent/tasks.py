@@ -1,4 +1,4 @@
-"""Waits of the tasks of tool calls: other work, the line of prompts, and the cell's thread.
+"""Coordinate the tasks of tool calls: wait for other work, the screen, or the cell's thread.
 
 Source: `docs/turns.md`, `docs/decisions.md` D55.
 """
@@ -27,7 +27,7 @@ def raise_if_cancelled() -> None:
 
 
 class Activity:
-    """Counts the work of a batch that is under way.
+    """Counts the tasks of a batch that are not waiting.
 
     Replayed inquiries wait for all other work, so that their order is reproducible.
     """
@@ -37,18 +37,18 @@ class Activity:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def begin(self, count: int = 1) -> None:
-        """Count more work."""
+        """Count `count` more tasks."""
         self._busy += count
 
     def end(self) -> None:
-        """Count less work. The first waiter continues if there is none left."""
+        """Count one task less. If none is left, the first waiter continues."""
         self._busy -= 1
         if self._waiters and not self._busy:
             # Not at once: the work may begin something else before it waits.
             asyncio.get_running_loop().call_soon(self._wake_waiter)
 
     async def when_idle(self) -> None:
-        """Wait until all other work waits here, or for a prompt, or is done."""
+        """Wait until each other task is done, or waits here or for a prompt."""
         turn = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
         self.end()
@@ -76,7 +76,7 @@ class _Place:
 class PromptLine:
     """The line in which calls wait for the screen: one prompt at a time, in order of request.
 
-    A call that waits here does not count as `activity`. Prompts wait for `functions` to begin.
+    A call that waits here does not count as `activity`.
     """
 
     def __init__(self, prompter: Prompter, activity: Activity, functions: CellFunctions) -> None:
@@ -89,8 +89,8 @@ class PromptLine:
     async def turn(self, *, first: bool = False, after_run: bool = False) -> AsyncIterator[SafeAsk]:
         """Wait for the screen, and keep it in the block, for one prompt or several.
 
-        `first` goes in front of all others, and ends `hold`. With `after_run`, the cell's thread
-        begins its next function before, because the tool has run.
+        `first` goes in front of all others, and ends `hold`. Set `after_run` if the tool of the
+        call has run: then the cell's thread begins its next function before the prompt.
         """
         raise_if_cancelled()
         # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
@@ -110,7 +110,10 @@ class PromptLine:
             raise_if_cancelled()
 
     async def wait_again(self) -> None:
-        """Leave the screen to the menu of an interrupt, if there is one. Others stay behind."""
+        """Let the menu of an interrupt use the screen, if one waits, then take the screen again.
+
+        Call it inside `turn`. The prompts of other calls wait longer.
+        """
         raise_if_cancelled()
         place = self._queue.shown
         assert place is not None
@@ -164,8 +167,8 @@ class CellFunctions:
         pending: Number of functions that have not returned, including those that wait.
         interrupts: Number of interrupts so far.
         is_deciding: True while the effect of an interrupt is not decided.
-        settled: `settled` of the run with the last function. A function that ends the process must
-            not destroy the result of the previous one.
+        settled: `CellCall.settled` of the last function that began. The next function waits for
+            it, so that a function that ends the process does not destroy the earlier result.
     """
 
     def __init__(self, cell: CellThread, display: Display) -> None:
@@ -195,9 +198,10 @@ class CellFunctions:
         self.cell.release()
 
     async def decision_about(self, interrupted: CellCall) -> Verdict:
-        """Wait until the turn continues after the interrupt that ended a function.
+        """Wait until the turn continues after the interrupt that ended a function of `interrupted`.
 
-        The function may end before the interrupt itself arrives here, or after the decision.
+        Return the decision. The function may end before the interrupt itself arrives here, or after
+        the decision.
         """
         while self.is_deciding or self.interrupts <= interrupted.interrupts:
             await self._wait_for_change()
@@ -255,7 +259,7 @@ class CellCall:
         self.seconds = 0.0
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` on the cell's thread, and display that."""
+        """Run `function` on the cell's thread, and display its beginning and its end."""
         agent = get_ident()
 
         def begin() -> T:

@@ -242,7 +242,11 @@ MAX_LISTED: Final = 20  # maximum number of listed exchanges
 
 
 def format_cassettes(report: RunReport) -> list[str]:
-    """Return lines about recorded exchanges and, after a run without a failure, replayed ones."""
+    """Return lines about recorded exchanges and, after a run without a failure, replayed ones.
+
+    Raises:
+        StorageError: A cassette cannot be read.
+    """
     uses = report.events.cassettes
     lines = []
     for path, use in uses.items():
@@ -269,7 +273,11 @@ def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
 
 
 def format_unused_exchanges(uses: Mapping[Path, CassetteUse]) -> Iterator[str]:
-    """Yield lines about exchanges that were not replayed."""
+    """Yield lines about exchanges that were not replayed.
+
+    Raises:
+        StorageError: A cassette cannot be read.
+    """
     for path, use in uses.items():
         before = _list_replayable(path, use)
         rest = [each for each in before if each.number not in use.used]

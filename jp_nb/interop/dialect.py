@@ -1,8 +1,8 @@
 """Convert conversations of `jp_nb` to the form that JP can load.
 
-JP refuses a whole conversation for one inquiry without an answer, or for one unknown key of a
-tool. Keys that it ignores disappear when it saves. The conversion removes all of these, and
-lists them.
+JP, a command-line assistant, refuses a whole conversation for one inquiry without an answer, or for
+one unknown key in the settings of a tool. Keys that it ignores disappear when it saves. The
+conversion removes or replaces all of these, and lists them.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -223,10 +223,10 @@ class _Omissions:
 def convert_for_head(
     base_config: JsonObject, entries: Sequence[JsonObject]
 ) -> tuple[JsonObject, list[JsonObject], list[str]]:
-    """Convert a conversation, in plain text, to the form that today's JP can load.
+    """Convert a conversation to the form that the current JP can load, before texts are encoded.
 
-    Returns the base configuration, the entries, and a line for each omission. Entries that need no
-    change stay the same objects.
+    Returns the base configuration, the entries, and a line for each omission or replacement.
+    Entries that need no change stay the same objects.
 
     Raises:
         StorageError: The conversation names no model that JP supports, so JP could not load it.

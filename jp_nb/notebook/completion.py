@@ -81,7 +81,7 @@ class Names:
 
     @cached_property
     def toolsets(self) -> Mapping[str, int]:
-        """The number of tools in each toolset whose name is not also a tool."""
+        """Number of tools, by toolset. Toolsets with the name of a tool are omitted."""
         conversation = self._config.conversation
         names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
         return {name: len(conversation.list_toolset_tools(name)) for name in names}
@@ -114,7 +114,7 @@ class Names:
         ]
 
     def entries(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder`, relative to the notebook's folder; folders end with `/`."""
+        """Return the names in `folder`, a path from the notebook's folder; folders end with `/`."""
         root = self.session.files.folder
         return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])
 

@@ -85,7 +85,10 @@ def build_request_fields(
     answer: schemas.AnswerSchema | None = None,
     omitted: Omitted | None = None,
 ) -> Message:
-    """Return all members of the request body except `messages`."""
+    """Return all members of the request body except `messages`.
+
+    Parameters that are not sent are added to `omitted`, each with the reason.
+    """
     fields: Message = {"model": request.model, "stream": True}
     if profile.stream_options:
         fields["stream_options"] = {"include_usage": True}
@@ -106,7 +109,8 @@ def format_system_messages(
 ) -> list[Message]:
     """Return the system texts as one message, because many chat templates reject a second one.
 
-    The texts of attachments (`documents`) follow the system texts.
+    The texts of attachments (`documents`) follow the system texts. The schema of the answer is last
+    if the server cannot enforce it. Without any text, there is no message.
     """
     texts = [text for text in (*request.system, documents) if text.strip()]
     answer = make_answer_schema(request, profile) if profile.answer is None else None
@@ -329,7 +333,8 @@ class ChatDecoder(Decoder):
     """Decoder for one response of chat completions.
 
     A call without an id gets one from a digest of the request body. It is unique in the
-    conversation, because each request is longer, and equal if the same request is sent again.
+    conversation, because each request is longer than the last one. It is the same if the request is
+    sent again.
     """
 
     def __init__(
@@ -547,7 +552,10 @@ class ChatProvider(HttpProvider[ChatRendering]):
         return await list_chat_completions_models(self._http, seconds, self._profile.local)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Accept every schema with valid references: strict mode is off for the others."""
+        """Raise if a reference in `schema` refers only to itself; see `Provider`.
+
+        A schema that strict mode does not support is sent without it.
+        """
         schemas.check_references(schema)
 
 

@@ -88,8 +88,9 @@ class ScriptedError(_Strict):
 class Reply(_Strict):
     """One reply of the script.
 
-    The latest entries must contain the texts of `when`, else the reply is skipped. The system
-    texts, attachments, or context must contain those of `expect`, else the request is an error.
+    The entries after the last response must contain the texts of `when`, else the reply is skipped.
+    The system texts, attachments, or context must contain those of `expect`, else the request is an
+    error.
     """
 
     when: tuple[str, ...] = ()
@@ -121,7 +122,8 @@ class Script(_Strict):
     Attributes:
         inquiries: Answers of the model to questions of tools, by `tool.question`.
         requests: Texts of the accepted requests. Each turn must begin with a request that contains
-            one of them; replies may then repeat. Another request means that no model is configured.
+            one of them, and gets the replies from the first one. For other requests, `check_ready`
+            reports that no model is configured.
         summary: Reply to each request for a summary. None: the next reply.
     """
 

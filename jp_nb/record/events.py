@@ -53,7 +53,7 @@ class Entry(BaseModel):
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, without ids and in JP's key order."""
+        """Return the JSON object to store, without the keys in `LINKS` and in JP's key order."""
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
         if self.is_type_first:
             raw = {"type": self.type, "timestamp": self.timestamp}
@@ -208,7 +208,7 @@ class InquiryQuestion(Part):
 
 
 class InquiryRequest(Entry):
-    """A question of a tool. Providers never receive it."""
+    """A question, usually of a tool. Providers never receive it."""
 
     type: Literal["inquiry_request"] = "inquiry_request"
     id: str
@@ -252,9 +252,9 @@ InquiryEntry = InquiryRequest | InquiryResponse
 def normalize_response(raw: RawEntry) -> RawEntry:
     """Return a stored response of any version in the form of `InquiryResponse`.
 
-    Without `outcome` but with `answer`, it is answered. Without `reason`, the user cancelled it. An
-    unknown outcome becomes the reason of a cancelled response: the inquiry is closed, and nothing
-    else is known.
+    Without `outcome` but with `answer`, it is answered. If it is cancelled without `reason`, the
+    user cancelled it. If it is redacted, `answer` and `reason` are removed. An unknown outcome
+    becomes the reason of a cancelled response: the inquiry is closed, and nothing else is known.
     """
     outcome = raw.get("outcome")
     if "outcome" not in raw and "answer" in raw:
@@ -285,7 +285,7 @@ class ChatRequest(Entry):
 
 
 class ChatResponse(Entry):
-    """A piece of model output: exactly one of `message`, `reasoning`, and `data`."""
+    """A piece of model output: one of `message`, `reasoning`, and `data`; see `kind`."""
 
     type: Literal["chat_response"] = "chat_response"
     message: str | None = None
@@ -311,7 +311,7 @@ class ChatResponse(Entry):
         return "reasoning" if self.reasoning is not None else "structured"
 
     def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, with the one field that is set."""
+        """Return the JSON object to store, without the fields that are not set."""
         raw = super().to_raw()
         for name in ("message", "reasoning", "data"):
             if name not in self.model_fields_set:
@@ -536,7 +536,7 @@ def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
 
 
 IMAGES: Final = "images"
-"""Key of the image digests in the metadata of an entry."""
+"""Key of the image digests in the metadata of an entry: `{"images": ["sha256:…"]}`."""
 MAX_IMAGES: Final = 100
 """Maximum number of images of one entry."""
 

@@ -4,7 +4,8 @@ The hash is incremental, so each entry is read once. It is over canonical JSON, 
 file formats rewrite JSON without changing its meaning.
 
 A record is trusted if it began in this process, or has a signature of the whole record by the
-user's key. `Projection` omits settings of an untrusted record that only the user may set.
+user's key. `Projection` omits settings of an untrusted record that only the user may set. Each
+state of a record has its own signature, so a file with an earlier state remains valid.
 
 Source: `docs/record.md` (signature), which has the signed text.
 """
@@ -63,7 +64,11 @@ class Signer:
         return signer
 
     def catch_up(self, stream: ConversationStream) -> None:
-        """Sign the entries that were appended to `stream`."""
+        """Sign the entries that were appended to `stream`.
+
+        Raises:
+            StorageError: An entry is nested too deeply.
+        """
         for entry in stream.raw[self.count :]:
             self._add_line(entry)
         self._entries, self.count = stream.raw, len(stream.raw)
@@ -104,26 +109,32 @@ class NoKeyError(StorageError):
 
 
 class Keys(Protocol):
-    """The user's key. It is read only to verify or to sign.
-
-    Raises:
-        NoKeyError: The key cannot be used or created.
-    """
+    """The user's key. It is read only to verify or to sign."""
 
     def read(self) -> SecretBytes | None:
-        """Return the key, or None if there is none yet."""
+        """Return the key, or None if there is none yet.
+
+        Raises:
+            NoKeyError: The key cannot be used.
+        """
 
     def obtain(self) -> SecretBytes:
-        """Return the key, and create it if there is none."""
+        """Return the key, and create it if there is none.
+
+        Raises:
+            NoKeyError: The key cannot be used or created.
+        """
 
 
 class Trust:
     """Decides if the active conversation of `document` is trusted, and keeps its signature current.
 
     Call `sign` after every append, before the record is stored. Call `follow` after another
-    conversation was activated. It is not thread-safe, like the document. The signature decides,
-    unless the conversation `is_local`: it began in this process. Reproducible records are not
-    signed (`can_sign`).
+    conversation was activated. It is not thread-safe, like the document.
+
+    Args:
+        is_local: True if the conversation began in this process. Otherwise, its signature decides.
+        can_sign: False for reproducible records, which are not signed.
 
     Attributes:
         why_not: Why the active conversation is not trusted; None if it is.
@@ -153,7 +164,8 @@ class Trust:
         """Renew the signature of a trusted conversation with new entries.
 
         Return True if the signature was changed. Only new entries are read. An untrusted
-        conversation, or one that `follow` was not called for, is not signed.
+        conversation, or one that `follow` was not called for, is not signed. After an error, which
+        is not raised, `unsigned_reason` has the reason.
         """
         stream = self._stream
         if self._document.conversation is not stream or not (self.trusted and len(stream)):

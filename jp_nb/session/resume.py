@@ -54,9 +54,11 @@ class TurnResumption:
     def run(self, conversation: str = "") -> Turn | None:
         """Continue the last turn, which was interrupted, and show that in the cell.
 
-        The user decides about each tool call that may have run already. If the last turn is
-        complete, `conversation` or the newest one of the journal becomes active. Then nothing is
-        sent, and None is returned. Raises the errors of `TurnRunner.run`.
+        The user decides about each tool call that may have run already, and about each open call
+        of an untrusted record. `conversation` is an id in the journal, or the beginning of one:
+        that conversation becomes active instead. Without it, the newest one does if the last turn
+        is complete. In both cases, nothing is sent, and None is returned. Raises the errors of
+        `TurnRunner.run`.
 
         Raises:
             UsageError: There is no such conversation, nothing to resume, or an undefined tool.
@@ -185,7 +187,10 @@ def _refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
 def resume_prompt(
     call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
 ) -> ActionPrompt:
-    """Return the prompt about `call`, with its `number` of `count`."""
+    """Return the prompt about `call`, with its `number` of `count`.
+
+    `distrust` is the reason why the record is not trusted: then skipping is the first choice.
+    """
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
     if distrust is not None:

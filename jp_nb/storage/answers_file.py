@@ -120,8 +120,8 @@ def read_answers_file(path: Path) -> AnswersFile:
     """Read the file at `path`.
 
     Raises:
-        ConfigError: The file cannot be read, is not owned, is not TOML, or has unknown content. The
-            message names the line.
+        ConfigError: The file cannot be read, is not owned, is too long, is not TOML, or has unknown
+            content. The message names the line of such content.
     """
     return parse_answers(decode_answers(path, read_answers(path)), path.name)
 
@@ -130,7 +130,7 @@ def read_answers(path: Path) -> bytes:
     """Return the bytes of the owned file at `path`.
 
     Raises:
-        ConfigError: The file cannot be read, or is not owned.
+        ConfigError: The file cannot be read, is not owned, or has more than `MAX_BYTES`.
     """
     try:
         return read_owned_file(path, max_bytes=MAX_BYTES)
@@ -149,7 +149,7 @@ def read_answers(path: Path) -> bytes:
 
 
 def decode_answers(path: Path, content: bytes) -> str:
-    """Return the text of the file at `path`.
+    """Return the text of `content`; `path` is the file for errors.
 
     Raises:
         ConfigError: The content is not UTF-8, or has too many lines.
@@ -167,7 +167,7 @@ def parse_answers(text: str, name: str) -> AnswersFile:
     """Parse `text`; `name` is the file name for errors.
 
     Raises:
-        ConfigError: As for `read_answers_file`.
+        ConfigError: `text` is not TOML, or has unknown content. The message names the line.
     """
     text = text.replace("\r\n", "\n")
     try:

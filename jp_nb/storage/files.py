@@ -1,9 +1,9 @@
 """File locks, ownership of files, and the user's folders.
 
 Configuration, answers files, cassettes, question logs and imported tables are read only if they
-are owned: the file, its folder, and all links to them belong to the user or root, and no other user
-may write to them. A group may write if the user is its only member. On Windows, which has no such
-owners, every file counts as owned.
+are owned: the file, its folder, and a link in place of either belong to the user or root, and no
+other user may write to them. A group may write if the user is its only member. On Windows, which
+has no such owners, every file counts as owned.
 
 Source: https://platformdirs.readthedocs.io/.
 """

@@ -35,7 +35,7 @@ PendingLeaf = tuple[str, JsonValue, str]
 class PendingConsent:
     """A file in `folder` with settings that need the user's consent.
 
-    `digest` covers the file and its includes. The `leaves` are ignored until then.
+    `digest` covers the file and its includes. The `leaves` are ignored until the user consents.
     """
 
     folder: Path
@@ -88,10 +88,10 @@ class FolderTrust:
             return False
 
     def agree(self, found: Iterable[PendingConsent]) -> None:
-        """Store the user's consent to `found`.
+        """Store the user's consent to `found`. A folder keeps the last 50 consents.
 
         Raises:
-            StorageError: The consent cannot be stored.
+            StorageError: The stored consents cannot be read or written.
         """
         kept = dict(self._load())
         for pending in found:

@@ -312,7 +312,7 @@ ReasoningSetting = Annotated[
 
 
 class ParametersConfig(BaseModel):
-    """Sampling parameters of the model. Unknown keys are sent to the provider unchanged."""
+    """Sampling parameters of the model. Other keys are sent if the API of the provider has them."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]

@@ -293,7 +293,7 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
     """Return lines about the mode, the file, and unused exchanges (requests with responses).
 
     Raises:
-        ConfigError: If the configuration is not valid, or the file cannot be read.
+        ConfigError: The configuration is not valid, or the file cannot be read.
     """
     cassette = cassettes.active
     if cassette is None:

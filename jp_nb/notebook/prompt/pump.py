@@ -6,7 +6,7 @@ reloaded page sends to restore its widgets. The cell's thread handles them. All 
 passed to the kernel in their order.
 
 Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. The module uses internals of
-ipykernel, so `missing_internals` checks for each of them first.
+ipykernel: call `missing_internals` first, which checks for each of them.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class _Tap(ABC):
 class CommPump:
     """Handles comm messages on the cell's thread, from `open` to `close`.
 
-    Both methods are idempotent, so they can be repeated after an interrupt.
+    Both methods are idempotent, so they can be repeated after an interrupt. They raise
+    `RuntimeError` if the thread of the kernel's shell channel does not respond within 5 seconds.
     """
 
     def __init__(self, kernel: Any, loop: CellLoop) -> None:
