@@ -176,7 +176,7 @@ def copy_json(value: Any) -> Any:
 
 
 def copy_nested_json(value: Any) -> Any:
-    """Return a deep copy of a JSON value of any depth."""
+    """Return a deep copy of a JSON value, at any depth that the `json` module supports."""
     return json.loads(json.dumps(value))
 
 

@@ -1,6 +1,6 @@
 """Resolve model references: `provider/name`, or an alias of it.
 
-Any other reference, and a cycle of aliases, is a `ConfigError`.
+Any other reference, and a cycle of aliases, is a `ConfigError`, except in `resolve_references`.
 
 Source: `docs/configuration.md`.
 """
@@ -94,7 +94,11 @@ def check_aliases(aliases: Aliases) -> None:
 
 
 def parse_model_reference(text: str) -> ModelId | str:
-    """Return a model id, or the name of an alias."""
+    """Return a model id, or the name of an alias.
+
+    Raises:
+        ConfigError: The text has a `/` and is not a valid model id.
+    """
     try:
         model = read_model_id(text)
     except ValueError as exc:
@@ -107,7 +111,8 @@ def resolve_references(
 ) -> tuple[dict[str, JsonValue], list[tuple[str, str]]]:
     """Return `partial` with models in place of known aliases, and path and name of unknown ones.
 
-    A stored change then keeps its model if an alias changes later.
+    A stored change then keeps its model if an alias changes later. If aliases form a cycle, all
+    names are unknown.
     """
     unresolved: list[tuple[str, str]] = []
     try:

@@ -168,8 +168,9 @@ All nodes of a table share these, because a table can contain itself: a paramete
 class SchemaNode:
     """One setting, table, or item in the schema, of a `Kind`.
 
-    `forms` are the members of a union, or the only type, without metadata and None. It is `tagged`
-    if it is a union of a table and other types (`TABLE_OR_PLAIN`).
+    `forms` are the members of a union, or the only type, without metadata and None. The node is
+    `optional` if its value can be None. It is `tagged` if it is a union of a table and other types
+    (`TABLE_OR_PLAIN`).
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -311,7 +312,7 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 
 
 def mark_items(keys: Sequence[str]) -> Keys:
-    """Return `keys` with only the items of lists as elements."""
+    """Return `keys` as plain strings, except those that are items of lists."""
     nodes = [node_at(keys[:place]) for place in range(len(keys))]
     return tuple(
         key if node is not None and node.kind == "list" else str(key)
@@ -326,7 +327,11 @@ def find_node(path: str) -> SchemaNode | None:
 
 
 def require_node(path: str) -> SchemaNode:
-    """Return the node at `path`."""
+    """Return the node at `path`.
+
+    Raises:
+        ConfigError: There is no such setting. The message suggests a similar key.
+    """
     node = ROOT
     keys = parse_path(path)
     for place, key in enumerate(keys):

@@ -62,8 +62,8 @@ def possible_path(path: Path) -> Path:
 class FolderContent(NamedTuple):
     """The files directly in a folder by name, without temporary files.
 
-    A file of JP that is too large is truncated. Skipped are folders, links, hidden files, files
-    that are not UTF-8 text, and files over the limits.
+    A file of JP that is too large has only the first `MAX_FILE_BYTES + 1` bytes. `skipped` are the
+    names of folders, links, hidden files, files that are not UTF-8 text, and files over the limits.
     """
 
     files: dict[str, bytes]
@@ -74,7 +74,7 @@ def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
     """Return the `jp` object of the conversation in `folder`; see `jp_nb.interop.files`.
 
     Raises:
-        UsageError: The folder does not exist.
+        UsageError: The folder does not exist, or its path is not possible.
         StorageError: The folder contains no conversation, or one that cannot be read.
     """
     if not _is_folder(possible_path(folder)):
@@ -143,7 +143,11 @@ def _is_folder(folder: Path) -> bool:
 
 
 class Saved(NamedTuple):
-    """Result of an export: a line for each part that JP does not support, and other files."""
+    """Result of an export.
+
+    `dropped` has a line for each part that JP does not support. `others` are the names of written
+    files that are not JP's.
+    """
 
     dropped: list[str]
     others: list[str]

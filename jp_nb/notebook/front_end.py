@@ -56,7 +56,7 @@ class NotebookFrontEnd:
         return display
 
     def begin_question(self, config: AppConfig) -> None:
-        """Show prompts that the user's code opens in separate outputs of the running cell."""
+        """Show each prompt of the user's code in a separate output of the running cell."""
         self.prompter.cell_begins(config.prompt)
 
     def end(self) -> None:
@@ -148,7 +148,7 @@ _KINDS: Final = ("stream", "display", "result", "error")
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
     """Parse a page's answer, a JSON list of cells, or raise `StorageError`.
 
-    The page cannot tell the cells `running`, by id, from queued cells.
+    `running` are the ids of running cells. The page cannot distinguish these from queued cells.
     """
     try:
         cells = json.loads(text)

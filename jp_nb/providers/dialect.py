@@ -56,7 +56,10 @@ _USER_PARTS: Final = b'{"role":"user","content":['
 
 
 def encode_json(value: object) -> bytes:
-    """Encode `value` as compact UTF-8 JSON. Equal values give equal bytes, for prompt caching."""
+    """Encode `value` as compact UTF-8 JSON, with the keys in their order.
+
+    A repeated value gives the same bytes, so that the provider can cache the prompt.
+    """
     return encode_utf8(compact_json(value))
 
 
@@ -70,7 +73,7 @@ def encode_messages_body(fields: Mapping[str, object], messages: bytes) -> bytes
 
 
 def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
-    """Add the reason why the parameter `name` of the model is not sent to `omitted`."""
+    """Add to `omitted` the reason why the model parameter `name` is not sent."""
     omitted.setdefault(f"assistant.model.parameters.{name}", reason)
 
 
@@ -147,8 +150,9 @@ class Rendering(ABC):
         """Return the rendered messages of `context` as a JSON list.
 
         `context` is that of the last `update`. A request to continue follows if the model's last
-        answer was cut. `user_parts` are encoded content parts, joined by commas. They start the
-        first message if that is a user message with parts, else they become one before it.
+        answer was cut. `before` are encoded messages at the beginning of the list. `user_parts` are
+        encoded content parts, joined by commas. They are added to the start of the first rendered
+        message if it is a user message with parts. Otherwise, they are a new message before it.
         """
         pieces = self.encode_messages()
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
@@ -446,7 +450,7 @@ class HttpProvider(ABC, Generic[R]):
         return self._http.endpoint.url
 
     def check_ready(self, model: str, text: str) -> None:
-        """Raise if the key is missing."""
+        """Raise `ProviderError` if the key is missing, and `ConfigError` for an invalid address."""
         self._http.check_ready()
 
     async def aclose(self) -> None:

@@ -351,7 +351,11 @@ class Projection:
         return True
 
     def record(self, last: Step, made: Sequence[Step]) -> None:
-        """Append the changes of the steps `made`, which are reused if they follow `last`."""
+        """Append the changes of the steps `made`, which are reused if they follow `last`.
+
+        Raises:
+            StorageError: The record is damaged. Nothing was appended.
+        """
         before = self._fold()
         if before[-1] is last:
             self._steps = [*before, *made]  # first: `on_change` may read the configuration
@@ -401,7 +405,11 @@ class Projection:
         return self._plain[1]
 
     def config(self) -> AppConfig:
-        """Return the effective configuration: the same object until a change."""
+        """Return the effective configuration: the same object until a change.
+
+        Raises:
+            ConfigError: A setting is invalid. The error has its layer, and its file or turn.
+        """
         try:
             return self.validate(self.now().after)
         except ConfigError as exc:
@@ -418,7 +426,11 @@ class Projection:
         return self._validated[1]
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Return the sources of each of `paths`, lowest first. The last one decides."""
+        """Return the sources of each of `paths`, lowest first. The last one decides.
+
+        Raises:
+            ConfigError: A path is invalid.
+        """
         turns: list[int] = []
         for turn in self._stream.turns():
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]

@@ -23,7 +23,8 @@ _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 class Report:
     """The same content as Markdown and as plain text.
 
-    `live` is other Markdown while the turn runs. It has durations, which are never saved.
+    While the turn runs, `live` replaces `markdown`, unless it is None. It contains durations,
+    which are never saved.
     """
 
     markdown: str
@@ -34,7 +35,7 @@ class Report:
 def joined(parts: Iterable[Report | str], *, between: str = "\n") -> Report:
     """Join `parts` to one report. `between` separates them in the plain text.
 
-    A string is the same in Markdown and in plain text.
+    A string is used unchanged as Markdown and as plain text. The `live` form of parts is dropped.
     """
     shown = [Report(part, part) if isinstance(part, str) else part for part in parts]
     return Report(

@@ -1,4 +1,4 @@
-"""Reports about tools: signature, a call outside of a conversation, a replayed turn.
+"""Reports about tools: settings and parameters, a call outside of a conversation, a replayed turn.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """

@@ -1,4 +1,6 @@
-"""Text of a turn: the transcript of a running one, and the log of recorded ones.
+"""Text of a running turn: the transcript, and forms of calls and names that the log shares.
+
+The log of recorded turns is in `jp_nb.rendering.log`.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """

@@ -50,7 +50,8 @@ class ActiveConversation:
 
     Attributes:
         is_local: True if this process made every entry of it.
-        inherited_entries: Number of entries that it began with; without later ones it is unused.
+        inherited_entries: Number of entries that it began with. If no entry follows, the
+            conversation is unused.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
     """
 
@@ -208,9 +209,10 @@ class ActiveConversation:
         is_stored: bool = True,
         inherited_entries: int = 0,
     ) -> None:
-        """Continue with the document's active conversation, after `trust.follow`.
+        """Continue with the document's new active conversation. Call `trust.follow` first.
 
-        This process made every entry of an `is_local` one. The notebook has an `is_stored` one.
+        `is_local` is True if this process made every entry, and `is_stored` if the notebook already
+        has the conversation.
         """
         self.restored, self.is_local, self._is_trusted = False, is_local, self.trust.trusted
         self.inherited_entries = inherited_entries
@@ -350,6 +352,7 @@ class ActiveConversation:
 
         Raises:
             StorageError: The consent cannot be stored. Nothing has changed.
+            ConfigError: The configuration with these files is not valid. The consent is stored.
         """
         self.files.consent(pending)
         if self.is_local and len(self.document.conversation) == self.inherited_entries:

@@ -63,7 +63,8 @@ class Attachments:
         (written as `%3F`), and `**` for any number of folders.
 
         Raises:
-            AttachmentError: A file does not exist, cannot be read, or exceeds a limit.
+            AttachmentError: A URL is of another type or has parameters, or a file does not exist,
+                cannot be read, is no text, image, or PDF, or exceeds a limit.
         """
         found: dict[str, _AttachedFile] = {}
         for url in urls:

@@ -242,6 +242,9 @@ class JournalFolder:
         """Yield the heads of the journals of `conversation` that a process has open.
 
         `besides`, the caller's own journal, is omitted.
+
+        Raises:
+            OSError: The folder cannot be read.
         """
         for _, _, path in self._files(f"{file_name(conversation)}."):
             if besides is None or path != besides.path:
@@ -251,7 +254,11 @@ class JournalFolder:
                         yield head
 
     def remove_old(self) -> None:
-        """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`."""
+        """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
         kept, oldest = 0, time.time() - MAX_AGE_S
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
             kept += size
@@ -394,7 +401,10 @@ class JournalHead:
 
 @dataclass(slots=True)
 class JournalContents:
-    """Content of a journal: the `entries` after the base, and the `signature` of the record."""
+    """Content of a journal: the `entries` after the base, and the `signature` of the record.
+
+    `signature` is None if the record is not signed.
+    """
 
     head: JournalHead
     entries: list[RawEntry] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """Describe dicts, lists, sets, dataclasses, and nested values.
 
-Descriptions import nothing, compute no lazy values, and consume no iterators.
+Descriptions import nothing, compute no lazy values, and consume no iterators. The user's code runs
+only in mappings of other classes, and for parts with their own `repr` or a describer.
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
@@ -137,7 +138,8 @@ def is_uniform(items: Iterable[object]) -> bool:
 def record_fields(value: Any) -> dict[str, object] | None:
     """Return the stored fields of a dataclass, a named tuple, a pydantic model, or an attrs class.
 
-    Return None for another value. Computed fields are not read.
+    Return None for another value. Fields with `repr=False` are omitted, and computed fields are not
+    read.
     """
     names = _field_names(value, type(value))
     if names is None:
@@ -191,7 +193,8 @@ class NestedText:
     """Text of one value with its parts, similar to `repr`.
 
     Args:
-        limits: Limits of the value. They also describe parts that are no plain data or containers.
+        limits: Limits of the value. `limits.inner` describes parts of other types, and parts with
+            their own `repr` or a describer.
         greedy: True to give the first parts all the room, and to stop when it is used up. This
             determines if the complete value fits. False to share the room among the parts.
     """

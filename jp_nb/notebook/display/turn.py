@@ -76,8 +76,8 @@ class UpdateClock:
     def schedule(self, delay: float, *, early: bool = False) -> None:
         """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
 
-        With `early`, the limit allows it one interval earlier: a tool may soon occupy the cell's
-        thread, and its line must be visible before.
+        With `early`, the limit allows it one interval earlier, so that the line of a tool is
+        visible before the tool occupies the cell's thread.
         """
         due = monotonic() + delay
         if self._is_early if early else self._scheduled is not None and self._scheduled <= due:
@@ -145,11 +145,11 @@ class Publish(Protocol):
 
 
 class DisplayPublisher:
-    """Factory of outputs in the running cell, `of_turn` or of a tool. Create it on its thread.
+    """Factory of outputs in the running cell, `of_turn` or of a tool.
 
     Each output has a display id. Until the output is final, its metadata contain this id, so that
     a reloaded page finds the output. `RunningCells` keeps the output for such pages. `publish` is
-    the method of IPython's publisher.
+    the method of IPython's publisher. Create the factory on the cell's thread.
     """
 
     def __init__(
