@@ -90,7 +90,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
 
 
 def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
-    """Return `root`, its subschemas, and the targets of references, by path; without booleans.
+    """Return `root`, its subschemas, and the targets of references, by path. Omit boolean schemas.
 
     If a reference is not valid or not supported, raise `UsageError` with its path.
     """
@@ -130,10 +130,10 @@ def _resolve_own_reference(
 
 
 def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
-    """Return the path of a schema that leads back to one that leads to it, or None.
+    """Return the path of the schema that closes a loop of subschemas and references, or None.
 
-    `root` has valid references. With `same_value`, find only loops whose schemas all apply to the
-    same value, so that validation would never end. Other loops end with the value.
+    The references in `root` must be valid. With `same_value`, find only loops whose schemas all
+    apply to the same value, so that validation would never end. Other loops end with the value.
     """
     known = all_schemas(root)
     done: set[SchemaPath] = set()

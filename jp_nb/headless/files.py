@@ -41,7 +41,7 @@ def read_notebook(path: Path) -> Any:
 
 
 def write_notebook(notebook: Any, path: Path) -> None:
-    """Replace the file at `path` atomically with `notebook`. See `replace_file_at`."""
+    """Replace the file at `path` atomically with `notebook`, or raise `StorageError`."""
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")

@@ -38,7 +38,7 @@ class Profile:
     path: str = "/v1/chat/completions"
     local: Local | None = None  # further requests ask it about its models
     max_tokens: str = "max_tokens"  # field for the maximum length of the answer
-    reasoning_field: str | None = None  # for its own reasoning; None: it is sent as text
+    reasoning_field: str | None = None  # of messages, for its reasoning; None: sent as text
     reasoning_lasts: bool = True  # reasoning is also sent in later turns
     reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}  # fields that set the effort
     stream_options: bool = True  # usage is reported only if `stream_options` asks for it
@@ -49,9 +49,9 @@ class Profile:
     think_tags: bool = False  # the text may contain reasoning between `<think>` tags
     top_k: bool = False
     extras: frozenset[str] = _EXTRAS  # further accepted parameters
-    max_id_length: int = 0  # of a tool call; 0 is no limit
+    max_id_length: int = 0  # limit of tool call ids; 0 is none
     documents: Literal["user", "system"] = "system"
-    media_types: frozenset[str] = frozenset()  # of other attachments, sent in that user message
+    media_types: frozenset[str] = frozenset()  # of attachments sent in the `user` message
     require_parameters: bool = False
     cached_by_mark: tuple[str, ...] = ()  # prefixes of models whose prompt cache needs a marker
 

@@ -1,4 +1,4 @@
-"""Base URL, key, headers, and parameters from a provider's settings.
+"""Address of a provider's server, and the requested reasoning effort, from the settings.
 
 Source: `docs/providers.md`, `docs/configuration.md`.
 """
@@ -58,7 +58,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Address of the endpoint, with `path`."""
+        """Address of the endpoint, with `path`. Raises `ConfigError` as `environment_url` does."""
         return join_url(self.environment_url or self.base_url, self.path)
 
     @property
@@ -103,7 +103,7 @@ def make_endpoint(
     """Return the endpoint at `path` of the configured server.
 
     Raises:
-        ConfigError: `base_url` is not an HTTP address.
+        ConfigError: `base_url` is not an http or https address.
     """
     base_url, key_env = config.base_url or "", config.api_key_env or None
     parts = urlsplit(base_url)

@@ -1,4 +1,4 @@
-"""Timestamps and ids of entries: from the clock and random, or reproducible.
+"""Timestamps and ids of entries: real times and random ids, or reproducible ones.
 
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.
@@ -117,7 +117,10 @@ class ReproducibleClock:
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:
-        """Return the time of entry `position`, later than `last`, that of the entry before."""
+        """Return the time of the entry with index `position`.
+
+        It is later than `last`, the timestamp of the entry before it.
+        """
         moment = self.epoch + min(position * STEP, _LATEST - self.epoch)
         before = parse_timestamp(last)
         if before is None or before < moment:
@@ -152,7 +155,7 @@ def clock_from_epoch(seconds: str) -> ReproducibleClock:
     """Return the clock that starts `seconds` after 1970.
 
     Raises:
-        UsageError: The text is not a valid number.
+        UsageError: The text is not a whole number from 0 to `MAX_EPOCH_S`.
     """
     # `int` alone would accept `1_0` and digits of other scripts.
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= MAX_EPOCH_S):

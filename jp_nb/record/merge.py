@@ -102,7 +102,9 @@ def merge(
     """Merge the stored record of a notebook (None: nothing) and a readable copy from its carrier.
 
     `seen` has the number of entries of each conversation that the kernel of the run read when it
-    started. The copy may replace these conversations. All others are kept.
+    started. The copy replaces these conversations and those of earlier headless runs. All others
+    are kept. `stored` is returned unchanged if a newer release wrote it, or if it has grown since
+    the copy was moved into it.
     """
     if stored is None:
         return carried

@@ -56,7 +56,10 @@ Ended = Literal["failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The end of a failed turn, and the number of changes before this mark that do not apply."""
+    """Mark of a turn that failed or was interrupted before the model answered.
+
+    The `takes_back` configuration changes before it were made for this turn and do not apply.
+    """
 
     ended: Ended
     takes_back: int = 0
@@ -90,7 +93,10 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
 
 
 class RevertedChanges:
-    """The numbers of the configuration changes that marks revert, updated as the record grows."""
+    """The indexes of the configuration changes that `NoAnswer` marks revert.
+
+    `follow` updates `numbers` as the record grows.
+    """
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
@@ -111,7 +117,7 @@ class RevertedChanges:
 
 
 def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
-    """Return the numbered changes that apply, without marks and reverted changes."""
+    """Return the changes that apply with their indexes, without marks and reverted changes."""
     reverted = RevertedChanges().follow(deltas)
     return [
         (number, delta)
@@ -133,6 +139,7 @@ class ProposedBy:
     """A tool call that proposed a part of a configuration change. The fields are stored.
 
     Attributes:
+        paths: The settings that it set or unset.
         applied_by: `person` if the user approved the change, `grant` if a rule in the configuration
             did.
         channel: Source of the approval: `form`, `stdin`, `terminal`, or `answers` for an answers

@@ -1,4 +1,4 @@
-"""Show recorded questions and answers: a card for one, a table for many.
+"""Show recorded questions and answers: a card for one, a table or full texts for many.
 
 The input is recorded JSON. Parts that are missing, damaged or unknown are omitted.
 
@@ -258,7 +258,7 @@ def _own_lines(text: str) -> list[str]:
 def option_labels(options: tuple[str, ...]) -> list[str]:
     """Return a distinct label for each of `options`.
 
-    Labels that look alike include their JSON escapes.
+    Options that look alike get their JSON escapes, and equal labels a number.
     """
     labels: dict[str, None] = {}  # an ordered set
     twins = Counter[str]()

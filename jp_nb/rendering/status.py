@@ -1,4 +1,4 @@
-"""Status line of a running turn.
+"""Status line of a running turn, and notices about interrupted turns and inherited settings.
 
 Source: `docs/guide.md`.
 """
@@ -56,7 +56,7 @@ class _Wait:
 
 
 class Waiting:
-    """Tracks the current waits and their start times, from one monotonic clock."""
+    """The current waits of a turn and their start times. Times are seconds of a monotonic clock."""
 
     def __init__(self, now: float) -> None:
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
@@ -103,7 +103,7 @@ class Waiting:
             self._interrupt = None
 
     def line(self, now: float) -> str:
-        """Return the status line at `now`; "" if nothing is awaited, or text is arriving."""
+        """Return the status line at `now`; "" if nothing or only arriving text is awaited."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
         # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
@@ -223,7 +223,7 @@ FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
 
 def inherited_notices(change: Change) -> list[str]:
-    """Return a notice about the settings that a conversation inherited; none without any."""
+    """Return a notice about the settings that a conversation inherited, or an empty list."""
     return [f"Kept from the previous conversation: {_join_settings(change)}"] if change else []
 
 

@@ -39,8 +39,8 @@ from jp_nb.session.turns import TurnRunner
 class CompactionOptions:
     """Options of a compaction that the user requests.
 
-    The `rules` replace the configured ones. The bounds replace those of each rule, `first` and
-    `last` by the number of a turn.
+    The `rules` replace the configured ones. `keep_first` and `keep_last` replace the bounds of each
+    rule. `first` and `last` are the first and the last turn to compact, and have priority.
     """
 
     rules: tuple[CompactionRule, ...] | None = None
@@ -52,7 +52,12 @@ class CompactionOptions:
 
 
 class ManualCompaction:
-    """Compacts the active conversation, from the cell's thread, while no turn runs."""
+    """Compacts the active conversation, from the cell's thread, while no turn runs.
+
+    Raises:
+        UsageError: A turn runs.
+        ConfigError: A configuration file is not valid.
+    """
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
         turns.require_ready()
@@ -65,7 +70,12 @@ class ManualCompaction:
         return self._active.document.conversation
 
     def plan(self, options: CompactionOptions) -> CompactionPlan:
-        """Return the plan for `options`, or raise `ConfigError`."""
+        """Return the plan for `options`. Changes nothing.
+
+        Raises:
+            UsageError: A directive is not valid.
+            ConfigError: The configuration with the directives is not valid.
+        """
         settings = self._active.settings
         config = settings.draft(options.directives).config()
         rules = options.rules or config.conversation.compaction.effective_rules

@@ -78,8 +78,8 @@ class NotebookCells:
 class CodeRun:
     """Result of executed code: its outputs, with the value of the last expression.
 
-    `error` is the type and text of the exception, and `frames` the lines of the code and of cells
-    in its traceback.
+    `error` is the type and text of the exception, None without one. `frames` are the lines of the
+    code and of cells in its traceback.
     """
 
     outputs: tuple[CellOutput, ...] = ()
@@ -241,7 +241,8 @@ CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
 class CommandLine:
     """Command line of a tool: the script for the shell, or the quoted words if no shell runs.
 
-    If a template uses answers (`is_first_run`), later runs may differ.
+    `folder` is the working directory. `is_first_run` is True if later runs may differ, because a
+    template uses their answers.
     """
 
     text: str
@@ -284,8 +285,8 @@ class Tool(ABC):
         needs_user: True if the tool is not offered when no user is available. It is offered
             nevertheless if the answer to one of its questions is configured.
         asks_as_assistant: True if the source of its questions is the assistant, not the tool.
-        waits_for_cell: True if a run is one function in the cell's thread, which may wait for other
-            tools.
+        waits_for_cell: True if a run is one function in the cell's thread. It may wait for other
+            tools before it starts.
         covers: `arguments` if the arguments are executed: a permission then covers only these. The
             configuration of the tool overrides it.
     """
@@ -363,7 +364,7 @@ class ToolSource(ABC):
         return
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Return a notice for each name that another source also has: the tool that is used."""
+        """Return a notice for each name that another source also has. It names the tool in use."""
         return {}
 
 

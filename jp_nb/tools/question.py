@@ -315,7 +315,7 @@ class Question(BaseModel):
         return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
 
     def validated(self, answer: JsonValue) -> Any:
-        """Return a valid `answer`, or for a form of a type an instance of that type."""
+        """Return `answer`, which must be valid. For a form of a type, return an instance of it."""
         return self.answer_type.validated(answer)
 
     def reworded(self, change: Callable[[str], str]) -> Self:
@@ -445,7 +445,7 @@ class FormAnswer(AnswerType):
 
     @property
     def expects(self) -> str:
-        """The ids of the fields."""
+        """Description of the object, with the ids of the fields."""
         return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
 
     @property

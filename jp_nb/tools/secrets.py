@@ -85,7 +85,10 @@ class NotebookSecrets(Privacy):
         return hide_secrets(text, code=code)
 
     def name(self, name: str, value: object) -> str | None:
-        """Return the replacement if name and value are those of a secret or of the environment."""
+        """Return the replacement if the part is a secret by its name or form; else None.
+
+        A part that is equal to the environment variable `name` is hidden too.
+        """
         variable = self._environment.get(name)
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
@@ -94,7 +97,10 @@ class NotebookSecrets(Privacy):
         return NOT_SHOWN if is_secret(name, value) else None
 
     def value(self, value: object) -> str | None:
-        """Return the replacement if the value is a secret, a part of one, or the environment."""
+        """Return the replacement if the value is a secret, a part of one, or the environment.
+
+        None for other values. For the environment, the replacement lists the names of variables.
+        """
         if is_environment(value):
             return f"{ENVIRONMENT}: {', '.join(sorted(os.environ))}"
         return NOT_SHOWN if self._is_known(value) else None
@@ -458,7 +464,7 @@ MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: 
 
 
 class SecretAnswers(Redactor):
-    """The secret answers of a session, only in memory."""
+    """The secret answers of a session, only in memory. Thread-safe, as `Redactor` is."""
 
     def __init__(self) -> None:
         super().__init__(SECRET_ANSWER)
@@ -470,7 +476,10 @@ class SecretAnswers(Redactor):
                 self.add(secret)
 
     def hide_in_outcome(self, outcome: Outcome) -> Outcome:
-        """Return `outcome` without secrets. A configuration change with a secret is rejected."""
+        """Return `outcome` without secrets. A configuration change with a secret is rejected.
+
+        The result is a `Failure` if a question has a secret in its id or in its options.
+        """
         if not self._forms:
             return outcome
         match outcome:

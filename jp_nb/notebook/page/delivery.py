@@ -1,4 +1,4 @@
-"""Deliver appended events to the page.
+"""Compose the messages that deliver appended entries to the page.
 
 One message is sent at a time, and repeated until the page acknowledges it. The state of a page is
 known from its `hello` and its replies. This module has no threads: `live_store.py` has them.
@@ -129,14 +129,16 @@ class _Transfer:
 
 
 class PageDelivery:
-    """Updates the page to the newest snapshot. Not thread-safe: `LiveStore` holds its lock.
+    """Composes the messages that update the page to the newest snapshot of the document.
 
-    A message that is not acknowledged is sent again after `resend` seconds.
+    If a message is not acknowledged within `resend` seconds, `next_message` returns it or a `pull`
+    again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: `LiveStore` has the lock.
 
     Attributes:
         replaces: True if the page may still hold a document that will be replaced.
-        writer: The page that must write, if several share the document; else "", and each writes.
+        writer: Id of the page that must write, if pages share the document; "" if each page writes.
         silent: True if the last message was not answered in time.
+        latency: Seconds from the last message to its acknowledgement; None before the first.
     """
 
     def __init__(self, numbering: Numbering, *, resend: float) -> None:
@@ -162,7 +164,7 @@ class PageDelivery:
         return self._target.stream if self._target else None
 
     def keep(self, document: Document) -> None:
-        """Set the document. It is sent when it changes."""
+        """Set the document. Nothing is sent before `changed` or `replaced` is called."""
         self._target = _Snapshot(document)
 
     def changed(self, document: Document) -> None:
@@ -202,7 +204,7 @@ class PageDelivery:
         return True
 
     def skip_interval(self) -> None:
-        """Send all pending entries at once."""
+        """Send the pending entries now, without the interval between messages."""
         self._skips_interval = not self.is_settled
 
     @property

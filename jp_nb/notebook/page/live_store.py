@@ -1,8 +1,9 @@
 """Storage backend for a notebook that is open in a page.
 
-`protocol.py` selects the page to follow, and `delivery.py` computes the entries that it lacks. This
-module has the threads, their lock, and the port that the session uses. It writes nothing while the
-page holds entries that the kernel cannot read or does not have.
+`protocol.py` selects the page to follow, and `delivery.py` composes the messages that update it.
+This module has the threads, their lock, and the port that the session uses. Conversations that only
+the page has are added to the document. Nothing is written to a page that is read-only or uses
+another protocol, nor while its record is unreadable or has other entries of the same conversation.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
@@ -74,9 +75,10 @@ DIVERGED = (
 
 @dataclass(frozen=True, slots=True)
 class PageRefusal:
-    """A reason to write nothing to the page, until `conversation` is no longer active, if set.
+    """A reason to write nothing to the page.
 
-    The new document must contain the page's record `preserved` unchanged.
+    If `conversation` is set, the refusal ends when another conversation becomes active. The new
+    document must then contain the page's record `preserved` unchanged.
     """
 
     reason: str
@@ -224,7 +226,10 @@ class LiveStore:
         return self._delivery.latency
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the page has every entry. Return False at once if nothing may be written."""
+        """Wait until the page has every entry; return False after `timeout` seconds.
+
+        If nothing may be written, return False at once.
+        """
         with self._state:
             self._send_all()
             self._state.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
@@ -240,7 +245,7 @@ class LiveStore:
             )
 
     def save(self, timeout: float = 10.0) -> str:
-        """Ask the page to save the notebook.
+        """Ask the page to save the notebook; return the place of the record, for messages.
 
         Raises:
             StorageError: If the page did not store the record, or could not save.
@@ -276,7 +281,7 @@ class LiveStore:
         raise not_saved("the page did not answer in time")
 
     def saved_entries(self, conversation: str) -> int:
-        """Return the number of entries of `conversation` in the file, as reported by a page."""
+        """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
         with self._state:
             stream, count = self._in_file
             return count if stream == conversation and not self._refusal else 0
@@ -312,7 +317,7 @@ class LiveStore:
         return self.pull(timeout) is not None
 
     def ask_cells(self, whole: int | str | None) -> Future[str]:
-        """Ask the page for its cells, and for the cell `whole` at length.
+        """Ask the page for the short form of its cells, and the long form of the cell `whole`.
 
         The future gets the JSON text, in the control thread.
 

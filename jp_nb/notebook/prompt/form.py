@@ -1,7 +1,8 @@
-"""Form for one question, permission or menu, made of ipywidgets and three anywidgets.
+"""Form for one question, permission or menu, and the base of all forms in the running cell.
 
-`form.js` reports that a page shows the form, and turns keys into answers. Texts from models and
-tools are shown as escaped text or as sanitized Markdown, and a long text in parts.
+A form consists of ipywidgets, `FormBridge`, and the anywidgets of `controls.py`. `form.js` reports
+that a page shows the form, and turns keys into answers. Texts from models and tools are shown as
+escaped text or as sanitized Markdown, and a long text in parts.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -68,6 +69,7 @@ class FormBridge(AnyWidget):
         screen: Class of the widget that must be visible; "" if the form has one screen.
         step: Number of the current step. Clicks on an earlier step are ignored.
         timed: True if there is a deadline, which waits while the user writes.
+        notify: True if the page's title and notifications announce the form.
         only_buttons: True if Esc only moves the focus to the cell.
     """
 
@@ -85,7 +87,7 @@ class FormBridge(AnyWidget):
         self.send({"type": "announce", "header": header or "", "tag": self.model_id})
 
     def focus(self, field: int) -> None:
-        """Move the focus to the control `field`, if the focus is already in the form."""
+        """Move the focus to the control with index `field`, if the focus is already in the form."""
         self.send({"type": "focus", "field": field})
 
 
@@ -129,7 +131,7 @@ _LATE_MESSAGES = _LateMessages()
 
 
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
-    """Yield the context and the question."""
+    """Yield the widgets of the context, of the question, and of the hint."""
     if context := prompt_text.context(prompt):
         yield prose(context, "context")
     yield text(prompt_text.question(prompt), "question")
@@ -189,7 +191,10 @@ def box(name: str, *children: widgets.Widget) -> widgets.VBox:
 def button(
     label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
 ) -> widgets.Button:
-    """Return a button. With `does`, a click also sends the message `does` of `FormBridge`."""
+    """Return a button. With `does`, the page sends this message of `FormBridge` for a click.
+
+    It replaces the message of the button, so `press` is called only where `form.js` does not run.
+    """
     made = widgets.Button(description=label, layout={"width": "auto"})
     made.on_click(lambda _: press())
     if does is not None:
@@ -212,7 +217,8 @@ def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widge
 class FormContext:
     """The surroundings of a form.
 
-    `on_seen` is called when a page shows the form; `on_end` with its end, possibly several times.
+    `on_seen` is called when a page first shows the form. `on_end` is called with the answer or the
+    reason why there is none, possibly several times.
     """
 
     loop: CellLoop
@@ -465,9 +471,10 @@ _LEXERS: Final = {"python": ("ipython3", "python")}
 
 @dataclass(frozen=True, slots=True)
 class ExactPart:
-    """Consecutive lines of a text, with numbers from 1. A line that is too long is split.
+    """Consecutive lines of a text, from number `first` to `last`. A line that is too long is split.
 
-    `continues` is True if the first line starts in the previous part.
+    Lines are counted from 1. Both numbers are 0 if the text has no lines. `continues` is
+    True if the first line starts in the previous part.
     """
 
     lines: tuple[str, ...]
@@ -500,7 +507,7 @@ def show_exact_text(
 ) -> Iterator[widgets.Widget]:
     """Yield widgets that show `caption` and, below it, all of `lines`.
 
-    The lines have no invisible characters. Code of a known `language` is highlighted.
+    The caller has made invisible characters visible. Code of a known `language` is highlighted.
     """
     yield text(caption, "caption")
     parts = list(split_parts(lines))

@@ -70,7 +70,7 @@ NO_PROBLEMS: Final = _PageInput(PageDraft())
 class _Field:
     """A control with its error message. If it is `named`, its question is shown above it.
 
-    After a change, it calls `changed` with False if an earlier click already reported it.
+    After each change it calls `changed`: with True, or with False if the last click reported it.
     """
 
     def __init__(
