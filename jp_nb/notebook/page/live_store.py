@@ -383,9 +383,8 @@ class LiveStore:
                     continue
             if message:
                 self._send(message)
-            elif (cells := RunningCells.of(self._kernel)) is not None:
-                # A page that opened after the cells started lacks their outputs.
-                cells.for_each_cell(partial(self._send_outputs, newcomer))
+            else:
+                self._send_outputs(newcomer)
 
     def _next_message(self, now: float) -> JsonObject | None:
         if candidate := self._pages.take_candidate(now):
@@ -400,7 +399,12 @@ class LiveStore:
             self._state.notify_all()
         return message
 
-    def _send_outputs(self, page: str, cell: RunningCell) -> None:
+    def _send_outputs(self, page: str) -> None:
+        """Send the outputs of running cells to `page`, which opened after the cells started."""
+        if (cells := RunningCells.of(self._kernel)) is not None:
+            cells.for_each_cell(partial(self._send_outputs_of, page))
+
+    def _send_outputs_of(self, page: str, cell: RunningCell) -> None:
         outputs: list[JsonValue] = [
             {"display_id": display_id, "data": data, "metadata": metadata}
             for display_id, (data, metadata) in cell.outputs.items()
