@@ -52,8 +52,9 @@ class Step:
 
     @property
     def is_reset(self) -> bool:
-        """True if the change discards all earlier settings."""
-        return self.delta is None or (self.delta.op == "reset" and not self.is_reverted)
+        """True if the change discards all earlier settings: a reset that was not ignored."""
+        is_reset = self.delta is not None and self.delta.op == "reset" and not self.is_reverted
+        return self.delta is None or (is_reset and self.after is self.below)
 
 
 def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -230,3 +230,14 @@ def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> N
     (path,) = projection.ignored
     assert path.startswith("(too many changes for an untrusted record")
     assert document.to_json()["events"] == stored["events"]
+
+
+def test_skipped_reset_of_a_long_untrusted_record_discards_no_settings() -> None:
+    stored = unset_in_turns(6000)
+    stored["events"].append(delta(op="reset"))
+    document = Document.load(stored, clock=utc_now)
+    projection = Projection(document.conversation, list, trusted=False)
+    steps = projection.steps()
+    assert steps[0].delta is None
+    assert len(steps) == 1 + sum(each["type"] == "config_delta" for each in stored["events"])
+    assert steps[-1].after == steps[-2].after
