@@ -58,7 +58,7 @@ class ModelInquiry:
         id: Id in the record, `<call>.<question>.<attempt>`.
         number: Position among the open calls with this id, from 1. Models repeat ids.
         spent: Receives the model and the tokens of each request, including failed ones.
-        when_idle: Waits until all other work of the batch is done, or waits likewise.
+        when_idle: Waits until each other task of the batch is done, or waits here or for a prompt.
     """
 
     id: str
@@ -233,8 +233,8 @@ class ChatModel:
 class LlmInquiryBackend:
     """Sends each question to a model in a request of its own; one instance per turn (R028-19).
 
-    `overrides` has other models than `default`, by tool and question id. No tool may run: requests
-    with the `tools` of the conversation share a cached prefix.
+    `overrides` has other models than `default`, by tool and question id. The model cannot call the
+    `tools`: they are sent because requests with the same tools share a cached prefix.
     """
 
     default: ChatModel
@@ -342,7 +342,7 @@ _KEY: Final = re.compile(
 
 
 def remove_addresses(text: str) -> str:
-    """Return `text` without addresses of servers and keys, and truncated.
+    """Return `text` without keys and server addresses, and truncated.
 
     The error goes to the model that called the tool, and into the record.
     """

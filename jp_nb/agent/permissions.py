@@ -299,10 +299,10 @@ class PermissionRequests:
         self._line = line
 
     def decide_by_file(self, kind: DecisionKind, tool: OfferedTool) -> bool | None:
-        """Return the decision in the answers file, which is displayed; None: ask the user.
+        """Return and display the decision in the answers file; None: ask the user.
 
         Raises:
-            CallEnded: No user is available.
+            CallEnded: The file has no decision, and no user is available.
         """
         decided = self._turn.prepared.decision(kind, tool.name)
         if isinstance(decided, GivenAnswer | DeclinedByFile):
@@ -316,9 +316,9 @@ class PermissionRequests:
         return None
 
     async def request_run(self, call: Call, tool: OfferedTool, context: ToolContext) -> None:
-        """Wait until the user permits `call`, or remembers an earlier permission for it.
+        """Wait until the user permits `call`, and perhaps edits its arguments.
 
-        The user may edit the arguments.
+        There is no question if the user has decided about it together with another call.
 
         Raises:
             CallEnded: The user does not permit it.

@@ -72,7 +72,7 @@ MAX_LINE: Final = 300
 
 @dataclass(frozen=True)
 class ConfigSnapshot:
-    """The configuration at the start of a cycle: the merged layers, and the whole."""
+    """The configuration at the start of a cycle: the merged layers, and the validated `config`."""
 
     partial: Partial = field(default_factory=dict)
     defaults: Partial = field(default_factory=dict)

@@ -533,7 +533,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return await list_anthropic_models(self._http, seconds)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Raise if the API cannot enforce `schema`."""
+        """Raise `UsageError` if the API cannot enforce `schema`."""
         schemas.check_anthropic(schema)
 
 

@@ -202,7 +202,7 @@ _MAX_NODES: Final = 20_000
 
 
 def wrap_in_object(schema: Schema) -> tuple[JsonObject, bool]:
-    """Return `schema`, or an object with it as a property and True if answers are not objects."""
+    """Return a schema of an object, and True if `schema` became a property of that object."""
     whole = expand_or_keep(schema, schema)
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
     if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):

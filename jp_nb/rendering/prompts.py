@@ -1,4 +1,4 @@
-"""Text of prompts, forms, and the records that replace them.
+"""Text of prompts and forms, and of the summaries that replace them in the output.
 
 Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 """
@@ -135,7 +135,7 @@ def head_line(prompt: SimplePrompt) -> str:
 
 
 def one_name(text: str) -> str:
-    """Return a name in one line, without invisible characters."""
+    """Return a name in one line, with invisible characters spelled out."""
     return plain(spell_invisible(text), limit=200)
 
 
@@ -173,7 +173,7 @@ def question(prompt: SimplePrompt) -> str:
 
 
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
-    """Return `change` without invisible characters, with its path and values cut to `limit`."""
+    """Return `change` with invisible characters spelled out, and texts cut to `limit`."""
 
     def shown(text: str | None) -> str | None:
         return None if text is None else plain(escape_invisible(text), limit=limit)
@@ -226,7 +226,7 @@ def picks_wanted(kind: SelectAnswer) -> str:
 
 
 class PromptSummary(NamedTuple):
-    """The record that replaces a prompt, as text and as Markdown."""
+    """The summary that replaces a prompt, as text and as Markdown."""
 
     plain: str
     markdown: str
@@ -292,7 +292,7 @@ def without_form(prompt: AnyPrompt) -> str:
 
 
 def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
-    """Return the record that replaces `prompt` after its `end`, with options and fields.
+    """Return the summary that replaces `prompt` after its `end`, with options and fields.
 
     It never contains a secret.
     """
@@ -430,7 +430,7 @@ _BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
 
 
 def change_table(changes: Iterable[ProposedChange]) -> str:
-    """Return a table with a row for each of `changes`, complete and exact.
+    """Return an HTML table with a row for each of `changes`, complete and exact.
 
     Short values are next to each other. A long value shows its differences. If equal parts are
     folded, the user can unfold both full values.

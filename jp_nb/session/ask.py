@@ -64,7 +64,8 @@ def read_questions(what: object, *, title: str | None = None) -> list[Question]:
     """Return the questions of `jp.ask(what)`; `title` is the header of a form made from a type.
 
     Raises:
-        UsageError: `what` has no questions, too many, or two with the same id.
+        UsageError: `what` is a list that is empty or too long, that contains another object than a
+            question, or in which two questions have the same id.
     """
     if isinstance(what, Question):
         return [what]

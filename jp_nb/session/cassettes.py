@@ -67,8 +67,8 @@ PATH: Final = "providers.cassette"
 class Cassettes:
     """The cassette of one session.
 
-    `previous` is that before the extension was loaded again: a recording continues, and a replay
-    starts again.
+    If the extension is loaded again, `previous` is the earlier object: a recording continues, and a
+    replay starts from the beginning.
     """
 
     def __init__(
@@ -82,7 +82,9 @@ class Cassettes:
             self._open = None
 
     def choose(self, mode: CassetteMode, file: str | None = None) -> CassetteChoice:
-        """Use `file`, or the default one, in this `mode` from now on in this kernel.
+        """Use `file` in this `mode` from now on in this kernel.
+
+        None: the configured file, or the default one.
 
         Raises:
             ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
@@ -251,7 +253,7 @@ class OpenCassette:
         return len(self._used)
 
     def unused(self) -> list[StoredExchange]:
-        """Return the exchanges that were not replayed, without questions of replaced tools."""
+        """Return the exchanges that were not replayed, except inquiries if tools are replaced."""
         done = self._used | self._unneeded
         return [exchange for exchange in self.content.exchanges if exchange.number not in done]
 
@@ -394,8 +396,8 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
 class CassetteProvider:
     """Wrapper of a provider that records its responses, or replays recorded ones.
 
-    `make` creates it when it is first needed. `hide` removes secrets from a text before it is
-    recorded. `answered_request` is the last request that the cassette answered.
+    `make` creates the wrapped provider when it is first needed. `hide` removes secrets from a text
+    before it is recorded. `answered_request` is the last request that the cassette answered.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class PastRequests:
     def find(self, name: str | None) -> TracedRequest:
         """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
 
-        In a new conversation, the last one is the next.
+        None means `next` if the conversation has no requests.
 
         Raises:
             UsageError: There is no such request.

@@ -10,8 +10,8 @@
 An id is a digest of the content of its line, so a changed line is detected.
 
 Written lines do not change, with one exception. Inquiries run concurrently, and are sorted by their
-ids for a reproducible file. Those since the last other request are rewritten once, with the next
-one, so the total work is linear in the length of the file.
+ids for a reproducible file. The writer sorts successive inquiries once, when another request
+follows, so the total work is linear in the length of the file.
 
 Source: `docs/cassettes.md`.
 """
@@ -185,7 +185,7 @@ def read_bytes(path: Path) -> bytes:
     """Return the content of the cassette at `path`.
 
     Raises:
-        StorageError: The file does not exist, is not owned, or is too long.
+        StorageError: The file does not exist, belongs to another user, or is too long.
     """
     try:
         return read_owned_file(path, max_bytes=MAX_BYTES)
@@ -469,7 +469,7 @@ class RecordedResults:
                 part = content.parts.get(("message", part.after))
 
     def of(self, last_message: str) -> list[RecordedResult]:
-        """Return the results after `last_message`, in order; each call the next recording."""
+        """Return the next recorded results after `last_message`; the last ones are repeated."""
         ways = [part for part in self._next.get(last_message, ()) if _is_result(part)]
         way = min(self._given[last_message], len(ways) - 1)
         self._given[last_message] += 1

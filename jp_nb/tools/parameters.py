@@ -1,4 +1,4 @@
-"""JSON Schema for the parameters of Python functions, and conversion of arguments.
+"""Parameters of tools: their JSON Schema and documentation, and checks of arguments.
 
 A text argument such as code has `contentMediaType` in its schema, such as `text/x-python`.
 

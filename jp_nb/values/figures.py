@@ -1,4 +1,4 @@
-"""Describe figures and pictures as text and PNG images.
+"""Describe figures of Matplotlib and Plotly, and pictures, as text and images.
 
 A figure is neither displayed nor resized, and the current figure of `pyplot` stays the same. Equal
 figures have equal images: the images contain no date and no name of a program.
