@@ -66,7 +66,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_image_tokens(size: tuple[int, int] | None) -> int:
-    """Estimate the tokens of an image with that width and height in pixels."""
+    """Estimate the tokens of an image by width and height in pixels; the maximum if None."""
     if size is None:
         return MAX_IMAGE_TOKENS
     width, height = size
@@ -155,8 +155,8 @@ class CompactionStep:
 class CompactionPlan:
     """Steps of a compaction, and the estimated tokens of the messages `before` and `after`.
 
-    A new summary counts as much as those that it replaces. `outcome` is the conversation after the
-    compaction, without texts of new summaries.
+    The text of a new summary is not known yet. The estimate and `outcome`, the conversation after
+    the compaction, use the text of the summaries that it replaces.
     """
 
     steps: tuple[CompactionStep, ...]
@@ -260,7 +260,11 @@ async def make_compactions(
     providers: Sequence[str],
     summarize: Summarize,
 ) -> list[Compaction]:
-    """Return the entries for the record. `summarize` gets the original turns, and may raise."""
+    """Return the entries for the record.
+
+    `summarize` gets the original turns. If they are too long for its model, it gets them in parts,
+    and a single turn without the results of tools. Other errors are raised.
+    """
 
     async def summarize_turns(step: CompactionStep, turns: TurnRange) -> str:
         """Return the summary of `turns`, in parts if they are too long for the model.
@@ -442,7 +446,8 @@ class Compactor:
     async def compact_after_error(self, error: ProviderError, resolved: Resolved) -> bool:
         """Return True if the conversation was compacted after an `error` about its length.
 
-        Without automatic compaction, or if the rules have no effect, the user decides.
+        Without automatic compaction, or if the rules have no effect, the user decides. Return False
+        if no user is available.
         """
         if error.kind != "too_long":
             return False

@@ -370,7 +370,7 @@ class FormDraft:
             self.step += 1
 
     def send(self) -> None:
-        """Send the answers from the summary. Open questions are declined."""
+        """Send the answers if the summary is displayed. Open questions are declined."""
         if self.screen == "summary":
             self._finish()
 
@@ -420,9 +420,10 @@ class FormDraft:
             self.end, self.step = end, self.step + 1
 
     def expire(self, picked: Answered | None = None) -> None:
-        """End the time for the current page with the unsent selection `picked`, and go on.
+        """Handle the timeout of the current page, and go to the next page.
 
-        On the last page and on the summary, end the form.
+        `picked` is a selection on the page that was not sent. On the last page, the form ends. On
+        the summary, all open pages time out and the form ends.
         """
         on_summary = self.screen == "summary"
         for index in self.open_pages if on_summary else [self.page]:
@@ -485,9 +486,10 @@ class SafeAsk:
 
 
 class PromptQueue(Generic[T]):
-    """Queue with at most one item `shown` on screen, for one thread; none is added while `held`.
+    """Queue with at most one item `shown` on screen, for one thread.
 
-    The function `show` may also remove the item.
+    While it is `held`, items are added, but none is displayed. The function `show` may remove the
+    item that it gets.
     """
 
     def __init__(self, show: Callable[[T], None]) -> None:

@@ -102,7 +102,7 @@ class ResponseBuilder:
         return self._unflushed_texts("message", "reasoning", "structured"), unfinished
 
     def peek(self) -> list[Entry]:
-        """Return the texts so far of an incomplete response. Incomplete JSON is useless."""
+        """Return the texts so far of an incomplete response, without JSON, which is incomplete."""
         return self._unflushed_texts("message", "reasoning")
 
     def _unflushed_texts(self, *kinds: TextKind) -> list[Entry]:
@@ -176,7 +176,7 @@ class OverlapTrimmer:
 T = TypeVar("T")
 
 MAX_REPAIRS: Final = 10
-"""Maximum of consecutive `Retry` events: repairs of the conversation by the provider."""
+"""Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
 MAX_PROGRESS_FACTOR: Final = 4
 """Factor of `max_retries` for a response that makes some progress in each attempt."""
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
@@ -207,10 +207,12 @@ async def with_retries(
 
     After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
     each attempt and each pause. If an attempt `made_progress` before it failed, the count of
-    failures starts again, up to `MAX_PROGRESS_FACTOR` times the limit.
+    failures starts again. All failures together are limited to `MAX_PROGRESS_FACTOR` times
+    `max_retries`.
 
     Raises:
-        ProviderError: The error of the last attempt, with the number of attempts.
+        ProviderError: The error of the last attempt, with the number of attempts; or there were
+            too many repairs.
     """
     failures = tries = repairs = 0
     max_retries = limits.max_retries
@@ -242,7 +244,8 @@ async def with_retries(
 def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
     """Return the seconds between attempt number `attempt` (from 1) and the next.
 
-    The server's `retry_after` has precedence, up to the maximum. Otherwise, the pause doubles.
+    The server's `retry_after` has precedence. Otherwise, the pause doubles with each attempt, and a
+    random time is added. Both are limited to the maximum.
     """
     ceiling = float(limits.max_backoff_secs)
     if retry_after is not None:

@@ -95,7 +95,8 @@ def merge(
 ) -> Partial:
     """Return `base` with `over` merged into it, by the merge rule of each setting of `node`.
 
-    The result shares unchanged values with the arguments, which are not modified.
+    Null and an empty list in `over` mean "not set". The result shares unchanged values with the
+    arguments, which are not modified.
     """
     result = dict(base)
     for key, value in over.items():
@@ -307,7 +308,7 @@ def select_settings(
 
 
 def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
-    """Return `partial` without empty tables, and without empty lists that append."""
+    """Return `partial` without nulls, empty tables, and empty lists that append."""
     kept: Partial = {}
     for key, value in partial.items():
         below = node.child(key) or JSON
@@ -367,7 +368,7 @@ def unset(
     below: Mapping[str, JsonValue] = MappingProxyType({}),
     node: SchemaNode | None = ROOT,
 ) -> Partial:
-    """Return `value` of `node` with `path` unset; the value of `below` takes its place.
+    """Return `value` of `node` with `path` unset; a value of `below` takes its place.
 
     An item in brackets is removed from its list, unless `below` contains it. A path that is not set
     has no effect.
@@ -474,7 +475,7 @@ def _is_named(node: SchemaNode, item: JsonValue, key: Element) -> bool:
 
 
 def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
-    """Return the name of `item` in the list `node`: a text itself, or one of its fields."""
+    """Return the name of `item` in the list `node`: a text itself, or a field; None without one."""
     if isinstance(item, str):
         return item
     if isinstance(item, dict):

@@ -266,7 +266,11 @@ _EXPECTED = {
 def validate_layer(
     partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None
 ) -> Partial:
-    """Return the settings of one layer in stored form."""
+    """Return the settings of one layer in stored form.
+
+    Raises:
+        ConfigError: The layer has problems, which are in `problems` of the error.
+    """
     storable, problems = _remove_unstorable(partial)
     result, invalid = read_layer(storable)
     problems += [problem for _, problem in invalid]
@@ -283,7 +287,11 @@ def validate_layer(
 def validate(
     partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
-    """Return the whole configuration: `partial` and the defaults."""
+    """Return the whole configuration: `partial` and the defaults.
+
+    Raises:
+        ConfigError: A setting is not valid, or two settings conflict.
+    """
     return validate_plain(strip_strategies(partial), layer=layer, file=file)
 
 

@@ -107,7 +107,10 @@ class RunEvents:
 
 
 def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
-    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped."""
+    """Read the file of the variable `JP_NB_EVENTS`. Incomplete lines are skipped.
+
+    A cassette in the `settings` of the run is included even if the file does not name it.
+    """
     events = RunEvents()
     if settings and (file := settings.get("providers.cassette.path")):
         is_new = settings.get("providers.cassette.mode") == "record"
@@ -198,6 +201,8 @@ class Execution:
     def interruptible(self) -> Iterator[None]:
         """Handle Ctrl+C in this block, and raise `KeyboardInterrupt` only at its end.
 
+        It has no effect outside of the main thread, or if the program has its own SIGINT handler.
+
         Raises:
             KeyboardInterrupt: The user pressed Ctrl+C.
         """
@@ -220,6 +225,7 @@ class Execution:
             CellExecutionError: A cell failed.
             CellTimeoutError: A cell took too long.
             DeadKernelError: The kernel died or was killed.
+            NoSuchKernel: The kernel is not installed.
             NotStartedError: The kernel could not be started.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="jp-nb-run") as pool:
@@ -297,7 +303,7 @@ class Execution:
         self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
 
     def finish(self) -> tuple[CellEnd, ...]:
-        """Return the ends of all code cells after the run. A cell that still runs has failed."""
+        """Return the ends of the code cells that are not empty. A running cell has failed."""
         self._record_end("failed")
         return tuple(
             self._ends.get(number) or CellEnd(number, "not run")
@@ -329,7 +335,7 @@ RUN_VARIABLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CellFailure:
-    """The error that ended the run. `cell` is an index from 0, or None if the kernel died."""
+    """The failure of a run. `cell` is its index from 0, or None if no cell caused the failure."""
 
     cell: int | None
     name: str
@@ -353,7 +359,7 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """True if no cell failed."""
+        """True if no cell failed, the kernel did not die, and the record is complete."""
         return self.failure is None
 
 
@@ -371,7 +377,7 @@ def run_notebook(
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
     It is written with outputs and `metadata.jp`, also if a cell fails, the kernel dies, or the user
-    interrupts the run.
+    interrupts a cell.
 
     `overrides` are arguments of `-c`, which are stored in the conversation. `settings` by path are
     for this run only, and replace environment variables. Each cell may take `timeout` seconds.
@@ -380,7 +386,7 @@ def run_notebook(
         StorageError: The notebook cannot be read or written. The old file is unchanged.
         UsageError: The kernel is not installed or does not start, or `SOURCE_DATE_EPOCH` is not
             valid. The notebook is unchanged.
-        KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written.
+        KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written if a cell had started.
     """
     # IPython reads the variable for its banner, so no kernel starts with an invalid value.
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:

@@ -30,7 +30,8 @@ class MagicOption:
 
     Attributes:
         flags: All spellings, the short one first.
-        takes: Name of the value, such as `NAME`; in brackets if the value is optional.
+        takes: Name of the value, such as `NAME`; in brackets if the value is optional, and empty
+            if the option has no value.
         choices: All allowed values, if the option is restricted.
         into: Name of the parsed value; by default the long flag.
         parse: For an option that can be repeated: makes a value of the flag and the text after it.

@@ -219,7 +219,7 @@ class EventBuffer:
     """Events of one response that were decoded and not taken yet.
 
     It joins adjacent pieces of a text, measures the content, and removes the key. Text above
-    `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, events are dropped.
+    `max_bytes` is dropped; `StreamDecoder` reports it. After `Finished`, `add` drops events.
     """
 
     def __init__(self, redactor: KeyRedactor = _NO_KEY, max_bytes: int = 0) -> None:
@@ -409,7 +409,8 @@ class StreamDecoder:
         """Yield the events at the end of the body.
 
         Raises:
-            ProviderError: Of kind `transient`: the response is not complete.
+            ProviderError: The response is not complete (kind `transient`), or it is too large
+                (kind `output_limit`).
         """
         for data in self._sse.finish():
             with suppress(ProtocolError):  # the response is reported as incomplete

@@ -120,9 +120,9 @@ def build_context(
     `providers` are the provider at the beginning, and the one after each configuration change
     (`Projection.providers`). The last one applies to all later entries.
 
-    These entries are omitted: responses to an unknown request, with the other half of their tool
-    call; and turns without a response, except the current one (`in_turn`). Compactions apply,
-    except to the current turn.
+    Turns without a response are omitted, except the current one (`in_turn`). So are entries with an
+    unknown `request_id`. If such an entry is half of a tool call, the other half is omitted too.
+    Compactions apply, except to the current turn.
     """
     current = stream.turn_count - 1 if in_turn else -1
     hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=current)

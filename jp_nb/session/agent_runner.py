@@ -35,7 +35,7 @@ MAX_UNHANDLED_INTERRUPTS = 3
 
 
 class AgentThread:
-    """A thread with an event loop, started on first use. All methods are thread-safe."""
+    """A thread with an event loop, started on first use. Any thread can then give it work."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,7 +128,10 @@ class AgentThread:
             self._loop.call_soon_threadsafe(function)
 
     def close(self, *last: Coroutine[Any, Any, object]) -> None:
-        """Run `last`, then end the loop and its thread."""
+        """Run `last`, then end the loop and its thread. Errors are only logged.
+
+        If the thread is not running, `last` does not run.
+        """
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             for work in last:

@@ -106,7 +106,10 @@ class Resolver:
         self.values = AttachedValues()
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
-        """Return a function that resolves the effective configuration, after `first`."""
+        """Return a function that resolves the effective configuration each time it is called.
+
+        Its first call returns `first`.
+        """
         prepared = [first]
 
         async def resolve() -> Resolved:
@@ -175,7 +178,10 @@ class Resolver:
         return model, self.provider(model.provider, config.providers.llm)
 
     def provider(self, name: str, llm: Llm) -> Provider:
-        """Return the provider with these settings; equal settings give the same object."""
+        """Return the provider with these settings.
+
+        Equal settings give the same object until another cassette is used.
+        """
         given = getattr(llm, name, None)  # a known name may have no settings
         settings: dict[str, Any] = given.model_dump() if given is not None else {}
         if name == "scripted":

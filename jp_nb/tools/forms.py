@@ -322,8 +322,8 @@ _READERS: Final[Mapping[str, Callable[[_ObjectSchema, SchemaPath, Node], AnswerT
 def form_of(what: Any) -> tuple[list[dict[str, Any]], _TypedForm | None, str | None, str | None]:
     """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it.
 
-    The result has the arguments of `Question` for each field, the check of a type, title, and
-    description.
+    The result has four parts: the arguments of `Question` for each field, a function that checks
+    the answers (None for a JSON schema), the title, and the description.
     """
     if isinstance(what, Mapping):
         schema, root, check = _ObjectSchema(what), what, None

@@ -107,7 +107,7 @@ class PythonTool(Tool):
 
     @cached_property
     def definition(self) -> tuple[str, ...]:
-        """Name, signature, and docstring: equal if advice about the tool would be the same."""
+        """Name, signature, and docstring. If they do not change, advice about the tool does not."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
 """`AppConfig`, the root of the configuration, with settings of conversations and display.
 
-Unknown keys are errors, except in `model.parameters`. Settings that only JP has are accepted and
-ignored, because JP and `jp_nb` read the same files. A text in
-an unknown form is a `ValueError` with the accepted forms.
+Unknown keys are errors, except in `model.parameters`. JP is another program that reads the same
+files, so the settings that only JP has are accepted and ignored. A text in an unknown form is a
+`ValueError` with the accepted forms.
 
 Source: `docs/configuration.md`, `docs/guide.md`, `docs/record.md` (RFD 064).
 """
@@ -568,6 +568,8 @@ def _check_relative(value: str) -> str:
 
 class AppConfig(ConfigTable):
     """Settings of a configuration file itself."""
+
+    # The docstring describes the fields without a table in `docs/reference/settings.md`.
 
     inherit: Flag | None = None
     """`false` to ignore all weaker configuration files. Only in files."""

@@ -35,7 +35,7 @@ _INCOMPLETE = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z
 class PrintedTurn:
     """Display of a turn in a console; implements `Display`. Call it with each event.
 
-    It prints what each event adds to the transcript, without terminal escapes and reasoning.
+    It prints the new part of the transcript, without terminal escapes and reasoning.
     `interval` is the minimum time between two updates of streamed text, in seconds.
     """
 
@@ -76,7 +76,7 @@ class PrintedTurn:
                 self._print_line(self._transcript.render(piece).text)
 
     def end_line(self) -> None:
-        """End the current line, and print a structured answer."""
+        """End the current line, and print the structured answer that was held back, if any."""
         if self._structured is not None:
             piece, self._structured = self._structured, None
             piece.is_final = True  # later data is printed below the line that follows
@@ -155,7 +155,7 @@ class PrintedTurn:
         self._form.show(bundle, so_far)
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
-        """Close the form. The answer is printed."""
+        """Close the form. It is not replaced by the `record`, because the answer is printed."""
         if self._form is not None:
             self._form.end(note, None)
             self._form = None

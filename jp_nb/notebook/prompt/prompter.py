@@ -72,7 +72,7 @@ class OpenPrompt(Generic[T]):
         self.future.set_running_or_notify_cancel()
 
     def is_expired(self) -> bool:
-        """Return True if the deadline is over. It arrives as an interrupt."""
+        """Return True if the deadline of the read from stdin, which an interrupt ends, is over."""
         return self.deadline is not None and self.deadline.expired
 
     def begin_deadline(self, seconds: float) -> Deadline:
