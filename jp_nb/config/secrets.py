@@ -162,7 +162,9 @@ def _encode(secret: str) -> Iterator[str]:
     for text in (secret, data.decode("latin-1"), surrogates):  # as URLs, bytes, or JSON have it
         yield text
         yield text.replace(" ", "+")
-    yield quote(data, safe="")  # also found if it is in pieces
+    yield (quoted := quote(data, safe=""))  # also found if it is in pieces
+    if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
+        yield quote(quoted, safe="")
     for before in range(3):
         bits = 8 * (before + len(data))
         encoded = b64encode(b"\0" * before + data + b"\0\0").decode()

@@ -83,6 +83,12 @@ def test_text_without_the_secret_is_unchanged(secret: str, text: str) -> None:
     assert Redactor("[gone]").hide(secret) == secret
 
 
+def test_digits_may_follow_a_percent_sign_that_is_encoded_twice() -> None:
+    secret = "pa55 w0rd%"
+    text = quote(quote(secret, safe=""), safe="") + "41"
+    assert Redactor("[gone]", secret).hide(text) == "[gone]41"
+
+
 @pytest.mark.parametrize("unit", ["\\", "%", "%25", "%5C", "&#", "\\u0", "\\u0061", "a", "\n"])
 def test_work_is_linear(unit: str) -> None:
     redactor = Redactor("[gone]", "aaaaaaaaaa\\\\\\\\b%%%%\n\na", "\\" * 20 + "b")
