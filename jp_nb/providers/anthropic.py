@@ -67,6 +67,8 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 
 _MIN_BUDGET: Final = 1024
 _NO_THINKING: Final[Message] = {"type": "disabled"}
+_THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7}))?")
+"""Index of a message and of a block in it, in an error of the API."""
 _CACHE: Final[Message] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
 # Models without effort levels: they take a number of tokens.
@@ -244,20 +246,21 @@ def _text_block(text: str) -> Message:
 class AnthropicRendering(Rendering):
     """Anthropic messages of a context.
 
-    Roles alternate, thinking precedes calls, and results precede text. The API has rejected the
-    signatures of the first `unsigned_items`.
+    Roles alternate, thinking precedes calls, and results precede text. The reasoning of
+    `unsigned_items`, which are positions in the context, is sent as text: the API has rejected its
+    signatures.
     """
 
     continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}
 
-    def __init__(self, unsigned_items: int = 0) -> None:
+    def __init__(self, unsigned_items: frozenset[int] = frozenset()) -> None:
         super().__init__(NAME, CallIds(limit=64, clean=True))
-        self.has_signatures = False
-        self._unsigned_items = unsigned_items
+        self.unsigned_items = unsigned_items
+        self.signed_items: dict[str, int] = {}  # first position by signature
 
     def make_empty(self) -> Self:
-        """Return an empty rendering with the same number of unsigned items."""
-        return type(self)(self._unsigned_items)
+        """Return an empty rendering with the same unsigned items."""
+        return type(self)(self.unsigned_items)
 
     def _strip_reasoning(self, message: Message) -> Message | None:
         content = message["content"]
@@ -279,17 +282,17 @@ class AnthropicRendering(Rendering):
             self._open_content("assistant").append(_text_block(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
-        if self.items < self._unsigned_items:
+        if self.items in self.unsigned_items:
             return False
         signature, redacted = (response.metadata.get(name) for name in (SIGNATURE, REDACTED))
         if redacted:
             block: Message = {"type": "redacted_thinking", "data": redacted}
         elif signature:
-            self.has_signatures = True
             thinking = response.reasoning
             block = {"type": "thinking", "thinking": thinking, "signature": signature}
         else:
             return False
+        self.signed_items.setdefault(str(redacted or signature), self.items)
         self._open_content("assistant").append(block)
         return True
 
@@ -517,16 +520,38 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     ) -> ProviderEvent | None:
         if error.status != 400 or "thinking" not in (text := str(error).lower()):
             return None
-        if rendering.has_signatures and ("signature" in text or "cannot be modified" in text):
-            # Thinking with a rejected signature is sent as text in the next attempt.
-            self._keep_rendering(
-                request.thread, AnthropicRendering(unsigned_items=len(request.thread))
-            )
+        if rendering.signed_items and ("signature" in text or "cannot be modified" in text):
+            first = self._find_rejected_item(text, request, rendering)
+            unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
+            self._keep_rendering(request.thread, AnthropicRendering(unsigned))
             return Retry(error.without_address, drop_metadata=SIGNATURE)
         if "disabled" in text and request.model not in self._always_thinking:
             self._always_thinking.add(request.model)
             return Retry(error.without_address)
         return None
+
+    def _find_rejected_item(
+        self, error: str, request: ModelRequest, rendering: AnthropicRendering
+    ) -> int:
+        """Return the first item whose thinking is not sent as such again.
+
+        A valid signature covers everything before it, so all later thinking is invalid as well.
+        If the error does not name a block, or the API also rejects an earlier block, no thinking of
+        the context stays signed.
+        """
+        place = _THINKING_PLACE.search(error)
+        if place is None or len(request.thread) - 1 in rendering.unsigned_items:
+            return 0
+        message, block = int(place[1]), int(place[2] or 0)
+        body = json.loads(self._build_body(request, rendering, self._answer_schema(request))[0])
+        first, *later = body["messages"][message:] or [{"content": []}]
+        blocks = [*first["content"][block:], *(each for sent in later for each in sent["content"])]
+        signatures = (
+            str(each.get("signature") or each.get("data"))
+            for each in blocks
+            if isinstance(each, dict) and each["type"] in _THINKING
+        )
+        return rendering.signed_items.get(next(signatures, ""), 0)
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server."""

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Flush, ModelParameters, ModelRequest, Retry
+from jp_nb.agent.provider import Attachment, Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
@@ -342,6 +343,68 @@ async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() ->
         await provider.aclose()
         sent = server.requests[1].body["messages"]
     assert [m["content"][0]["type"] for m in sent] == ["text", "text", "text", "thinking", "text"]
+
+
+def dump(request: ModelRequest) -> str:
+    return repr([item.entry for item in request.thread.items])
+
+
+def signed(number: int) -> Any:
+    return thought(f"t{number}", anthropic_thinking_signature=f"sig{number}")
+
+
+@pytest.mark.req("PRE-6")
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [
+        ("messages.3.content.0", ["sig1"]),
+        ("messages.5.content.0", ["sig1", "sig2"]),
+        ("messages.4", ["sig1", "sig2"]),  # the next thinking is in message 5
+        ("messages.1.content.0", []),
+        ("messages.99.content.7", []),
+        ("somewhere", []),
+    ],
+)
+async def test_rejected_block_and_later_ones_lose_their_signatures(
+    place: str, kept: list[str]
+) -> None:
+    message = f"{place}: Invalid `signature` in `thinking` block. The block is bound to a different"
+    with LoopbackServer([Reply(status=400, message=message), "A.", "B."]) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        request = ask(
+            *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d")),
+            *(user("e"), signed(3), answer("f"), user("g")),
+            attachments=(Attachment("n.md", "text/plain", "N"),),
+        )
+        before = dump(request)[:-1]
+        (retry,) = await collect(provider, request)
+        assert isinstance(retry, Retry)
+        await collect(provider, request)
+        for entry in (signed(4), answer("h"), user("i")):
+            request.thread.add(entry, "anthropic")
+        await collect(provider, request)
+        await provider.aclose()
+    sent = [re.findall(r'"signature":"(\w+)"', request.raw.decode()) for request in server.requests]
+    assert sent == [["sig1", "sig2", "sig3"], kept, [*kept, "sig4"]]
+    assert dump(request).startswith(before)
+
+
+@pytest.mark.req("PRE-6")
+async def test_second_rejection_of_a_request_drops_all_signatures() -> None:
+    def stale(message: int) -> Reply:
+        return Reply(status=400, message=f"messages.{message}.content.0: thinking signature")
+
+    with LoopbackServer([stale(3), stale(1), "A."]) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        request = ask(
+            user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d"), user("e")
+        )
+        for _ in range(2):
+            (retry,) = await collect(provider, request)
+            assert isinstance(retry, Retry)
+        assert text_of(await collect(provider, request)) == "A."
+        await provider.aclose()
+    assert [b"sig1" in request.raw for request in server.requests] == [True, True, False]
 
 
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
