@@ -37,6 +37,9 @@ class ModelInfo:
     size_bytes: int | None = None
     state: Literal["", "deprecated", "retired"] = ""  # deprecated: it will be shut down
     ends: str = ""  # day of the shutdown, such as `2026-12-01`
+    thinking: tuple[str, ...] | None = None  # kinds of reasoning that a request may ask for
+    efforts: tuple[str, ...] | None = None  # levels of reasoning effort
+    structured: bool | None = None  # answers and arguments with an enforced schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from jp_nb.agent.provider import (
     FinishReason,
     Flush,
     KeepAlive,
+    ModelInfo,
     ModelList,
     ModelRequest,
     ProviderEvent,
@@ -25,12 +26,14 @@ from jp_nb.agent.provider import (
     TextKind,
     ToolCallStart,
     ToolChoice,
+    ToolDefinition,
     Usage,
 )
 from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.providers import schemas
+from jp_nb.providers.anthropic_models import Abilities
 from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
@@ -71,13 +74,7 @@ _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7})
 """Index of a message and of a block in it, in an error of the API."""
 _CACHE: Final[Message] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
-# Models without effort levels: they take a number of tokens.
-_TOKEN_BUDGET_MODELS: Final = re.compile(
-    r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)"
-)
-# Models that reject all sampling settings.
-_NO_SAMPLING_MODELS: Final = re.compile(r"claude-(?:opus-4-[7-9]|[a-z]+-[5-9])")
-_LARGE_OUTPUT_MODELS: Final = re.compile(r"claude-[a-z]+-[4-9]")
+_BINDING_BETA: Final = "thinking-binding-controls"
 
 
 def build_request_fields(
@@ -85,7 +82,7 @@ def build_request_fields(
     *,
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
-    always_thinking: bool = False,
+    abilities: Abilities | None = None,
     omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`.
@@ -93,24 +90,15 @@ def build_request_fields(
     Sets three of the four cache markers that the API allows: on the last system text, on the last
     tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
     """
-    default = 32_000 if _LARGE_OUTPUT_MODELS.match(request.model) else 8_192
-    max_tokens = request.parameters.max_tokens or default  # the API requires a limit
-    interleaved = "interleaved-thinking" in betas
-    thinking, effort = _format_thinking(request, max_tokens, interleaved=interleaved)
-    if always_thinking and thinking == _NO_THINKING:
-        thinking = None
-    active = always_thinking or thinking not in (None, _NO_THINKING)
+    omitted = {} if omitted is None else omitted
+    abilities = abilities or Abilities.of(request.model)
+    max_tokens = _limit_answer(request, abilities, omitted)
+    thinking, effort = _format_thinking(request, max_tokens, abilities, betas, omitted)
+    active = thinking != _NO_THINKING and (thinking is not None or abilities.thinks_unasked)
     system = [_text_block(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = _CACHE
-    tools: list[Message] = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": get_parameter_schema(tool),
-        }
-        for tool in request.tools
-    ]
+    tools = _format_tools(request.tools, strict=abilities.strict)
     fields: Message = {
         "model": request.model,
         "max_tokens": max_tokens,
@@ -139,8 +127,7 @@ def build_request_fields(
         output["format"] = {"type": "json_schema", "schema": answer.schema}
     if output:
         fields["output_config"] = output
-    omitted = {} if omitted is None else omitted
-    return fields | _format_sampling(request, thinking=active, omitted=omitted)
+    return fields | _format_sampling(request, abilities, thinking=active, omitted=omitted)
 
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
@@ -184,7 +171,34 @@ def _document_block(attachment: Attachment, source: Message) -> Message:
     return {"type": "document", "source": source, "title": title}
 
 
-def _format_sampling(request: ModelRequest, *, thinking: bool, omitted: Omitted) -> Message:
+def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[Message]:
+    parameters = [get_parameter_schema(tool) for tool in tools]
+    enforced = schemas.select_strict_tools(parameters) if strict else {}
+    return [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": enforced.get(index, parameters[index]),
+        }
+        | ({"strict": True} if index in enforced else {})
+        for index, tool in enumerate(tools)
+    ]
+
+
+def _limit_answer(request: ModelRequest, abilities: Abilities, omitted: Omitted) -> int:
+    # The API requires a limit.
+    tokens = request.parameters.max_tokens or abilities.max_tokens
+    limit = abilities.max_output
+    if limit is None or tokens <= limit:
+        return tokens
+    why = f"{request.model} writes at most {limit:,} tokens, which is sent"
+    omit_parameter(omitted, f"max_tokens = {tokens}", why)
+    return limit
+
+
+def _format_sampling(
+    request: ModelRequest, abilities: Abilities, *, thinking: bool, omitted: Omitted
+) -> Message:
     parameters = request.parameters
     sampling: Message = {}
     for name, value in (
@@ -194,7 +208,7 @@ def _format_sampling(request: ModelRequest, *, thinking: bool, omitted: Omitted)
     ):
         if value is None:
             continue
-        if _NO_SAMPLING_MODELS.match(request.model):
+        if not abilities.sampling:
             omit_parameter(omitted, name, f"{request.model} does not support this parameter")
         elif thinking and name != "top_p":
             omit_parameter(omitted, name, "not allowed with reasoning")
@@ -211,24 +225,34 @@ def _format_sampling(request: ModelRequest, *, thinking: bool, omitted: Omitted)
 
 
 def _format_thinking(
-    request: ModelRequest, max_tokens: int, *, interleaved: bool
+    request: ModelRequest, max_tokens: int, abilities: Abilities, betas: str, omitted: Omitted
 ) -> tuple[Message | None, str | None]:
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is None:
         return None, None
     if reasoning.is_off:
-        return _NO_THINKING, None
-    display = "omitted" if reasoning.exclude else "summarized"
-    if _TOKEN_BUDGET_MODELS.match(request.model):
-        budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
-        if not interleaved:
-            budget = min(budget, max_tokens - 1)
-        if budget < _MIN_BUDGET:
-            return None, None  # the answer is too short for thinking
-        return {"type": "enabled", "budget_tokens": budget, "display": display}, None
-    level = reasoning.to_level(max_tokens)
-    effort = {"auto": None, "xlow": "low"}.get(level, level)
-    return {"type": "adaptive", "display": display}, effort
+        return (_NO_THINKING if "disabled" in abilities.thinking else None), None
+    shared: Message = {"display": "omitted" if reasoning.exclude else "summarized"}
+    if _BINDING_BETA in betas:
+        shared["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    if "adaptive" in abilities.thinking:
+        level = reasoning.to_level(max_tokens)
+        wanted = {"auto": None, "xlow": "low"}.get(level, level)
+        effort = None if wanted is None else abilities.nearest_effort(wanted)
+        if effort != wanted:
+            sent = f"; `{effort}` is sent" if effort else ""
+            why = f"{request.model} does not support this effort{sent}"
+            omit_parameter(omitted, f"reasoning = {wanted}", why)
+        return {"type": "adaptive", **shared}, effort
+    if "enabled" not in abilities.thinking:
+        omit_parameter(omitted, "reasoning", f"{request.model} does not support this parameter")
+        return None, None
+    budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
+    if "interleaved-thinking" not in betas:
+        budget = min(budget, max_tokens - 1)
+    if budget < _MIN_BUDGET:
+        return None, None  # the answer is too short for thinking
+    return {"type": "enabled", "budget_tokens": budget, **shared}, None
 
 
 def _format_tool_choice(choice: ToolChoice, tools: int) -> Message:
@@ -489,7 +513,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, AnthropicRendering, format_attachments)
-        self._always_thinking: set[str] = set()
+        self._listed: Mapping[str, ModelInfo] = {}
+        self._corrected: dict[str, Abilities] = {}  # by errors of the server
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
         return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
@@ -502,15 +527,21 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         answer: schemas.AnswerSchema | None,
         omitted: Omitted,
     ) -> bytes:
-        fields = build_request_fields(
-            request,
-            answer=answer,
-            betas=self._http.endpoint.headers.get("anthropic-beta", ""),
-            always_thinking=request.model in self._always_thinking,
-            omitted=omitted,
-        )
+        fields = self._build_fields(request, answer, omitted)
         messages = rendering.encode(request.thread, user_parts=attached.user_parts)
         return encode_messages_body(fields, messages)
+
+    def _build_fields(
+        self, request: ModelRequest, answer: schemas.AnswerSchema | None, omitted: Omitted
+    ) -> Message:
+        betas = self._http.endpoint.headers.get("anthropic-beta", "")
+        abilities = self._abilities_of(request.model)
+        return build_request_fields(
+            request, answer=answer, betas=betas, abilities=abilities, omitted=omitted
+        )
+
+    def _abilities_of(self, model: str) -> Abilities:
+        return self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
         return AnthropicDecoder(answer)
@@ -518,17 +549,22 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
     ) -> ProviderEvent | None:
-        if error.status != 400 or "thinking" not in (text := str(error).lower()):
+        if error.status != 400:
             return None
-        if rendering.signed_items and ("signature" in text or "cannot be modified" in text):
+        text = str(error).lower()
+        is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
+        if is_stale and rendering.signed_items:
             first = self._find_rejected_item(text, request, rendering)
             unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
             self._keep_rendering(request.thread, AnthropicRendering(unsigned))
             return Retry(error.without_address, drop_metadata=SIGNATURE)
-        if "disabled" in text and request.model not in self._always_thinking:
-            self._always_thinking.add(request.model)
-            return Retry(error.without_address)
-        return None
+        abilities = self._abilities_of(request.model)
+        sent = self._build_fields(request, self._answer_schema(request), {})
+        corrected = abilities.correct(text, sent)
+        if corrected == abilities:
+            return None
+        self._corrected[request.model] = corrected
+        return Retry(error.without_address)
 
     def _find_rejected_item(
         self, error: str, request: ModelRequest, rendering: AnthropicRendering
@@ -554,8 +590,10 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return rendering.signed_items.get(next(signatures, ""), 0)
 
     async def models(self, *, seconds: float) -> ModelList:
-        """List the models of the server."""
-        return await list_anthropic_models(self._http, seconds)
+        """List the models of the server. Later requests use their abilities."""
+        found = await list_anthropic_models(self._http, seconds)
+        self._listed = {model.id: model for model in found.models}
+        return found
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise `UsageError` if the API cannot enforce `schema`."""

@@ -28,6 +28,7 @@ from jp_nb.providers.http import HttpClient
 
 MAX_MODELS: Final = 5_000
 MAX_ID_CHARS: Final = 200
+MAX_ABILITIES: Final = 20  # of one kind, such as effort
 _MAX_WORD_CHARS: Final = 40
 _MILLION: Final = 1_000_000
 _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
@@ -39,6 +40,9 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     capabilities = as_object(entry.get("capabilities"))
     ends = _read_day(entry.get("retires_at"))
+    thinking = as_object(as_object(capabilities.get("thinking")).get("types"))
+    if thinking:
+        thinking = {"disabled": {"supported": True}, **thinking}  # older lists do not have this key
     state = _STATES.get(str(entry.get("lifecycle")))
     return ModelInfo(
         identifier,
@@ -52,7 +56,19 @@ def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> M
         created=_read_timestamp(entry.get("created_at")),
         state=state or ("deprecated" if ends else ""),
         ends=ends,
+        thinking=_read_supported_names(thinking),
+        efforts=_read_supported_names(capabilities.get("effort")),
+        structured=_read_supported(capabilities.get("structured_outputs")),
     )
+
+
+def _read_supported_names(value: JsonValue) -> tuple[str, ...] | None:
+    # The keys whose values are supported. `value` may also have a flag for all of them.
+    names = as_object(value)
+    if names.get("supported") is False:
+        return ()
+    known = [name for name in list(names)[:MAX_ABILITIES] if _read_supported(names[name])]
+    return tuple(map(_read_word, known)) if names else None
 
 
 def _read_supported(value: JsonValue) -> bool | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -28,7 +29,7 @@ from jp_nb.json_schema import (
     format_schema_path,
     resolve_reference,
 )
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, compact_json
 
 DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
 MAX_EXPANSIONS: Final = 64
@@ -238,8 +239,15 @@ def _moves_reference(schema: Schema) -> bool:
 class SchemaRewriter:
     """Rewrites a schema, node by node, for one dialect."""
 
-    def __init__(self, dialect: Literal["anthropic", "openai"], root: Schema) -> None:
+    def __init__(
+        self,
+        dialect: Literal["anthropic", "openai"],
+        root: Schema,
+        *,
+        dropped: Collection[str] = DROPPED,
+    ) -> None:
         self.strict = dialect == "openai"
+        self._dropped = dropped
         self.is_enforceable = True  # the structure, by the API; limits in descriptions do not count
         self.has_nullable = False  # an optional property was made nullable
         self.is_too_large = False  # with expanded references
@@ -280,7 +288,7 @@ class SchemaRewriter:
         result: JsonObject = {}
         notes: list[str] = []
         for key, value in schema.items():
-            if key in DROPPED:
+            if key in self._dropped:
                 continue
             if self._belongs_in_description(key, value):
                 notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
@@ -356,6 +364,10 @@ _MAX_STRICT_PROPERTIES: Final = 5000
 _MAX_STRICT_OBJECTS: Final = 10
 """Maximum depth of nested objects."""
 _MAX_STRICT_CHOICES: Final = 1000
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs, as of November 2026
+MAX_STRICT_TOOLS: Final = 20
+_MAX_STRICT_OPTIONAL: Final = 24
+_MAX_STRICT_UNIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +427,54 @@ def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
     if rewriter.is_too_large:
         raise _make_error((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
+
+
+def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
+    """Select the tools whose arguments Anthropic can enforce, within its limits for a request.
+
+    `parameters` are the schemas of all tools of a request. Returns the schemas as they are sent, by
+    index. Tools at the end of the list do not change the selection among those before them.
+
+    Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+    """
+    selected: dict[int, JsonObject] = {}
+    optional = unions = 0
+    for index, schema in enumerate(parameters):
+        found = _adapt_strict_tool(compact_json(schema))
+        if found is None or len(selected) == MAX_STRICT_TOOLS:
+            continue
+        fits_optional = optional + found.optional <= _MAX_STRICT_OPTIONAL
+        if fits_optional and unions + found.unions <= _MAX_STRICT_UNIONS:
+            selected[index] = found.schema
+            optional, unions = optional + found.optional, unions + found.unions
+    return selected
+
+
+@dataclass(frozen=True, slots=True)
+class _StrictTool:
+    schema: JsonObject
+    optional: int  # number of properties that are not required
+    unions: int  # number of schemas with several types
+
+
+@lru_cache(maxsize=256)
+def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
+    schema = json.loads(parameters)
+    try:
+        check_anthropic(schema)
+    except UsageError:
+        return None
+    rewriter = SchemaRewriter("anthropic", schema, dropped=DROPPED - {"default"})
+    sent = rewriter.rewrite(schema)
+    if not rewriter.is_enforceable or sent.get("type") != "object":
+        return None
+    optional = unions = 0
+    for part in all_schemas(sent).values():
+        properties = part.get("properties")
+        optional += len(properties) if isinstance(properties, dict) else 0
+        optional -= len(get_required(part))
+        unions += "anyOf" in part or isinstance(part.get("type"), list)
+    return _StrictTool(sent, optional, unions)
 
 
 def adapt_for_openai(schema: Schema) -> AnswerSchema:

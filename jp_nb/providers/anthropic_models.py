@@ -1,0 +1,125 @@
+"""The parts of a request that a model of Anthropic accepts.
+
+The server's list of models says it. If it was not requested yet, the version in the name decides:
+only models before 4.7 differ, and there will be no new ones. An error 400 corrects the rest.
+
+Source: `docs/providers.md`, https://platform.claude.com/docs/en/api/models/list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from jp_nb.agent.provider import ModelInfo
+
+EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_ALWAYS_THINK: Final = re.compile(r"claude-(?:fable|mythos)-")
+_MODERN_OUTPUT: Final = 32_000  # tokens, which every model since 4.0 can write
+_OLD_OUTPUT: Final = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """The parts of a request that a model accepts.
+
+    `max_tokens` is the length of an answer if the user configures none, and `max_output` the limit
+    of the model, if it is known.
+    """
+
+    thinking: frozenset[str] = frozenset({"adaptive", "disabled"})  # values of `thinking.type`
+    efforts: tuple[str, ...] = EFFORTS  # ascending
+    sampling: bool = False  # `temperature`, `top_p`, and `top_k`
+    strict: bool = True  # tools whose arguments the API enforces
+    max_tokens: int = _MODERN_OUTPUT
+    max_output: int | None = None
+    thinks_unasked: bool = False  # a request without `thinking` thinks
+    corrected: frozenset[str] = frozenset()  # fields, by an error
+
+    @classmethod
+    def of(cls, model: str, listed: ModelInfo | None = None) -> Self:
+        """Return the abilities of `model`, which its server describes as `listed`."""
+        known = cls._from_name(model)
+        if listed is None:
+            return known
+        if listed.thinking is not None:
+            # The API does not list sampling. Models with budgets for thinking support it, and so
+            # do models without thinking.
+            thinking = frozenset(listed.thinking)
+            sampling = "enabled" in thinking or not thinking & {"adaptive", "enabled"}
+            thinks = known.thinks_unasked and "disabled" not in thinking
+            known = replace(known, thinking=thinking, sampling=sampling, thinks_unasked=thinks)
+        if listed.efforts is not None:
+            known = replace(known, efforts=tuple(x for x in EFFORTS if x in listed.efforts))
+        if listed.structured is not None:
+            known = replace(known, strict=listed.structured)
+        return known.limit_output(listed.max_output)
+
+    @classmethod
+    def _from_name(cls, model: str) -> Self:
+        if "claude-" not in model:  # a compatible server
+            return cls(sampling=True, strict=False, max_tokens=_OLD_OUTPUT)
+        if _ALWAYS_THINK.search(model):
+            return cls(frozenset({"adaptive"}), thinks_unasked=True)
+        found = _VERSION.search(model)
+        version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
+        if version >= (4, 7):
+            return cls()
+        if version == (4, 6):
+            efforts = tuple(level for level in EFFORTS if level != "xhigh")
+            return cls(frozenset({"adaptive", "enabled", "disabled"}), efforts, sampling=True)
+        thinking = frozenset({"enabled", "disabled"} if version >= (3, 7) else ())
+        max_tokens = _MODERN_OUTPUT if version >= (4, 0) else _OLD_OUTPUT
+        return cls(thinking, (), sampling=True, strict=version >= (4, 5), max_tokens=max_tokens)
+
+    def limit_output(self, limit: int | None) -> Self:
+        """Return the abilities with `limit` as the maximum length of an answer, if it is known."""
+        if limit is None:
+            return self
+        return replace(self, max_output=limit, max_tokens=min(self.max_tokens, limit))
+
+    def nearest_effort(self, level: str) -> str | None:
+        """Return the highest effort up to `level`, or else the lowest; None if there is none."""
+        if not self.efforts:
+            return None
+        lower = [x for x in self.efforts if EFFORTS.index(x) <= EFFORTS.index(level)]
+        return lower[-1] if lower else self.efforts[0]
+
+    def correct(self, error: str, sent: Mapping[str, Any]) -> Self:
+        """Return the abilities after `error`, a message of status 400 in lower case.
+
+        `sent` are the members of the request. The result is equal to `self` if the message names
+        nothing that the request can omit.
+        """
+        thinking = sent.get("thinking", {}).get("type", "")
+        effort = sent.get("output_config", {}).get("effort")
+        if limit := re.search(r"max_tokens: (\d{1,9}) > (\d{1,9})", error):
+            tokens = max(int(limit[2]), 1)
+            return self._correct(max_output=tokens, max_tokens=min(self.max_tokens, tokens))
+        if "thinking" in error and "tool_choice" in error:
+            return self._correct(thinks_unasked=True)
+        if "thinking" in error and thinking and re.search(f"{thinking}|budget_tokens", error):
+            others = self.thinking - {thinking}
+            if thinking == "disabled":
+                return self._correct(thinking=others, thinks_unasked=True)
+            if not others & {"adaptive", "enabled"}:
+                others |= {"enabled"} if thinking == "adaptive" else {"adaptive"}
+            return self._correct(thinking=others)
+        if "effort" in error and effort:
+            named = {*re.findall(r"[a-z]+", error)} - {effort}
+            return self._correct(efforts=tuple(x for x in self.efforts if x in named))
+        if re.search("temperature|top_p|top_k", error):
+            return self._correct(sampling=False)
+        if re.search("strict|grammar|schema is too complex", error):
+            return self._correct(strict=False)
+        return self
+
+    def _correct(self, **fields: Any) -> Self:
+        # Each field once, so that a server cannot cause endless repairs.
+        if self.corrected & fields.keys():
+            return self
+        changed = replace(self, **fields)
+        return self if changed == self else replace(changed, corrected=self.corrected | {*fields})
