@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from jp_nb.agent.prompts import SafeAsk
 from jp_nb.agent.provider import (
     Finished,
     Flush,
+    InputChange,
     KeepAlive,
     ModelRequest,
     Provider,
@@ -47,7 +49,13 @@ from jp_nb.agent.turn_state import Call, LastRequest, Resolved, TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.marks import LastHost, is_continuation, mark_continuation
+from jp_nb.record.marks import (
+    LastHost,
+    is_continuation,
+    mark_continuation,
+    with_input_changes,
+)
+from jp_nb.record.stream import ConversationStream
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
@@ -418,6 +426,11 @@ class AnswerStream:
         self._show_held_text(attempt)
         rest, unfinished = attempt.builder.finish()
         entries = self._turn.tokens.attach_usage_to_last(attempt.entries_to_record(rest))
+        changes = attempt.builder.input_changes
+        if changes and log.isEnabledFor(logging.DEBUG):
+            _log_input_changes(changes, self._turn.record.stream)
+        counts = Counter((change.reason, change.is_dropped) for change in changes)
+        entries[-1:] = [with_input_changes(entry, counts) for entry in entries[-1:]]
         self._turn.record.add(*entries)
         self._chain.note_recorded(entries)
         is_final = attempt.call_count or unfinished or self._turn.tokens.is_over
@@ -455,3 +468,16 @@ class AnswerStream:
         if attempt.has_content and attempt.trimmer is None:
             self._turn.display(EndOfText())
         return texts
+
+
+def _log_input_changes(changes: Sequence[InputChange], stream: ConversationStream) -> None:
+    marks = {change.mark for change in changes if change.mark}
+    found: dict[str, str] = {}
+    for index, entry in enumerate(stream.entries):
+        if isinstance(entry, ChatResponse):
+            values = {value for value in entry.metadata.values() if isinstance(value, str)}
+            found |= dict.fromkeys(values & marks, stream.event_id(index))
+    for change in changes:
+        what = "was not sent to the model" if change.is_dropped else "was sent to the model"
+        event_id = found.get(change.mark, "unknown")
+        log.debug("The reasoning of event %s %s: %s changed", event_id, what, change.reason)

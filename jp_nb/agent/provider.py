@@ -121,8 +121,31 @@ class Retry:
     drop_metadata: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """A report of the server about reasoning in the request that does not fit the conversation.
+
+    `reason` is `prefix` (something before the reasoning changed), `model`, `organization`,
+    `end_user`, `turn_boundary`, or another word of the provider. If `is_dropped`, the model did not
+    get the reasoning. `mark` is a value in the metadata of the entry with this reasoning, such as
+    its signature; "" if it is unknown.
+    """
+
+    reason: str
+    is_dropped: bool = True
+    mark: str = ""
+
+
 ProviderEvent = (
-    TextPart | ToolCallStart | ToolCallArguments | Flush | KeepAlive | Usage | Finished | Retry
+    TextPart
+    | ToolCallStart
+    | ToolCallArguments
+    | Flush
+    | KeepAlive
+    | Usage
+    | InputChange
+    | Finished
+    | Retry
 )
 
 ToolChoice = str  # "auto", "none", "required", or "tool:NAME"

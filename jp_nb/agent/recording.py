@@ -23,6 +23,7 @@ from jp_nb.agent.provider import (
     Attachment,
     Finished,
     Flush,
+    InputChange,
     KeepAlive,
     ModelRequest,
     ProviderEvent,
@@ -364,6 +365,7 @@ _EVENTS: Final[Mapping[str, type[Any]]] = {
     "arguments": ToolCallArguments,
     "flush": Flush,
     "usage": Usage,
+    "input-change": InputChange,
 }
 _ENDS: Final[Mapping[str, type[Any]]] = {
     "finished": Finished,

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import (
     Finished,
     Flush,
+    InputChange,
     ProviderEvent,
     Retry,
     TextKind,
@@ -49,6 +50,7 @@ class ResponseBuilder:
 
     def __init__(self) -> None:
         self.usage = Usage()
+        self.input_changes: list[InputChange] = []
         self.finished: Finished | None = None
         self.retry: Retry | None = None
         self.bad_arguments: dict[int, str] = {}  # parse errors, by number of the call
@@ -75,6 +77,8 @@ class ResponseBuilder:
                 f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
             }
             self.usage = replace(self.usage, **reported)
+        elif isinstance(event, InputChange):
+            self.input_changes.append(event)
         elif isinstance(event, Finished):
             self.finished = event
         elif isinstance(event, Retry):

@@ -214,7 +214,8 @@ _TABLE: Final = (
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),
     Subcommand("usage", "show the tokens used, by turn and by model",
-               "commands.reports:usage", "[N]", "a number of turns"),
+               "commands.reports:usage", "[N]", "a number of turns",
+               options=(MagicOption(("--why",), "show the reasoning that models did not get"),)),
     Subcommand(
         "call", "run a tool as in a turn, but outside of the conversation", "commands.tools:call",
         "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,

@@ -6,33 +6,29 @@ Source: `docs/providers.md`, https://docs.anthropic.com/en/api/messages.
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import (
     Attachment,
-    Finished,
-    FinishReason,
-    Flush,
-    KeepAlive,
     ModelInfo,
     ModelList,
     ModelRequest,
     ProviderEvent,
     Retry,
-    TextKind,
-    ToolCallStart,
     ToolChoice,
     ToolDefinition,
-    Usage,
 )
 from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
+from jp_nb.json_values import compact_json
 from jp_nb.providers import schemas
+from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
 from jp_nb.providers.anthropic_models import Abilities
 from jp_nb.providers.dialect import (
     CONTINUE,
@@ -53,19 +49,12 @@ from jp_nb.providers.dialect import (
     split_attachments,
 )
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
-from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.streaming import (
-    Decoder,
-    EventBuffer,
     WireObject,
-    is_json_object,
 )
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 
-NAME: Final = "anthropic"
-SIGNATURE: Final = "anthropic_thinking_signature"
-REDACTED: Final = "anthropic_redacted_thinking"
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 _MIN_BUDGET: Final = 1024
@@ -75,6 +64,9 @@ _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7})
 _CACHE: Final[Message] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
 _BINDING_BETA: Final = "thinking-binding-controls"
+_MAX_MESSAGE_ID: Final = 200
+_MAX_LOGGED: Final = 1_000
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 def build_request_fields(
@@ -281,10 +273,17 @@ class AnthropicRendering(Rendering):
         super().__init__(NAME, CallIds(limit=64, clean=True))
         self.unsigned_items = unsigned_items
         self.signed_items: dict[str, int] = {}  # first position by signature
+        self.last_message_id: str | None = None  # of the last response to this conversation
 
     def make_empty(self) -> Self:
-        """Return an empty rendering with the same unsigned items."""
-        return type(self)(self.unsigned_items)
+        """Return an empty rendering with the same unsigned items, and the same last message."""
+        return self.copy_without_messages(self.unsigned_items)
+
+    def copy_without_messages(self, unsigned_items: frozenset[int]) -> Self:
+        """Return an empty rendering of the same conversation with other `unsigned_items`."""
+        copy = type(self)(unsigned_items)
+        copy.last_message_id = self.last_message_id
+        return copy
 
     def _strip_reasoning(self, message: Message) -> Message | None:
         content = message["content"]
@@ -342,168 +341,6 @@ class AnthropicRendering(Rendering):
         content.insert(results, block)
 
 
-_FINISH: Final[Mapping[str, FinishReason]] = {
-    "end_turn": "completed",
-    "stop_sequence": "completed",
-    "tool_use": "completed",
-    "max_tokens": "max_tokens",
-    "model_context_window_exceeded": "max_tokens",
-    "refusal": "refused",
-}
-_USAGE: Final[Mapping[str, str]] = {
-    "output_tokens": "output_tokens",
-    "cache_read_input_tokens": "cache_read_tokens",
-    "cache_creation_input_tokens": "cache_write_tokens",
-}
-
-
-class AnthropicDecoder(Decoder):
-    """Decoder for one response of Anthropic Messages."""
-
-    def __init__(self, schema: schemas.AnswerSchema | None = None) -> None:
-        super().__init__(schema)
-        self._blocks: dict[int, _OpenBlock] = {}
-        self._pending_flush: Flush | None = None
-        self._usage: dict[str, int] = {}
-        self._stop_reason: str | None = None
-        self._stop_details: Mapping[str, JsonValue] = {}
-
-    def feed(self, message: WireObject, out: EventBuffer) -> None:
-        """Add the events of `message`."""
-        match message.get("type"):
-            case "content_block_delta":
-                self._apply_delta(message["index"], message["delta"], out)
-            case "content_block_start":
-                self._flush_pending_call(out)
-                self._start_block(message["index"], message["content_block"], out)
-            case "content_block_stop":
-                self._stop_block(message["index"], out)
-            case "message_start":
-                self._add_usage(message["message"].get("usage"), out)
-            case "message_delta":
-                self._apply_message_delta(message, out)
-            case "message_stop":
-                self._flush_pending_call(out)
-                out.add(self._make_finished())
-            case "ping":
-                out.add(KeepAlive())
-            case "error":
-                raise classify_stream_error(message.get("error"), provider=NAME)
-            case None if "error" in message:
-                raise classify_stream_error(message["error"], provider=NAME)
-
-    def _start_block(self, index: int, content: WireObject, out: EventBuffer) -> None:
-        block = self._blocks[index] = _OpenBlock(content["type"])
-        match block.type:
-            case "text":
-                self._add_text(index, content.get("text"), out)
-            case "thinking":
-                self._add_signature(block, content.get("signature") or "", out)
-                self._add_piece(index, "reasoning", content.get("thinking") or "", out)
-            case "redacted_thinking":
-                block.redacted = content["data"]
-            case "tool_use":
-                out.add(ToolCallStart(index, content["id"], content["name"]))
-                if given := content.get("input"):
-                    self._add_piece(index, None, json.dumps(given), out)
-
-    def _apply_delta(self, index: int, delta: WireObject, out: EventBuffer) -> None:
-        match delta["type"]:
-            case "text_delta":
-                self._add_text(index, delta["text"], out)
-            case "input_json_delta" if self._blocks[index].type == "tool_use":
-                self._add_piece(index, None, delta["partial_json"], out)
-            case "thinking_delta":
-                self._add_piece(index, "reasoning", delta["thinking"], out)
-            case "signature_delta":
-                self._add_signature(self._blocks[index], delta["signature"], out)
-
-    def _stop_block(self, index: int, out: EventBuffer) -> None:
-        block = self._blocks.pop(index)
-        match block.type:
-            case "text":
-                self._answer.finish(index, out)
-                out.add(Flush(index))
-            case "thinking" | "redacted_thinking":
-                metadata: dict[str, JsonValue] = {}
-                if signature := "".join(block.signature):
-                    metadata[SIGNATURE] = signature
-                    out.held_chars -= len(signature)
-                if block.redacted:
-                    metadata[REDACTED] = block.redacted
-                if metadata and not block.pieces:
-                    # A signature without text is replayed as well, so it needs a part.
-                    out.add_text(index, "reasoning", "")
-                if metadata or block.pieces:
-                    out.add(Flush(index, metadata))
-            case "tool_use":
-                if is_json_object("".join(block.pieces)):
-                    out.add(Flush(index))
-                else:  # The arguments are empty or cut, which the stop reason tells.
-                    self._pending_flush = Flush(index)
-
-    def _add_text(self, index: int, text: str | None, out: EventBuffer) -> None:
-        if text:
-            self._answer.feed(index, text, out)
-
-    def _add_piece(self, index: int, kind: TextKind | None, text: str, out: EventBuffer) -> None:
-        pieces = self._blocks[index].pieces
-        if text:
-            pieces.append(text)
-            out.add_text(index, kind, text)
-
-    def _add_signature(self, block: _OpenBlock, signature: str, out: EventBuffer) -> None:
-        block.signature.append(signature)
-        out.held_chars += len(signature)
-
-    def _flush_pending_call(self, out: EventBuffer) -> None:
-        flush, self._pending_flush = self._pending_flush, None
-        if flush is not None:
-            out.add(flush)
-
-    def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
-        delta = message["delta"]
-        self._stop_reason = delta.get("stop_reason") or self._stop_reason
-        self._stop_details = delta.get("stop_details") or self._stop_details
-        if _FINISH.get(self._stop_reason or "") == "max_tokens":
-            self._pending_flush = None
-        self._flush_pending_call(out)
-        self._add_usage(message.get("usage"), out)
-
-    def _add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
-        # Input tokens include cached ones, as with the other providers.
-        if not usage:
-            return
-        self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
-        counts: dict[str, int] = {
-            ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
-        }
-        details = usage.get("output_tokens_details") or {}
-        if "thinking_tokens" in details:
-            counts["reasoning_tokens"] = details["thinking_tokens"]
-        if "input_tokens" in self._usage:
-            counts["input_tokens"] = self._usage["input_tokens"] + sum(
-                counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")
-            )
-        out.add(Usage(**counts))
-
-    def _make_finished(self) -> Finished:
-        word = self._stop_reason
-        reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
-        if reason == "refused":
-            details = (self._stop_details.get(name) for name in ("category", "explanation"))
-            return Finished(reason, ": ".join(str(text) for text in details if text) or None)
-        return Finished(reason, word if reason == "other" else None)
-
-
-class _OpenBlock:
-    def __init__(self, kind: str) -> None:
-        self.type = kind
-        self.pieces: list[str] = []
-        self.signature: list[str] = []
-        self.redacted = ""
-
-
 PATH: Final = "/v1/messages"
 VERSION: Final = "2023-06-01"
 
@@ -515,6 +352,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         super().__init__(endpoint, AnthropicRendering, format_attachments)
         self._listed: Mapping[str, ModelInfo] = {}
         self._corrected: dict[str, Abilities] = {}  # by errors of the server
+        self._takes_diagnostics = True
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
         return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
@@ -528,6 +366,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         omitted: Omitted,
     ) -> bytes:
         fields = self._build_fields(request, answer, omitted)
+        if self._asks_for_diagnostics:
+            fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
         messages = rendering.encode(request.thread, user_parts=attached.user_parts)
         return encode_messages_body(fields, messages)
 
@@ -544,7 +384,24 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
-        return AnthropicDecoder(answer)
+        rendering = next(reversed(self._renderings.values()))  # of the current request
+        asked = self._asks_for_diagnostics
+
+        def on_message(message: WireObject) -> None:
+            rendering.last_message_id = str(message.get("id", ""))[:_MAX_MESSAGE_ID] or None
+            if asked and isinstance(found := message.get("diagnostics"), dict):
+                _LOGGER.debug("Cache diagnostics: %s", compact_json(found)[:_MAX_LOGGED])
+
+        return AnthropicDecoder(
+            answer,
+            on_message=on_message,
+            find_signatures=lambda paths: _find_signatures(paths, body),
+        )
+
+    @property
+    def _asks_for_diagnostics(self) -> bool:
+        # They appear only in the log, so a request without the log does not need them.
+        return self._takes_diagnostics and _LOGGER.isEnabledFor(logging.DEBUG)
 
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
@@ -556,8 +413,11 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         if is_stale and rendering.signed_items:
             first = self._find_rejected_item(text, request, rendering)
             unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
-            self._keep_rendering(request.thread, AnthropicRendering(unsigned))
+            self._keep_rendering(request.thread, rendering.copy_without_messages(unsigned))
             return Retry(error.without_address, drop_metadata=SIGNATURE)
+        if "diagnostics" in text and self._asks_for_diagnostics:
+            self._takes_diagnostics = False
+            return Retry(error.without_address)
         abilities = self._abilities_of(request.model)
         sent = self._build_fields(request, self._answer_schema(request), {})
         corrected = abilities.correct(text, sent)
@@ -575,19 +435,11 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         If the error does not name a block, or the API also rejects an earlier block, no thinking of
         the context stays signed.
         """
-        place = _THINKING_PLACE.search(error)
-        if place is None or len(request.thread) - 1 in rendering.unsigned_items:
+        if len(request.thread) - 1 in rendering.unsigned_items:
             return 0
-        message, block = int(place[1]), int(place[2] or 0)
-        body = json.loads(self._build_body(request, rendering, self._answer_schema(request))[0])
-        first, *later = body["messages"][message:] or [{"content": []}]
-        blocks = [*first["content"][block:], *(each for sent in later for each in sent["content"])]
-        signatures = (
-            str(each.get("signature") or each.get("data"))
-            for each in blocks
-            if isinstance(each, dict) and each["type"] in _THINKING
-        )
-        return rendering.signed_items.get(next(signatures, ""), 0)
+        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        signatures = _iter_signatures(error, json.loads(body)["messages"])
+        return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server. Later requests use their abilities."""
@@ -598,6 +450,30 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise `UsageError` if the API cannot enforce `schema`."""
         schemas.check_anthropic(schema)
+
+
+def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:
+    """Return the signature of the thinking in `body` at each of the `paths`, else ""."""
+    messages = json.loads(body)["messages"]
+    return [next(_iter_signatures(path, messages), "") for path in paths]
+
+
+def _iter_signatures(path: str, messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the signature, or "", of the block at `path` and of each later one.
+
+    `path` is part of a text, such as an error.
+    """
+    place = _THINKING_PLACE.search(path)
+    message, block = (int(place[1]), int(place[2] or 0)) if place else (len(messages), 0)
+    for sent in messages[message:]:
+        content = sent["content"]
+        yield from map(_get_signature, content[block:] if isinstance(content, list) else ())
+        block = 0
+
+
+def _get_signature(block: Message) -> str:
+    name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
+    return str(block.get(name, ""))
 
 
 def create(name: str, config: Anthropic) -> AnthropicProvider:

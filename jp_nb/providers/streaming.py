@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import time as wall_clock
 from typing import Any, Final, Literal, Self
 
@@ -23,6 +23,7 @@ from pydantic_core import from_json
 from jp_nb.agent.provider import (
     Finished,
     Flush,
+    InputChange,
     KeepAlive,
     ProviderEvent,
     TextKind,
@@ -145,6 +146,7 @@ MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
 MAX_TOKENS: Final = 2**53
+MAX_REASON_CHARS: Final = 40
 _EXCERPT: Final = 200
 _UNEXPECTED: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
@@ -249,7 +251,9 @@ class EventBuffer:
             self._index, self._kind = index, kind
         self._pieces.append(text)
 
-    def add(self, event: ToolCallStart | Flush | KeepAlive | Usage | Finished) -> None:
+    def add(
+        self, event: ToolCallStart | Flush | KeepAlive | Usage | InputChange | Finished
+    ) -> None:
         """Add an event that is not a text."""
         if self.finished:
             return
@@ -275,6 +279,10 @@ class EventBuffer:
                 word = None if detail is None else self._redactor.hide(str(detail))[:2000]
                 event = Finished(reason, word)
                 self._end_all_redacted()
+            case InputChange(reason=reason):
+                word = self._redactor.hide(reason)[:MAX_REASON_CHARS]
+                event = replace(event, reason=word)
+                self.bytes += len(word)
             case Usage():  # counts are added up and stored as JSON
                 counts = {
                     name: count

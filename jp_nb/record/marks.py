@@ -8,6 +8,7 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
@@ -16,7 +17,7 @@ from typing import Final, Self, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import (
     USAGE,
@@ -37,6 +38,8 @@ EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 SKIPPED: Final = "skipped"
+INPUT_CHANGES: Final = "input_changes"
+_INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 
 
 def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
@@ -225,6 +228,29 @@ def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
     valid = {name: count for name, count in counts.items() if 0 <= count < MAX_TOKENS}
     return ModelUsage(named, Usage(**valid))
+
+
+def with_input_changes(entry: E, changes: Mapping[tuple[str, bool], int]) -> E:
+    """Return `entry` with the counts of input changes by reason, and by True if it was dropped."""
+    if not changes:
+        return entry
+    stored: JsonObject = {
+        name: {reason: count for (reason, dropped), count in changes.items() if dropped is value}
+        for name, value in _INPUT_CHANGES.items()
+        if any(dropped is value for _, dropped in changes)
+    }
+    return entry.with_metadata(**{INPUT_CHANGES: stored})
+
+
+def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, bool]]:
+    """Return the valid counts of `with_input_changes` in the `metadata` of an entry."""
+    found: Counter[tuple[str, bool]] = Counter()
+    stored = as_object(metadata.get(INPUT_CHANGES))
+    for name, is_dropped in _INPUT_CHANGES.items():
+        for reason, count in as_object(stored.get(name)).items():
+            if type(count) is int and 0 < count < MAX_TOKENS:
+                found[reason, is_dropped] += count
+    return found
 
 
 def sum_usage(entries: Iterable[Entry]) -> Usage:

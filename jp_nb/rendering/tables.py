@@ -5,6 +5,7 @@ Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Final
@@ -19,7 +20,7 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
-from jp_nb.record.marks import ModelUsage, Usage, read_usage, sum_usage
+from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.report import Report, joined, note, remark, table, with_note
@@ -37,6 +38,19 @@ _BY_TURN: Final = ("turn", "request", "model", *_COUNTS)
 _BY_MODEL: Final = (
     "model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning",
 )  # fmt: skip
+_BY_REASON: Final = ("turn", "request", "reasoning blocks", "used", "reason")
+INPUT_CHANGE_REASONS: Final = {
+    "prefix": "something before them changed",
+    "model": "the model cannot read those of another model",
+    "organization": "another account made them",
+    "end_user": "another user made them",
+    "turn_boundary": "they belong to an earlier turn",
+}
+ALL_USED: Final = "No provider reported reasoning that a model did not get in these turns."
+REPORTED_BY_BETA: Final = (
+    "Anthropic reports this only with `thinking-binding-controls-2026-08-01` in "
+    "`providers.llm.anthropic.beta_headers`."
+)
 NOTHING: Final = "No provider has reported any tokens in this conversation yet."
 COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
@@ -56,6 +70,22 @@ def usage_report(document: Document, last: int) -> Report:
         tables = table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))
         parts.append(joined(tables, between="\n\n"))
     return joined([*parts, *map(note, _notes(stream, len(turns), last, notebook_total))])
+
+
+def input_change_report(document: Document, last: int) -> Report:
+    """Return the reasoning of the `last` turns that did not fit the conversation, by reason."""
+    rows = list[tuple[str, ...]]()
+    for turn in list(document.conversation.turns())[-last:]:
+        counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
+        asked = next((each.content for each in turn.entries if isinstance(each, ChatRequest)), "")
+        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_USAGE_ROWS)):
+            number, request = ("", "") if row else (str(turn.number), asked)
+            why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
+            what = "no" if is_dropped else "yes"
+            short = one_line(request, limit=_REQUEST_CHARS)
+            rows.append((number, short, _format_number(count), what, why))
+    told = note(REPORTED_BY_BETA)
+    return joined([table(_BY_REASON, rows), told]) if rows else joined([remark(ALL_USED), told])
 
 
 def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jp_nb.agent.provider import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
 from jp_nb.errors import ProviderError
-from jp_nb.providers.anthropic import AnthropicDecoder
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.dialect import Rendering
 from jp_nb.providers.openai_chat import ChatDecoder

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, Flush, ModelParameters, ModelRequest, Retry
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    Flush,
+    InputChange,
+    ModelParameters,
+    ModelRequest,
+    Retry,
+)
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
@@ -405,6 +413,86 @@ async def test_second_rejection_of_a_request_drops_all_signatures() -> None:
         assert text_of(await collect(provider, request)) == "A."
         await provider.aclose()
     assert [b"sig1" in request.raw for request in server.requests] == [True, True, False]
+
+
+def read_transformations(request: Any) -> list[dict[str, str]]:
+    """Return what a server reports about the signed blocks in the messages of `request`."""
+    kinds = {"sig1": ("thinking_dropped", "prefix"), "sig2": ("thinking_mismatch_allowed", "model")}
+    return [
+        {
+            "type": kinds[block["signature"]][0],
+            "path": f"messages.{index}.content.{place}",
+            "reason": f"{kinds[block['signature']][1]}_binding_mismatch",
+        }
+        for index, message in enumerate(request.body["messages"])
+        for place, block in enumerate(message["content"])
+        if block.get("signature") in kinds
+    ]
+
+
+def transformed(request: Any) -> Reply:
+    """Return a response whose last event but one reports `read_transformations`."""
+    start = {"type": "message_start", "message": {"id": "msg_1", "input_transformations": []}}
+    end = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "input_transformations": [{"type": "unknown"}, "x", *read_transformations(request)],
+    }
+    events = (start, end, {"type": "message_stop"})
+    return Reply(raw=tuple(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events))
+
+
+@pytest.mark.req("PRE-7")
+async def test_reported_input_changes_name_the_signature() -> None:
+    with LoopbackServer(transformed) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        request = ask(
+            *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d"), user("e")),
+            attachments=(Attachment("n.md", "text/plain", "N"),),
+        )
+        events = await collect(provider, request)
+        plain = await collect(provider, ask())
+        await provider.aclose()
+    assert events == [
+        InputChange("prefix", True, "sig1"),
+        InputChange("model", False, "sig2"),
+        Finished(),
+    ]
+    assert plain == [Finished()]
+
+
+@pytest.mark.req("PRE-8")
+async def test_cache_diagnostics_are_logged_and_end_when_the_server_rejects_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    missed = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 9}}
+
+    def tell(number: int) -> Reply:
+        message = {"id": f"msg_{number}", "diagnostics": missed if number == 2 else None}
+        events = ({"type": "message_start", "message": message}, {"type": "message_stop"})
+        return Reply(raw=tuple(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events))
+
+    refusal = Reply(status=400, message="diagnostics: Extra inputs are not permitted")
+    with LoopbackServer([tell(1), tell(2), tell(3), tell(4), refusal, tell(5)]) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        request, other = ask(), ask(user("inquiry"))
+        with caplog.at_level("DEBUG", "jp_nb.providers.anthropic"):
+            for each in (request, request, other):
+                await collect(provider, each)
+            assert b'"msg_2"' in provider.preview(request).body
+        await collect(provider, request)  # without the log
+        with caplog.at_level("DEBUG", "jp_nb.providers.anthropic"):
+            (retry,) = await collect(provider, request)
+            assert isinstance(retry, Retry)
+            await collect(provider, request)
+        await provider.aclose()
+    sent = [request.body.get("diagnostics") for request in server.requests]
+    asked = [None if each is None else each["previous_message_id"] for each in sent]
+    assert asked == [None, "msg_1", None, None, "msg_4", None]
+    assert [each is None for each in sent] == [False, False, False, True, False, True]
+    logged = [each.getMessage() for each in caplog.records if "diagnostics" in each.getMessage()]
+    assert len(logged) == 1
+    assert "tools_changed" in logged[0]
 
 
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:

@@ -14,7 +14,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.providers.anthropic import AnthropicDecoder
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from tests.providers.helpers import decode_messages
 
 

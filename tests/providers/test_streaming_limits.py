@@ -16,7 +16,7 @@ from jp_nb.agent.provider import Finished, ProviderEvent, Usage
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import create_provider, http, streaming
-from jp_nb.providers.anthropic import AnthropicDecoder
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
 from jp_nb.providers.streaming import StreamDecoder

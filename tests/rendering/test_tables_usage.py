@@ -10,7 +10,14 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.marks import Usage, read_usage
 from jp_nb.rendering.status import tokens_line
-from jp_nb.rendering.tables import COUNTED_ONCE, MAX_MODELS, NOTHING, usage_report
+from jp_nb.rendering.tables import (
+    ALL_USED,
+    COUNTED_ONCE,
+    MAX_MODELS,
+    NOTHING,
+    input_change_report,
+    usage_report,
+)
 from tests.rendering.markdown_readers import dangers
 from tests.support.entries import ASKED, SAID, START, raw
 
@@ -116,3 +123,25 @@ def test_tokens_line_has_the_known_counts() -> None:
     assert tokens_line(12_300, None) == "12,300 tokens in"
     assert tokens_line(None, 480) == "480 tokens out"
     assert tokens_line(None, None) == ""
+
+
+def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored() -> None:
+    stored = {
+        "dropped": {"model": 2, "turn_boundary": 1, "<b>new</b>": 3, "x": True, "y": -1},
+        "kept": {"prefix": 1},
+        "more": {"prefix": 9},
+    }
+    entry = raw("chat_response", message="a", metadata={"input_changes": stored})
+    hostile: list[Any] = [5, [], {"dropped": 1}, {"kept": {"x": "y"}}]
+    strange = [
+        raw("chat_response", message="a", metadata={"input_changes": each}) for each in hostile
+    ]
+    shown = input_change_report(document(START, ASKED, entry, *strange, START, ASKED, SAID), 10)
+    assert cells(shown.text)[1:5] == [
+        ["0", "q", "3", "no", "<b>new</b>"],
+        ["2", "no", "the model cannot read those of another model"],
+        ["1", "no", "they belong to an earlier turn"],
+        ["1", "yes", "something before them changed"],
+    ]
+    assert not dangers(shown.markdown)
+    assert ALL_USED in input_change_report(document(START, ASKED, SAID), 10).text

@@ -493,7 +493,7 @@ def validate(request: Received) -> None:
 _ANTHROPIC_FIELDS = [
     "stream", "system", "tools", "tool_choice", "thinking", "output_config", "temperature",
     "top_p", "top_k", "stop_sequences", "metadata", "cache_control", "context_management",
-    "service_tier",
+    "service_tier", "diagnostics",
 ]  # fmt: skip
 _ANTHROPIC_BLOCKS: Mapping[str, Mapping[str, tuple[list[str], list[str]]]] = {
     "user": {

@@ -421,9 +421,10 @@ def log(call: Invocation) -> None:
 
 
 def usage(call: Invocation) -> None:
-    """Run `%jp usage`: show tokens by turn and by model."""
+    """Run `%jp usage`: show tokens by turn and by model, or the reasoning that was not used."""
     last = call.number(at_least=1) or DEFAULT_TURNS
-    call.show(tables.usage_report(call.session.document, last))
+    make = tables.input_change_report if call.options.why else tables.usage_report
+    call.show(make(call.session.document, last))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:
