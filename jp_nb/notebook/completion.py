@@ -1,6 +1,7 @@
 """Complete `%jp` lines and `%%jp` cells with IPython.
 
-Nothing is evaluated, sent, or run.
+Nothing is evaluated or run. After the name of a provider, its list of models may be requested in
+the background.
 
 Source: `docs/guide.md`, and the Matcher API of IPython,
 https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html.
@@ -23,6 +24,7 @@ from IPython import get_ipython
 from IPython.core.completer import SimpleCompletion
 from pydantic import ValidationError
 
+from jp_nb.agent.provider import ModelList
 from jp_nb.config.layers import parse_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
@@ -91,12 +93,17 @@ class Names:
         """Aliases of models."""
         return list(self._config.providers.llm.aliases)
 
-    @cached_property
-    def models(self) -> Sequence[str]:
-        """The current model, models with an alias, and models that a provider has listed."""
+    def models(self, provider: str) -> Sequence[str]:
+        """Return the current model, models with an alias, and those that `provider` lists.
+
+        The list may be requested, but only from a provider whose name is complete.
+        """
         known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
-        if "turns" in vars(self.session):  # completion itself requests no list
-            known += self.session.turns.catalog.known_models(self._config)
+        if provider in PROVIDER_NAMES:
+            catalog = self.session.turns.catalog
+            listed = _try(lambda: catalog.offer(provider, self._config), ModelList())
+            current = (model.id for model in listed.models if model.state != "retired")
+            known += [f"{provider}/{name}" for name in current]
         return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
 
     def config_files(self, folder: str) -> Sequence[str]:
@@ -336,7 +343,8 @@ def _combine(first: Completions, second: Completions) -> Completions:
 def _list_models(text: str, names: Names) -> list[str]:
     """Return aliases and providers; after a slash, full ids instead of aliases."""
     providers = [f"{name}/" for name in PROVIDER_NAMES]
-    return [*(names.models if "/" in text else sorted(names.aliases)), *providers]
+    provider, slash, _ = text.partition("/")
+    return [*(names.models(provider) if slash else sorted(names.aliases)), *providers]
 
 
 def _complete_config_file(text: str, names: Names) -> Completions:

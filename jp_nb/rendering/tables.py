@@ -189,7 +189,10 @@ _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
     "size": lambda model: ", ".join(
         filter(None, (model.parameters, model.quantization, _format_size(model.size_bytes)))
     ),
-    "ends": lambda model: model.ends or model.state,
+    "ends": lambda model: (
+        (f"{model.state} {model.ends}".strip() if model.state == "retired" else model.ends)
+        or model.state
+    ),
 }
 """Columns of the table of models. A column is omitted if it is empty for all models."""
 

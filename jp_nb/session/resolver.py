@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -67,6 +67,10 @@ INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 ANSWERS: Final = "answers questions"
 CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
+RETRY_SECONDS: Final = 20.0
+"""Time until completion requests a list again that failed."""
+TAB_SECONDS: Final = 0.4
+"""Maximum wait of completion for a list."""
 LIST_SECONDS: Final = 20.0
 """Limit for a provider to list its models."""
 CHECK_SECONDS: Final = 3.0
@@ -379,18 +383,24 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
 
 
 class ModelCatalog:
-    """Model lists of providers. Only `models` and `describe_current` send requests."""
+    """Model lists of providers, which the thread of the cell requests.
+
+    `wait_for` and `start` run a request on the agent's thread.
+    """
 
     def __init__(
         self,
         resolver: Resolver,
         wait_for: Callable[[Coroutine[Any, Any, ModelList]], ModelList],
+        start: Callable[[Coroutine[Any, Any, ModelList]], Future[ModelList]],
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._resolver = resolver
         self._wait_for = wait_for
+        self._start = start
         self._clock = clock
         self._cache: dict[str, tuple[Provider, float, ModelList]] = {}
+        self._background: dict[str, tuple[Provider, float, Future[ModelList]]] = {}
 
     def models(
         self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS
@@ -408,12 +418,30 @@ class ModelCatalog:
             self._cache[name] = (provider, self._clock(), models)
         return models
 
-    def known_models(self, config: AppConfig) -> Iterator[str]:
-        """Yield the models of cached lists as `provider/name`. Sends nothing."""
-        for name, (provider, _, listed) in self._cache.items():
-            with suppress(ConfigError):
-                if self._resolver.provider(name, config.providers.llm) is provider:
-                    yield from (f"{name}/{model.id}" for model in listed.models)
+    def offer(self, name: str, config: AppConfig, *, seconds: float = TAB_SECONDS) -> ModelList:
+        """Return the models of the provider `name` for completion, in at most that many `seconds`.
+
+        If they are not known, a request starts in the background, and a later call has its result.
+
+        Raises:
+            ConfigError: There is no such provider.
+            ProviderError: The provider does not list them. The request is repeated after a while.
+        """
+        provider = self._resolver.provider(name, config.providers.llm)
+        now = self._clock()
+        known, when, models = self._cache.get(name, (None, 0.0, ModelList()))
+        if known is provider and now - when < CACHE_SECONDS:
+            return models
+        asked, when, listing = self._background.get(name, (None, 0.0, Future[ModelList]()))
+        if asked is not provider or now - when >= RETRY_SECONDS:
+            when, listing = now, self._start(provider.models(seconds=LIST_SECONDS))
+            self._background[name] = (provider, when, listing)
+        try:
+            models = listing.result(timeout=seconds)
+        except TimeoutError:
+            return models if known is provider else ModelList()
+        self._cache[name] = (provider, when, models)
+        return models
 
     def describe_current(self, config: AppConfig) -> str:
         """Describe in a few words whether the provider lists the current model."""
@@ -423,7 +451,8 @@ class ModelCatalog:
         except ProviderError as exc:
             return f"{UNKNOWN}: {exc}"
         if (found := listed.find(model.name)) is not None:
-            return format_deprecation(found) or f"{model.provider} lists this model"
+            warnings = [format_deprecation(found), format_output_limit(found, config)]
+            return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
         if listed.is_cut or not listed.models:
             return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
         return (
@@ -440,6 +469,18 @@ def format_deprecation(model: ModelInfo) -> str:
     if model.state == "retired":
         state = f"has ended{f': {model.ends}' if model.ends else ''}"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
+
+
+def format_output_limit(model: ModelInfo, config: AppConfig) -> str:
+    """Return a warning if the configured length of an answer exceeds that of `model`, else ""."""
+    limit, tokens = model.max_output, config.assistant.model.parameters.max_tokens
+    if limit is None or tokens is None or tokens <= limit:
+        return ""
+    path = "assistant.model.parameters.max_tokens"
+    return (
+        f"⚠ {path} = {tokens}, but {model.id} writes at most {limit} tokens in an answer. "
+        f"Reduce it: `%jp config {path}={limit}`"
+    )
 
 
 # --- assistants of background requests ---------------------------------------------------------

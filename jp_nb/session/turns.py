@@ -92,7 +92,7 @@ class TurnRunner:
         self.resolver = Resolver(
             active, hide=self.runner.secrets.hide, load_answers=self.runner.load_answers
         )
-        self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
+        self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
             self._provider_names, self.resolver.summarizer, now=active.clock
         )

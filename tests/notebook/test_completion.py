@@ -47,7 +47,6 @@ class KnownNames(Names):
         self.tools = ["ask_user", "fs_read"]
         self.toolsets = {"geo": 2, "fs": 1}
         self.aliases = ["opus", "fast"]
-        self.models = ["scripted/welcome", "ollama/qwen2.5:7b"]
         self.conversations = {"jp-c2": False, "jp-c1": False, "damaged": True}
         self.turn_count = 12
         self.answers = ["12", "11", "2"]
@@ -56,6 +55,9 @@ class KnownNames(Names):
 
     def keys(self, path: str) -> Sequence[str]:
         return self.KEYS.get(path, [])
+
+    def models(self, provider: str) -> Sequence[str]:
+        return ["scripted/welcome", "ollama/qwen2.5:7b"]
 
     def config_files(self, folder: str) -> Sequence[str]:
         return {"": ["careful", "assist", "roles/"], "roles/": ["tester"]}.get(folder, [])

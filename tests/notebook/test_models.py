@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -11,9 +15,9 @@ import pytest
 from jp_nb.agent.provider import ModelList
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.completion import Names, complete_cell
-from jp_nb.session.resolver import CACHE_SECONDS, ModelCatalog
+from jp_nb.session.resolver import CACHE_SECONDS, RETRY_SECONDS, ModelCatalog
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
-from tests.support.loopback import LoopbackServer
+from tests.support.loopback import LoopbackServer, RawResponse, Reply
 from tests.support.sessions import Notebook
 
 KEY = "sk-test-0123456789abcdefghij"
@@ -40,6 +44,10 @@ def notebook(
 
 def use(notebook: Notebook, name: str) -> None:
     notebook.jp(f"config assistant.model.id=anthropic/{name}")
+
+
+def not_used(_: Any) -> Any:
+    raise AssertionError("another kind of request is expected")
 
 
 def offered(notebook: Notebook, line: str) -> list[str]:
@@ -103,29 +111,84 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
         asked.append(now[0])
         return ModelList()
 
-    catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, lambda: now[0])
+    catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, not_used, lambda: now[0])
     for moment in (0.0, CACHE_SECONDS - 1, CACHE_SECONDS + 1):
         now[0] = moment
         catalog.models("anthropic", notebook.session.config)
     assert asked == [0.0, CACHE_SECONDS + 1]
 
 
-def test_tab_offers_cached_models_without_a_request(
+def test_tab_after_a_provider_requests_its_models_once(
     notebook: Notebook, server: LoopbackServer
 ) -> None:
     line = "%%jp -m anthropic/"
-    assert offered(notebook, line) == []
+    for shorter in ("%%jp -m anth", "%%jp -m anthropic", "%%jp -m claude-opus/", "%jp models "):
+        offered(notebook, shorter)
     assert server.requests == []
-    notebook.jp("models anthropic")
     told = [f"{line}claude-opus-4-5", f"{line}claude-opus-3"]
     assert offered(notebook, line) == told
+    assert offered(notebook, f"{line}claude-opus-4") == told[:1]
     assert offered(notebook, "%jp config assistant.model.id=anthropic/claude-opus-4") == [
         "%jp config assistant.model.id=anthropic/claude-opus-4-5"
     ]
-    assert len(server.requests) == 1
+    notebook.jp("models anthropic")
+    assert [request.target for request in server.requests] == ["/v1/models?limit=1000"]
     assert offered(notebook, "%jp models anth") == ["%jp models anthropic"]
     notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
     assert offered(notebook, line) == []  # another server told that
+
+
+def test_tab_does_not_wait_for_a_slow_list_and_offers_it_later(
+    notebook: Notebook, server: LoopbackServer
+) -> None:
+    page = json.dumps(anthropic_page(CLAUDE)).encode()
+    line, sent = "%%jp -m anthropic/", Event()
+
+    def pieces() -> Iterator[bytes | float]:
+        yield page[:20]
+        while not sent.is_set():
+            yield 0.01
+        yield page[20:]
+
+    slow = Reply(raw=pieces(), content_type="application/json")  # type: ignore[arg-type]
+    with LoopbackServer(paths={"/v1/models": lambda _: slow}) as slow_server:
+        notebook.jp(f"config providers.llm.anthropic.base_url={slow_server.url}")
+        before = monotonic()
+        assert offered(notebook, line) == offered(notebook, line) == []
+        assert 0.2 < monotonic() - before < 3
+        sent.set()
+        while not offered(notebook, line):
+            assert monotonic() - before < 10
+        assert offered(notebook, line) == [f"{line}claude-opus-4-5"]
+        assert len(slow_server.requests) == 1
+
+
+def test_failed_request_of_tab_is_repeated_after_a_while(notebook: Notebook) -> None:
+    now, asked, error = [0.0], list[float](), ProviderError("no")
+
+    def start(work: Any) -> Future[ModelList]:
+        work.close()
+        asked.append(now[0])
+        failed = Future[ModelList]()
+        failed.set_exception(error)
+        return failed
+
+    catalog = ModelCatalog(notebook.session.turns.resolver, not_used, start, lambda: now[0])
+    for moment in (0.0, RETRY_SECONDS - 1, RETRY_SECONDS + 1):
+        now[0] = moment
+        with pytest.raises(ProviderError):
+            catalog.offer("anthropic", notebook.session.config)
+    assert asked == [0.0, RETRY_SECONDS + 1]
+
+
+def test_session_ends_while_a_list_is_requested(notebook: Notebook) -> None:
+    silent = RawResponse((b"HTTP/1.1 200 OK\r\n\r\n", 30.0))
+    with LoopbackServer(paths={"/v1/models": lambda _: silent}) as silent_server:
+        notebook.jp(f"config providers.llm.anthropic.base_url={silent_server.url}")
+        assert offered(notebook, "%%jp -m anthropic/") == []
+        before = monotonic()
+        notebook.session.close()
+        assert monotonic() - before < 3
 
 
 def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
@@ -138,6 +201,32 @@ def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     use(notebook, "claude-opus-9")
     assert "⚠ anthropic does not list claude-opus-9" in notebook.jp("doctor")
     assert len(server.requests) == 1
+
+
+def test_doctor_warns_of_an_answer_longer_than_the_model_writes(notebook: Notebook) -> None:
+    use(notebook, "claude-opus-4-5")
+    notebook.jp("config assistant.model.parameters.max_tokens=64000")
+    assert "anthropic lists this model" in notebook.jp("doctor")
+    notebook.jp("config assistant.model.parameters.max_tokens=64001")
+    shown = notebook.jp("doctor")
+    assert "= 64001, but claude-opus-4-5 writes at most 64000 tokens in an answer" in shown
+    assert "`%jp config assistant.model.parameters.max_tokens=64000`" in shown
+
+
+def test_retired_models_are_last_and_not_completed(folder: Path, notebook: Notebook) -> None:
+    gone = {**OLD_CLAUDE, "id": "claude-2", "lifecycle": "retired", "retires_at": "2025-07-21"}
+    page = anthropic_page(gone, CLAUDE, {**gone, "id": "claude-1", "retires_at": None})
+    with LoopbackServer(paths={"/v1/models": page}) as other:
+        notebook.jp(f"config providers.llm.anthropic.base_url={other.url}")
+        shown = notebook.jp("models anthropic").splitlines()
+        names = offered(notebook, "%%jp -m anthropic/claude-")
+        use(notebook, "claude-2")
+        warning = notebook.jp("doctor")
+    assert shown[1].startswith("anthropic/claude-opus-4-5 ")
+    assert shown[2].rstrip().endswith("retired")
+    assert shown[3].rstrip().endswith("retired 2025-07-21")
+    assert names == ["%%jp -m anthropic/claude-opus-4-5"]
+    assert "⚠ claude-2 has ended: 2025-07-21, according to its provider" in warning
 
 
 def test_doctor_reports_when_the_list_is_unavailable(
