@@ -18,6 +18,7 @@ from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
 from jp_nb.config.tree.models import OpenAi, ProviderConfig
 from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.providers.local_server import find_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Endpoint:
     provider: str
     base_url: str  # without `path`; may end in its first segments
     path: str
+    other_base_urls: tuple[str, ...] = ()  # where the server may run instead of at `base_url`
     base_url_env: str | None = None  # environment variable that replaces `base_url`
     key_env: str | None = None  # None: the server needs no key
     key_header: Literal["authorization", "x-api-key"] = "authorization"
@@ -57,9 +59,18 @@ class Endpoint:
         return bool(self.key_env and os.environ.get(self.key_env, "").strip())
 
     @property
+    def base_urls(self) -> tuple[str, ...]:
+        """Base URLs at which the server may run."""
+        return self.base_url, *self.other_base_urls
+
+    @property
     def url(self) -> str:
-        """Address of the endpoint, with `path`. Raises `ConfigError` as `environment_url` does."""
-        return join_url(self.environment_url or self.base_url, self.path)
+        """Address of the endpoint, with `path`. Raises `ConfigError` as `environment_url` does.
+
+        If the server may run at several addresses, they are tried until one has answered.
+        """
+        base = find_address(self.base_urls) if self.other_base_urls else self.base_url
+        return join_url(self.environment_url or base, self.path)
 
     @property
     def setting_path(self) -> str:
@@ -105,7 +116,8 @@ def make_endpoint(
     Raises:
         ConfigError: `base_url` is not an http or https address.
     """
-    base_url, key_env = config.base_url or "", config.api_key_env or None
+    base_url, *others = [config.base_url] if config.base_url else config.DEFAULT_ADDRESSES or [""]
+    key_env = config.api_key_env or None
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         setting = f"providers.llm.{provider}.base_url"
@@ -116,10 +128,11 @@ def make_endpoint(
         provider,
         base_url,
         path,
+        other_base_urls=tuple(others),
         base_url_env=config.base_url_env if isinstance(config, OpenAi) else None,
         key_env=key_env,
         key_header=key_header,
-        key_required=base_url == defaults.base_url,  # another server may need no key (D61)
+        key_required=config.base_url == defaults.base_url,  # another server may need no key (D61)
         key_configured=key_env not in (None, defaults.api_key_env),
         headers=headers,
     )

@@ -266,7 +266,7 @@ _LARGER_CONTEXT: Final[Mapping[str, str]] = {
     "ollama": ", or start Ollama with a larger OLLAMA_CONTEXT_LENGTH",
 }
 _START_SERVER: Final[Mapping[str, str]] = {
-    "llamacpp": "Start it (`llama-server -m MODEL.gguf --port 8080`)",
+    "llamacpp": "Start it (`llama-server -m MODEL.gguf`)",
     "ollama": "Start it (`ollama serve`)",
 }
 
@@ -285,7 +285,10 @@ def format_model_choices(llm: Llm) -> str:
             continue  # the scripted provider
         variable = settings.api_key_env
         if variable is None:
-            state = f"no key; server at {settings.base_url}"
+            places = (
+                settings.DEFAULT_ADDRESSES if settings.base_url is None else [settings.base_url]
+            )
+            state = f"no key; server at {' or '.join(places)}"
         elif os.environ.get(variable, "").strip():
             state = f"{variable} is set"
         else:

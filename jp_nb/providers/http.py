@@ -28,6 +28,7 @@ from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url
 from jp_nb.providers.errors import classify_response, format_advice, format_key_statement
+from jp_nb.providers.local_server import forget_addresses
 
 MIN_CHARS_IN_RESPONSES = 16
 """Minimum length of a key that is also hidden in the model's text. Local servers often have a word
@@ -316,8 +317,11 @@ def _translate_error(
     kind: ProviderErrorKind
     match exc:
         case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
-            # Retrying does not help until the user starts the server.
-            kind, message = "refused", f"no server of {endpoint.provider} runs at {url}"
+            if forget_addresses(endpoint.base_urls):  # may run at another of them again
+                kind, message = "connect", f"the server of {endpoint.provider} at {url} has stopped"
+            else:  # retrying does not help until the user starts the server
+                also = "".join(f" or {other}" for other in endpoint.other_base_urls)
+                kind, message = "refused", f"no server of {endpoint.provider} runs at {url}{also}"
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
             kind = "connect"
             message = (

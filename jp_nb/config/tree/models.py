@@ -77,6 +77,9 @@ class ProviderConfig(ConfigTable):
     provider is not available.
     """
 
+    DEFAULT_ADDRESSES: ClassVar[tuple[str, ...]] = ()
+    """Addresses at which the server may run if `base_url` is unset."""
+
     api_key_env: Variable | None = None
     """Environment variable that contains the API key."""
     base_url: Address | None = None
@@ -129,7 +132,14 @@ class Google(ProviderConfig):
 class LlamaCpp(ChatCompletionsProvider):
     """A llama.cpp server."""
 
-    base_url: Address | None = "http://127.0.0.1:8080"
+    DEFAULT_ADDRESSES: ClassVar[tuple[str, ...]] = (
+        "http://127.0.0.1:9931",
+        "http://127.0.0.1:8080",  # the default of older versions
+    )
+
+    base_url: Address | None = None
+    """Address of the server. Unset, it is the one of http://127.0.0.1:9931 and
+    http://127.0.0.1:8080 that answers."""
 
 
 class Ollama(ChatCompletionsProvider):

@@ -25,6 +25,7 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.packages import list_versions
+from jp_nb.providers.local_server import find_address, forget_addresses, has_answered
 from jp_nb.record.outcomes import (
     DEFAULT_LIMIT,
     NO_HISTORY,
@@ -389,8 +390,14 @@ def _describe_model(session: Session) -> str:
     if variable:
         key = f"key in {variable}: {'set' if os.environ.get(variable) else 'not set'}"
     override = getattr(settings, "base_url_env", None)
-    address = f"the address in {override}" if override and os.environ.get(override) else None
-    return f"{text} at {address or settings.base_url}, {key}"
+    if override and os.environ.get(override):
+        return f"{text} at the address in {override}, {key}"
+    if settings.base_url is None and (places := settings.DEFAULT_ADDRESSES):
+        forget_addresses(places)
+        if not has_answered(address := find_address(places)):
+            return f"{text}, {key}; no server answers at {' or '.join(places)}"
+        return f"{text} at {address}, which answers, {key}"
+    return f"{text} at {settings.base_url}, {key}"
 
 
 def _describe_attachments(session: Session) -> str:

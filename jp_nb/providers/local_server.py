@@ -1,0 +1,75 @@
+"""Find the address at which a local server answers, among the default addresses of its versions.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final
+from urllib.parse import urlsplit
+
+PROBE_SECONDS: Final = 0.5
+"""Limit for connecting to an address, and again for its answer."""
+SILENCE_SECONDS: Final = 5.0
+"""Time for which addresses without an answer are not asked again."""
+_PATH: Final = "/health"  # of llama-server, which needs no key for it
+_HEALTHY: Final = re.compile(rb"HTTP/1\.[01] (?:200|503) ")  # 503: it loads its model
+
+_answering: set[str] = set()  # addresses that have answered in this kernel
+_silent_until: dict[tuple[str, ...], tuple[float, str]] = {}
+
+
+def find_address(addresses: Sequence[str]) -> str:
+    """Return the first of `addresses` at which a server answers, and remember it.
+
+    If none answers, it is the first that accepts a connection, otherwise the first of all. The
+    search takes at most `PROBE_SECONDS` twice for each address. A closed port takes no time.
+    """
+    for address in addresses:
+        if address in _answering:
+            return address
+    until, fallback = _silent_until.get(tuple(addresses), (0.0, addresses[0]))
+    if monotonic() < until:
+        return fallback
+    accepting = []
+    for address in addresses:
+        is_open, is_healthy = _probe(address)
+        if is_healthy:
+            _answering.add(address)
+            return address
+        if is_open:
+            accepting.append(address)
+    fallback = (accepting or addresses)[0]
+    _silent_until[tuple(addresses)] = monotonic() + SILENCE_SECONDS, fallback
+    return fallback
+
+
+def has_answered(address: str) -> bool:
+    """Return True if `find_address` remembers a server at `address`."""
+    return address in _answering
+
+
+def forget_addresses(addresses: Sequence[str]) -> bool:
+    """Search again at the next request. Return True if one of `addresses` had answered."""
+    _silent_until.pop(tuple(addresses), None)
+    known = _answering.intersection(addresses)
+    _answering.difference_update(known)
+    return bool(known)
+
+
+def _probe(address: str) -> tuple[bool, bool]:
+    # Return whether the port is open, and whether a model server answers.
+    parts = urlsplit(address)
+    host, port = parts.hostname or "", parts.port or 80
+    is_open = False
+    try:
+        with socket.create_connection((host, port), PROBE_SECONDS) as connection:
+            is_open = True
+            connection.sendall(f"GET {_PATH} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            return True, _HEALTHY.match(connection.recv(64)) is not None
+    except OSError:
+        return is_open, False
