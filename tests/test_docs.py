@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import importlib
 import importlib.util
@@ -115,7 +116,11 @@ def test_code_refers_only_to_pages_decisions_and_files_that_exist() -> None:
     assert not [broken for source in SOURCES for broken in broken_references(source)]
 
 
-def test_docstring_examples_of_public_names_pass(subtests: pytest.Subtests) -> None:
+def test_docstring_examples_of_public_names_pass(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each example sets it, and IPython then leaves `_` alone, in the whole process.
+    monkeypatch.setattr(builtins, "_", None, raising=False)
     for module in sorted({*_MODULES.values(), "jp_nb", "jp_nb.errors"}):
         with subtests.test(module=module):
             assert doctest.testmod(importlib.import_module(module)).failed == 0

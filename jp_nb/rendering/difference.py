@@ -337,15 +337,18 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def compare_values(
     label: str, old: JsonValue, new: JsonValue, *, limit: int
 ) -> tuple[str, list[str]]:
-    """Return a line about a changed value, and at most `limit` lines of a long difference."""
+    """Return a line about a changed value, and at most `limit` lines of a long difference.
+
+    If there are more, the last line has their number.
+    """
     before, after = _sorted_json(old), _sorted_json(new)
     found = difference(ProposedChange(label, before, after))
     if found is None:
         sides = (UNSET if text is None else escape_invisible(text) for text in (before, after))
         return f"{label}: {' → '.join(sides)}", []
     lines = [str(line) for line in found.lines]
-    if more := lines[limit:]:
-        lines[limit:] = [f"⟨… {len(more):,} more lines⟩"]
+    if len(lines) > limit:
+        lines[limit - 1 :] = [f"⟨… {len(lines) - limit + 1:,} more lines⟩"]
     return f"{label}: {found.sizes}", lines
 
 

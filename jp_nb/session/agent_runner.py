@@ -38,19 +38,21 @@ class AgentThread:
     """A thread with an event loop, started on first use. Any thread can then give it work."""
 
     def __init__(self) -> None:
+        self._starting = threading.Lock()  # guards `_loop` and `_thread` while they are set
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds them weakly
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._serve, args=(loop,), name="jp_nb agent", daemon=True
-            )
-            self._thread.start()
-            self._loop = loop
-        return self._loop
+        with self._starting:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._serve, args=(loop,), name="jp_nb agent", daemon=True
+                )
+                self._thread.start()
+                self._loop = loop
+            return self._loop
 
     @staticmethod
     def _serve(loop: asyncio.AbstractEventLoop) -> None:

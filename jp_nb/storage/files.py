@@ -1,8 +1,8 @@
 """File locks, ownership of files, and the user's folders.
 
 Configuration, answers files, cassettes, question logs and imported tables are read only if they
-are owned: the file, its folder, and a link in place of either belong to the user or root, and no
-other user may write to them. A group may write if the user is its only member. On Windows, which
+are owned: the file, its folder, and each link that leads to either belong to the user or root, and
+no other user may write to them. A group may write if the user is its only member. On Windows, which
 has no such owners, every file counts as owned.
 
 Source: https://platformdirs.readthedocs.io/.
@@ -121,7 +121,7 @@ class ForeignFileError(Exception):
 def is_owned_folder(path: Path) -> bool:
     """Return True if `path` is an owned folder."""
     try:
-        return path.is_dir() and _why_not_owned(path) is None
+        return path.is_dir() and not any(map(_why_not_owned, _follow_links(path)))
     except OSError:  # no permission to look
         return False
 
@@ -148,9 +148,10 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
         OSError: The file cannot be read.
     """
     real = path.resolve(strict=True)
-    for place in dict.fromkeys((path, path.parent, real.parent)):
-        if why := _why_not_owned(place):
-            raise ForeignFileError(why)
+    for link in _follow_links(path):
+        for place in (link, *_follow_links(link.parent)):
+            if why := _why_not_owned(place):
+                raise ForeignFileError(why)
     # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
         return _read(os.open(real, _OPEN_FILE), path, max_bytes)
@@ -179,11 +180,19 @@ def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
 # --- ownership ---------------------------------------------------------------------------------
 
 
+def _follow_links(path: Path) -> Iterator[Path]:
+    """Yield `path`; if it is a link, also each path that the link leads to."""
+    yield path
+    while path.is_symlink():
+        path = path.parent / os.readlink(path)
+        yield path
+
+
 def _why_not_owned(path: Path) -> str | None:
-    """Return the reason why `path`, or a link at `path`, is not owned; None if it is owned."""
-    link, status = os.lstat(path), os.stat(path)
-    if stat.S_ISLNK(link.st_mode) and not _is_ours(link):
-        return f"{path} is a link that belongs to another user"
+    """Return the reason why the file, folder, or link at `path` is not owned; None if it is."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        return None if _is_ours(status) else f"{path} is a link that belongs to another user"
     why = _why_foreign(status)
     return f"{path} {why}" if why else None
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +40,24 @@ def test_result_or_exception_is_returned(agent: AgentThread) -> None:
     assert agent.wait_for(answer()) == 42
     with pytest.raises(ConfigError):
         agent.wait_for(fail())
+
+
+def test_first_calls_at_once_start_one_thread(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[asyncio.AbstractEventLoop] = []
+    make_loop = asyncio.new_event_loop
+
+    def make_slowly() -> asyncio.AbstractEventLoop:
+        made.append(make_loop())
+        both_run.wait(0.2)  # passes if another thread is here too
+        return made[-1]
+
+    both_run = threading.Event()
+    monkeypatch.setattr(agent_runner.asyncio, "new_event_loop", make_slowly)
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(lambda _: agent.wait_for(answer()), range(4))) == [42] * 4
+    assert len(made) == 1
 
 
 def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:

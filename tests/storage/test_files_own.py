@@ -78,6 +78,33 @@ def test_link_is_followed_if_it_and_its_target_are_the_users_own(
         read_owned_file(link)
 
 
+@pytest.mark.parametrize("foreign", ["shared", "shared/link", "shared/folder", "way"])
+def test_each_link_on_the_way_is_the_users_own(
+    tmp_path: Path, give_away: GiveAway, foreign: str
+) -> None:
+    for name in ("real", "shared", "own"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "real" / "file").write_text("text")
+    (tmp_path / "way").symlink_to(tmp_path / "real")
+    (tmp_path / "shared" / "folder").symlink_to("../way")
+    (tmp_path / "shared" / "link").symlink_to("folder/file")
+    (tmp_path / "own" / "file").symlink_to("../shared/link")
+    assert read_owned_file(tmp_path / "own" / "file") == b"text"
+    give_away(tmp_path / foreign)
+    with pytest.raises(ForeignFileError, match=f"{foreign} .*belongs to another user"):
+        read_owned_file(tmp_path / "own" / "file")
+    is_owned = files.is_owned_folder(tmp_path / "shared" / "folder")
+    assert is_owned is (foreign not in ("shared/folder", "way"))
+
+
+def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises((OSError, RuntimeError)):
+        read_owned_file(tmp_path / "a")
+    assert not files.is_owned_folder(tmp_path / "a")
+
+
 def test_pipe_device_and_long_file_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "long").write_text("x" * 101)
