@@ -86,7 +86,11 @@ class ResponseBuilder:
         return None
 
     def end(self) -> Finished | Retry:
-        """Return the last event of the response, or raise `ProviderError` if there was none."""
+        """Return the last event of the response.
+
+        Raises:
+            ProviderError: There was none.
+        """
         end = self.finished or self.retry
         if end is None:
             raise ProviderError(

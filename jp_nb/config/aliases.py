@@ -79,7 +79,11 @@ def _find_similar(reference: str, aliases: Aliases) -> str | None:
 
 
 def check_aliases(aliases: Aliases) -> None:
-    """Raise `ConfigError` if aliases form a cycle, even if no setting uses them."""
+    """Check the aliases, also those that no setting uses.
+
+    Raises:
+        ConfigError: Aliases form a cycle.
+    """
     checked: set[str] = set()
     for alias in aliases:
         chain: list[str] = []

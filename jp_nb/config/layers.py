@@ -399,7 +399,11 @@ def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
 
 
 def require_tools(config: AppConfig, names: Iterable[str]) -> None:
-    """Raise `ConfigError` unless all `names` are tools or toolsets of `config`."""
+    """Check that all `names` are tools or toolsets of `config`.
+
+    Raises:
+        ConfigError: One is not.
+    """
     tools, toolsets = config.conversation.tools, config.conversation.list_toolsets()
     known = {*tools, *toolsets} - {STAR}
     missing = list(dict.fromkeys(name for name in names if name not in known))

@@ -11,7 +11,7 @@ import re
 import sys
 from array import array
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
@@ -60,7 +60,7 @@ class Redactor:
             special = [part for part in parts if not _WORD.fullmatch(part)]
             self._words |= {max(_WORD.findall(part), key=len, default="") for part in special}
             self._forms = self._forms.union(*map(_encode, parts))
-            unescaped = (_unescape(f, each)[0] for f in self._forms for each in _ESCAPES)
+            unescaped = (form for f in self._forms for form, _ in _unescape_all(f))
             self._unescaped = frozenset(form for form in unescaped if len(form) >= _SHORTEST_FORM)
 
     def hide(self, text: str) -> str:
@@ -100,8 +100,7 @@ class Redactor:
         for form in self._forms:
             yield from _find_all(form, text)
         if self._may_escape(text):
-            for escapes in _ESCAPES[: 1 + ("%" in text)]:
-                unescaped, starts = _unescape(text, escapes)
+            for unescaped, starts in _unescape_all(text):
                 for form in self._unescaped:
                     for start, stop in _find_all(form, unescaped):
                         yield starts[start], starts[stop]
@@ -197,6 +196,24 @@ _ESCAPES: Final = (  # without and with those of URLs
     ),
 )
 _LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\\": ""}
+
+
+_MAX_PASSES: Final = 4  # an escape of an escape needs one more; the work stays linear
+
+
+def _unescape_all(text: str) -> Iterator[tuple[str, Sequence[int]]]:
+    # The text without escapes except those of URLs, and after each pass that removes all of them.
+    yield _unescape(text, _ESCAPES[0])
+    starts: Sequence[int] = range(len(text) + 1)
+    for _ in range(_MAX_PASSES):
+        if "%" not in text:
+            break
+        before = len(text)
+        text, places = _unescape(text, _ESCAPES[1])
+        if len(text) == before:
+            break
+        starts = [starts[place] for place in places]
+        yield text, starts
 
 
 def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:

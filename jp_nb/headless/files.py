@@ -23,14 +23,22 @@ from jp_nb.text import one_line, plain
 
 
 def require_notebook(path: Path) -> Path:
-    """Return `path`, or raise `UsageError` if the file does not exist."""
+    """Return `path`.
+
+    Raises:
+        UsageError: The file does not exist.
+    """
     if not os.path.isfile(path):
         raise UsageError(f"there is no notebook {path}")
     return path
 
 
 def read_notebook(path: Path) -> Any:
-    """Read the notebook at `path` with nbformat, or raise `StorageError`."""
+    """Read the notebook at `path` with nbformat.
+
+    Raises:
+        StorageError: It cannot be read, or is no notebook.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         return nbformat.reads(text, as_version=4)
@@ -41,7 +49,11 @@ def read_notebook(path: Path) -> Any:
 
 
 def write_notebook(notebook: Any, path: Path) -> None:
-    """Replace the file at `path` atomically with `notebook`, or raise `StorageError`."""
+    """Replace the file at `path` atomically with `notebook`.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")
@@ -49,7 +61,11 @@ def write_notebook(notebook: Any, path: Path) -> None:
 
 
 def refuse_unsafe_link(path: Path) -> None:
-    """Raise `StorageError` if a link prevents writing to `path`."""
+    """Check that no link prevents writing to `path`.
+
+    Raises:
+        StorageError: A link does.
+    """
     try:
         resolve_write_target(path)
     except OSError as exc:
@@ -57,9 +73,10 @@ def refuse_unsafe_link(path: Path) -> None:
 
 
 def replace_file_at(path: Path, data: bytes, *, folders: bool = False) -> None:
-    """Replace the file at `path` atomically with `data`, or raise `StorageError`.
+    """Replace the file at `path` atomically with `data`; `folders` creates missing folders.
 
-    `folders` creates missing folders.
+    Raises:
+        StorageError: It cannot be written.
     """
     try:
         if folders:

@@ -128,7 +128,11 @@ def _load_document(stored: JsonValue, source: Path | str, *, tolerant: bool = Fa
 
 
 def load_stored(path: Path | str) -> JsonValue:
-    """Return the unchecked `jp` object of the notebook at `path`, or raise `StorageError`."""
+    """Return the unchecked `jp` object of the notebook at `path`.
+
+    Raises:
+        StorageError: The notebook cannot be read, or contains no conversation.
+    """
     metadata = read_notebook(Path(path)).metadata
     stored = merge.read_carrier(metadata)
     if stored is None:

@@ -59,7 +59,11 @@ class Parts:
 
 
 def strip_notebook(data: bytes, parts: Parts) -> bytes:
-    """Return the notebook file `data` of nbformat 4 without `parts`, or raise `StorageError`."""
+    """Return the notebook file `data` of nbformat 4 without `parts`.
+
+    Raises:
+        StorageError: It is no such notebook.
+    """
     text = data.decode("utf-8", "surrogateescape")  # keep bytes that are not UTF-8
     start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
     try:

@@ -53,7 +53,11 @@ def folder_at(text: str | Path, below: Path) -> Path:
 
 
 def possible_path(path: Path) -> Path:
-    """Return `path`; raise `UsageError` if it contains NUL, which no file system allows."""
+    """Return `path`, which may not exist.
+
+    Raises:
+        UsageError: It contains NUL, which no file system allows.
+    """
     if "\0" in str(path):
         raise UsageError(f"a path cannot contain NUL: {str(path)!r}")
     return path

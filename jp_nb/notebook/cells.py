@@ -92,7 +92,11 @@ class LastErrors:
             self._error, self._raw_cell = error, raw_cell
 
     def read(self) -> LastError:
-        """Return the last error, or raise `UsageError`."""
+        """Return the last error.
+
+        Raises:
+            UsageError: There is none.
+        """
         error = self._error
         if error is None:  # a cell may have failed before the extension was loaded
             error = getattr(sys, "last_value", None)

@@ -146,9 +146,12 @@ _KINDS: Final = ("stream", "display", "result", "error")
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Parse a page's answer, a JSON list of cells, or raise `StorageError`.
+    """Parse a page's answer, a JSON list of cells.
 
     `running` are the ids of running cells. The page cannot distinguish these from queued cells.
+
+    Raises:
+        StorageError: It is no such list.
     """
     try:
         cells = json.loads(text)

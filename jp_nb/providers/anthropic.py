@@ -448,7 +448,11 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         return found
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Raise `UsageError` if the API cannot enforce `schema`."""
+        """Check that the API can enforce `schema`.
+
+        Raises:
+            UsageError: It cannot.
+        """
         schemas.check_anthropic(schema)
 
 

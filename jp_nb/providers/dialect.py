@@ -450,7 +450,12 @@ class HttpProvider(ABC, Generic[R]):
         return self._http.endpoint.url
 
     def check_ready(self, model: str, text: str) -> None:
-        """Raise `ProviderError` if the key is missing, and `ConfigError` for an invalid address."""
+        """Check the key and the address.
+
+        Raises:
+            ProviderError: The key is missing.
+            ConfigError: The address is not valid.
+        """
         self._http.check_ready()
 
     async def aclose(self) -> None:

@@ -488,13 +488,20 @@ def adapt_for_openai(schema: Schema) -> AnswerSchema:
 
 
 def check_references(schema: Schema) -> None:
-    """Raise `UsageError` if a reference in `schema` refers only to itself."""
+    """Check the references in `schema`.
+
+    Raises:
+        UsageError: A reference refers only to itself.
+    """
     if (path := find_loop(schema, same_value=True)) is not None:
         raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
 
 
 def check_anthropic(schema: Schema) -> None:
-    """Raise `UsageError` if Anthropic's `output_config.format` cannot enforce `schema`.
+    """Check that Anthropic's `output_config.format` can enforce `schema`.
+
+    Raises:
+        UsageError: It cannot.
 
     Source: `docs/providers.md`;
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs

@@ -18,7 +18,11 @@ def get_session() -> Session | None:
 
 
 def require_session() -> Session:
-    """Return the kernel's session, or raise `UsageError` if the extension is not loaded."""
+    """Return the kernel's session.
+
+    Raises:
+        UsageError: The extension is not loaded.
+    """
     if _current is None:
         raise UsageError("jp_nb is not loaded in this kernel: run %load_ext jp_nb")
     return _current

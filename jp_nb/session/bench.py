@@ -91,7 +91,11 @@ class BenchTools:
     possible: ToolSet
 
     def find(self, tool: str | Callable[..., Any]) -> OfferedTool:
-        """Return a tool by its name or function; raise `UsageError` if there is none that runs."""
+        """Return a tool by its name or function.
+
+        Raises:
+            UsageError: There is none that runs.
+        """
         name = tool if isinstance(tool, str) else _registered_tool(tool).name
         found = self.possible.tools.get(name)
         if found is None and name in self.possible.missing:
@@ -363,7 +367,11 @@ def _format_change(change: ConfigDelta | None) -> str | None:
 
 
 def read_object(text: str) -> dict[str, JsonValue]:
-    """Return arguments from the JSON object in `text`, or raise `UsageError`."""
+    """Return arguments from the JSON object in `text`.
+
+    Raises:
+        UsageError: It is not a JSON object.
+    """
     try:
         value = read_json(text)
     except ValueError as exc:
@@ -400,9 +408,12 @@ C = TypeVar("C", ToolCall, ToolCallRequest)
 
 
 def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
-    """Return the last of `calls` whose id is `wanted` or begins with it, or raise `UsageError`.
+    """Return the last of `calls` whose id is `wanted` or begins with it.
 
     `about` describes the calls in errors: ` of weather`.
+
+    Raises:
+        UsageError: There is none, or there are several that begin with it.
     """
     found = [call for call in calls if call.id == wanted]
     found = found or [call for call in calls if call.id.startswith(wanted)]

@@ -154,7 +154,11 @@ class ActiveConversation:
         return "headless" if self.headless else "live"
 
     def refuse_while_running(self) -> None:
-        """Raise `UsageError` if a turn is running."""
+        """Check that no turn is running.
+
+        Raises:
+            UsageError: A turn is running.
+        """
         if self.running is not None and not self.running.done():
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "

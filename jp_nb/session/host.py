@@ -195,7 +195,11 @@ class Host(Protocol):
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""
 
     def last_error(self) -> LastError:
-        """Return the last exception of a cell in this kernel, or raise `UsageError`."""
+        """Return the last exception of a cell in this kernel.
+
+        Raises:
+            UsageError: There is none.
+        """
 
     def show_in_one_line(self, error: BaseException) -> None:
         """Show `error` without jp_nb's traceback when it leaves the cell."""

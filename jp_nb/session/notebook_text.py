@@ -60,7 +60,11 @@ class AttachedValues:
         }
 
     def get(self, url: str) -> tuple[Attachment, ...]:
-        """Return text and images of the value that `url` names, or raise `AttachmentError`."""
+        """Return text and images of the value that `url` names.
+
+        Raises:
+            AttachmentError: It could not be described.
+        """
         later = (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
         description = self._descriptions.get(url, later)
         if isinstance(description, AttachmentError):

@@ -271,7 +271,11 @@ class QuestionLog:
         return self._log
 
     def describe_location(self) -> str:
-        """Describe the places that keep the answers, or raise a `ConfigError`."""
+        """Describe the places that keep the answers.
+
+        Raises:
+            ConfigError: The configuration is not valid.
+        """
         if not self._trusted:
             return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
         if (log := self._open_log()) is not None:

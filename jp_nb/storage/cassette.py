@@ -148,7 +148,11 @@ class CassetteContent:
 
 
 def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
-    """Raise `StorageError` if `path` is a link out of `folder` or to another user's file."""
+    """Check that `path` may be written.
+
+    Raises:
+        StorageError: It is a link out of `folder` or to another user's file.
+    """
     try:
         resolve_write_target(path, folder=folder)
     except OSError as exc:
@@ -156,7 +160,11 @@ def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
 
 
 def refuse_unless_cassette(path: Path) -> None:
-    """Raise `StorageError` if `path` exists and is not a cassette or an empty file."""
+    """Check that `path` is a cassette or an empty file, or does not exist.
+
+    Raises:
+        StorageError: It is another file.
+    """
     if is_stream(path):
         raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
     try:

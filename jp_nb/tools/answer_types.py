@@ -286,7 +286,11 @@ class NumberAnswer(AnswerType):
     _noun: ClassVar[str] = "a number"
 
     def from_text(self, text: str) -> JsonValue:
-        """Parse the user's input, or raise a `ValueError`. The bounds are not checked."""
+        """Parse the user's input. The bounds are not checked.
+
+        Raises:
+            ValueError: It is not a number.
+        """
         return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
 
 
@@ -298,7 +302,11 @@ class IntegerAnswer(NumberAnswer):
     _noun: ClassVar[str] = "a whole number"
 
     def from_text(self, text: str) -> JsonValue:
-        """Parse the user's input, or raise a `ValueError`. The bounds are not checked."""
+        """Parse the user's input. The bounds are not checked.
+
+        Raises:
+            ValueError: It is not a whole number.
+        """
         return int(text)
 
 

@@ -322,7 +322,11 @@ class Registry:
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Remove the tool `name`, or raise a `UsageError`."""
+        """Remove the tool `name`.
+
+        Raises:
+            UsageError: There is no such tool.
+        """
         if name not in self._tools:
             known = ", ".join(sorted(self._tools)) or "none is defined"
             raise UsageError(f"there is no Python tool {name!r} (known: {known})")

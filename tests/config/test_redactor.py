@@ -83,6 +83,35 @@ def test_text_without_the_secret_is_unchanged(secret: str, text: str) -> None:
     assert Redactor("[gone]").hide(secret) == secret
 
 
+# Python, JSON, URLs, and HTML can escape any character.
+ESCAPES: tuple[Callable[[str], str], ...] = (
+    str,
+    str,
+    lambda c: "".join(f"%{byte:02x}" for byte in c.encode()),
+    lambda c: "".join(f"%25{byte:02X}" for byte in c.encode()),
+    lambda c: f"\\u{ord(c):04x}",
+    lambda c: f"\\\\u{ord(c):04x}",
+    lambda c: f"&#{ord(c)};",
+)
+percent_parts = st.lists(st.sampled_from(["%", "%4", "%41", "%6e", "1", "a", "z"]), min_size=4)
+
+
+@given(percent_parts.map(lambda parts: "".join(["w0rd", *parts])), around, around, st.data())
+def test_any_mixture_of_escapes_is_hidden(
+    secret: str, begin: str, end: str, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(ESCAPES), min_size=9, max_size=9))
+    encoded = "".join(chosen[at % 9](char) for at, char in enumerate(secret))
+    shown = Redactor("[gone]", secret).hide(begin + encoded + end)
+    assert "[gone]" in shown
+    assert encoded not in shown
+
+
+def test_raw_digits_after_an_escaped_percent_sign_are_hidden() -> None:
+    encoded = "x%\\u00341y%42%7A, w0rd"
+    assert Redactor("[gone]", "x%41y%42z, w0rd").hide(encoded) == "[gone]"
+
+
 def test_digits_may_follow_a_percent_sign_that_is_encoded_twice() -> None:
     secret = "pa55 w0rd%"
     text = quote(quote(secret, safe=""), safe="") + "41"

@@ -68,7 +68,11 @@ class _AppendParsed(argparse.Action):
 
 
 def parse_ask_options(line: str) -> argparse.Namespace:
-    """Parse the options of `%%jp`, or raise `UsageError`."""
+    """Parse the options of `%%jp`.
+
+    Raises:
+        UsageError: An option is unknown or not valid.
+    """
     return OptionParser(ASK_OPTIONS, usage=ASK_USAGE).parse_args(split_words(line))
 
 
@@ -110,7 +114,11 @@ def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> I
 
 
 def split_words(line: str) -> list[str]:
-    """Split the line of a magic into words, as a shell does, or raise `UsageError`."""
+    """Split the line of a magic into words, as a shell does.
+
+    Raises:
+        UsageError: A quotation mark is not closed.
+    """
     try:
         return shlex.split(line)
     except ValueError as exc:
@@ -140,7 +148,11 @@ class Invocation:
         return next(iter(self.options.words), None)
 
     def number(self, at_least: int = 0) -> int | None:
-        """Return the first word as a number, or None if there is no word; or raise `UsageError`."""
+        """Return the first word as a number, or None if there is no word.
+
+        Raises:
+            UsageError: It is not a number, or less than `at_least`.
+        """
         word = self.word
         if word is None:
             return None
