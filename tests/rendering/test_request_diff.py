@@ -9,6 +9,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
+from jp_nb.rendering.difference import compare_values
 from jp_nb.rendering.requests import TracedRequest, describe_shared_prefix, request_difference
 from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, user
 
@@ -79,3 +80,12 @@ def test_messages_with_different_images_differ() -> None:
     other = request_difference(with_image(b"1"), with_image(b"2")).text
     assert "no differences" in same
     assert "messages: 0 identical" in other
+
+
+def test_long_difference_has_at_most_the_given_number_of_lines() -> None:
+    old = "\n".join(f"old {n}" for n in range(30))
+    new = "\n".join(f"new {n}" for n in range(30))
+    whole = compare_values("x", old, new, limit=1000)[1]
+    assert compare_values("x", old, new, limit=len(whole))[1] == whole
+    shown = compare_values("x", old, new, limit=10)[1]
+    assert shown == [*whole[:9], f"⟨… {len(whole) - 9} more lines⟩"]
