@@ -54,7 +54,7 @@ def test_first_calls_at_once_start_one_thread(
         return made[-1]
 
     both_run = threading.Event()
-    monkeypatch.setattr(agent_runner.asyncio, "new_event_loop", make_slowly)
+    monkeypatch.setattr(asyncio, "new_event_loop", make_slowly)
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(lambda _: agent.wait_for(answer()), range(4))) == [42] * 4
     assert len(made) == 1
