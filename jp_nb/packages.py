@@ -25,18 +25,21 @@ PACKAGES = (
     "anywidget",
     "pydantic",
     "httpx",
+    "httpx2",
     "jupyterlab",
 )
+_OPTIONAL: Final = "httpx2"  # replaces httpx if it is installed
 
 
 def list_versions() -> list[str]:
-    """Return names and versions of Python and the packages; `-` if one is not installed."""
+    """Return names and versions of Python and the packages; `-` if a required one is missing."""
     versions = [f"Python {sys.version.split()[0]}"]
     for name in PACKAGES:
         try:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            versions.append(f"{name} -")
+            if name != _OPTIONAL:
+                versions.append(f"{name} -")
     return versions
 
 

@@ -19,6 +19,7 @@ import jp_nb
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
+HTTP = {"httpx", "httpx2"}
 GROUND = {
     "errors",
     "json_values",
@@ -133,7 +134,7 @@ def test_libraries_are_imported_only_in_their_rooms() -> None:
 def _may_import(module: Module, library: str) -> bool:
     if module.room in CORE:
         return library in {"pydantic", "pydantic_core", *LIBRARIES.get(module.path, ())}
-    if library == "httpx":
+    if library in HTTP:
         return module.path == "providers/http.py"
     return library not in JUPYTER or module.room == "notebook"
 
@@ -175,7 +176,7 @@ def loaded(code: str) -> set[str]:
 
 def test_import_of_the_package_is_light() -> None:
     found = loaded("import jp_nb; assert jp_nb.last is None; dir(jp_nb)")
-    assert not found & {*JUPYTER, "httpx", "pydantic", "nbformat", "nbclient"}
+    assert not found & {*JUPYTER, *HTTP, "pydantic", "nbformat", "nbclient"}
 
 
 def test_tools_can_be_defined_without_jupyter() -> None:
@@ -187,19 +188,19 @@ assert [tool.name for tool in jp.tools()] == ['f']
 from jp_nb.tools.question import Question
 assert jp.tools() == (f,)
 """
-    assert not loaded(code) & {*JUPYTER, "httpx"}
+    assert not loaded(code) & {*JUPYTER, *HTTP}
 
 
 @pytest.mark.req("RCP-95")
 def test_rooms_below_the_notebook_import_no_jupyter() -> None:
     names = [m.name for m in MODULES if m.room in {*CORE, "storage", "rendering", "session"}]
     code = "\n".join(f"import {name}" for name in names)
-    assert not loaded(code) & {*JUPYTER, "httpx"}
+    assert not loaded(code) & {*JUPYTER, *HTTP}
 
 
 def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
     found = loaded("import jp_nb.notebook.magics")
-    assert not found & {"httpx", "ipywidgets", "anywidget"}
+    assert not found & {*HTTP, "ipywidgets", "anywidget"}
 
 
 def test_every_public_name_exists() -> None:

@@ -16,10 +16,9 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
-import httpx
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
@@ -29,6 +28,14 @@ from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url
 from jp_nb.providers.errors import classify_response, format_advice, format_key_statement
 from jp_nb.providers.local_server import forget_addresses
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    try:
+        import httpx2 as httpx  # the successor, with the same interface
+    except ImportError:
+        import httpx
 
 MIN_CHARS_IN_RESPONSES = 16
 """Minimum length of a key that is also hidden in the model's text. Local servers often have a word
@@ -74,7 +81,12 @@ MAX_JSON_BYTES: Final = 16 * 2**20
 ERROR_BODY_SECONDS: Final = 10.0
 _LOGGERS: Final = (
     "httpx",
-    *(f"httpcore.{part}" for part in ("connection", "http11", "proxy", "socks")),
+    "httpx2",
+    *(
+        f"{core}.{part}"
+        for core in ("httpcore", "httpcore2")
+        for part in ("connection", "http11", "proxy", "socks")
+    ),
 )
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}

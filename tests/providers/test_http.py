@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 import logging
 import socket
+from importlib.util import find_spec
+from typing import Any
 
-import httpx
 import pytest
 
 from jp_nb.errors import ConfigError, ProtocolError, ProviderError
@@ -14,6 +15,7 @@ from jp_nb.providers.http import HttpClient
 from tests.providers.helpers import ask, collect, collect_failure, list_details, text_of
 from tests.support.loopback import LoopbackServer, Reply
 
+httpx: Any = vars(http)["httpx"]  # or httpx2
 KEY = "sk-very-secret-0123456789"
 KEYED = [
     ("anthropic", "ANTHROPIC_API_KEY", "x-api-key"),
@@ -25,6 +27,10 @@ KEYED = [
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+
+
+def test_httpx2_is_used_if_it_is_installed() -> None:
+    assert httpx.__name__ == ("httpx" if find_spec("httpx2") is None else "httpx2")
 
 
 def test_base_address_may_end_in_the_version(subtests: pytest.Subtests) -> None:
