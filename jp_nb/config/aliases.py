@@ -26,7 +26,7 @@ _ALIAS_KEYS = tuple(ALIASES.split("."))
 
 _MAX_NAME_CHARS: Final = 60  # of an unknown name that is compared with known names
 _FAMILY: Final = re.compile(
-    r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|opus|sonnet|haiku)"
+    r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|fable|haiku|mythos|opus|sonnet)"
     r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
 )
 """Prefixes of model names. The group is the provider that serves the models."""

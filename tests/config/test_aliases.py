@@ -55,6 +55,7 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
         ("c", {}, "p", "none is defined"),
         ("gpt-5", {}, "p", r"nor `provider/name`: did you mean 'openai/gpt-5'\?"),
         ("claude-opus-4", {}, "p", "did you mean 'anthropic/claude-opus-4'"),
+        ("fable-5-2", {}, "p", "did you mean 'anthropic/fable-5-2'"),
         ("fats", {"fast": GPT}, "p", "did you mean 'fast'"),
         ("opnai/x", {}, "p", r"unknown provider 'opnai' \(did you mean 'openai'\?\), expected one"),
         ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
