@@ -43,6 +43,34 @@ def _never() -> bool:
     return False
 
 
+_DEFAULT_HANDLER = signal.default_int_handler
+
+
+def _is_main_thread() -> bool:
+    return current_thread() is main_thread()
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Handle an interrupt that arrives in the block, which must be short, at the end of the block.
+
+    A lock that is held by a context manager needs this on the main thread: an interrupt between
+    `__enter__` and the block would leave it locked.
+    """
+    handler = signal.getsignal(signal.SIGINT) if _is_main_thread() else None
+    if handler is None:  # only the main thread handles signals
+        yield
+        return
+    arrived: list[int] = []
+    try:
+        signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
+
+
 class DeferredInterrupts:
     """Delays SIGINT while jobs run, so that it cannot end a job halfway.
 
@@ -56,29 +84,22 @@ class DeferredInterrupts:
         self.next_handler: Callable[[], None] | None = None
         self._count = 0
         self._is_internal: Callable[[], bool] = _never
-        self._installed = False
         self.deferring = False
 
     @contextmanager
     def defer(self) -> Iterator[None]:
         """Defer interrupts in the block, and raise `KeyboardInterrupt` after it."""
-        outer, self.deferring = self.deferring, True
-        installs = (
-            not outer
-            and not self._installed  # an outer block has the signal handler
-            and current_thread() is main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        )
-        try:
+        outer = self.deferring
+        installs = _is_main_thread() and signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
+        try:  # an interrupt can arrive between any two of these lines
+            self.deferring = True
             if installs:
                 signal.signal(signal.SIGINT, self._handle_signal)
-                self._installed = True
             yield
         finally:
-            if installs:
-                self._installed = False
-                signal.signal(signal.SIGINT, signal.default_int_handler)
             self.deferring = outer
+            if installs:
+                signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
         if not outer:
             self.check()
 

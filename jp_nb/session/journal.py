@@ -24,6 +24,7 @@ from jp_nb.record.events import RawEntry
 from jp_nb.record.signing import SIGNATURE
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import CallProgress, latest_progress
+from jp_nb.session.cell_loop import hold_interrupts
 from jp_nb.storage.journal import (
     EntriesDigest,
     JournalContents,
@@ -312,7 +313,8 @@ class RecoverableConversation:
 class ConversationJournal:
     """The journal of the active conversation of one notebook.
 
-    Every method is safe from any thread; `_lock` guards the state.
+    Every method is safe from any thread, and no interrupt ends one halfway; `_lock` guards the
+    state.
 
     Args:
         stored: Number of entries of the active conversation that the notebook already has.
@@ -361,7 +363,7 @@ class ConversationJournal:
 
     def recover(self) -> bool:
         """Append the entries that only the journal has; return True if there were any."""
-        with self._lock:
+        with self._exclusive():
             try:
                 return self._recover()
             except (OSError, StorageError) as exc:
@@ -411,7 +413,7 @@ class ConversationJournal:
 
     def replace_headless(self) -> None:
         """Remove the journals of earlier headless runs of this notebook (D18)."""
-        with self._lock, suppress(OSError, StorageError):  # the next run tries again
+        with self._exclusive(), suppress(OSError, StorageError):  # the next run tries again
             if self._notebook:
                 for file, head in _iter_journals_of(self._notebook, self._folder):
                     file.close(remove=head.made == "headless")
@@ -489,7 +491,7 @@ class ConversationJournal:
         If the notebook has it, and this kernel wrote it before, it continues in its own journal, or
         gets a new one with all entries: later entries alone are useless without the old journal.
         """
-        with self._lock:
+        with self._exclusive():
             self._close_file()
             stream = self._document.conversation
             paths = self._closed_paths.pop(stream.id, []) if is_stored else []
@@ -512,7 +514,7 @@ class ConversationJournal:
 
     def remove_dropped(self, conversation: str) -> None:
         """Remove the journals of a deleted `conversation`."""
-        with self._lock:
+        with self._exclusive():
             for path in self._closed_paths.pop(conversation, []):
                 if (file := take_journal(path)) is not None:
                     file.close(remove=True)
@@ -547,8 +549,13 @@ class ConversationJournal:
                     self._file.sync()
 
     @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with hold_interrupts(), self._lock:
+            yield
+
+    @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._lock:
+        with self._exclusive():
             try:
                 yield
             except (OSError, StorageError) as exc:
@@ -556,7 +563,7 @@ class ConversationJournal:
 
     def close(self) -> None:
         """Close the journal, and remove it if the notebook is saved."""
-        with self._lock:
+        with self._exclusive():
             self._close_file()
 
     def _write(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import partial
+from itertools import count
 from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any
@@ -19,6 +21,7 @@ import pytest
 from jp_nb.session import cell_loop
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tools.base import CallInterrupted
+from tests.support.interrupts import interrupt_at_step
 
 
 class Agent:
@@ -313,6 +316,37 @@ def test_internal_interrupt_is_raised_and_not_reported(cell: CellLoop, ours: boo
         with pytest.raises(KeyboardInterrupt):
             wait(False)
     assert heard == [True] * (1 if ours else 2)
+
+
+def test_interrupt_at_any_step_of_deferring_leaves_the_next_one_deferred(cell: CellLoop) -> None:
+    interrupts = cell.interrupts
+
+    def defer() -> None:
+        with interrupts.defer():
+            pass
+
+    deferred = 0
+
+    def interrupt_deferred() -> None:
+        nonlocal deferred
+        with interrupts.defer():
+            signal.raise_signal(signal.SIGINT)
+            deferred += 1
+
+    for number in count(1):
+        interrupted = False
+        try:
+            is_last = not interrupt_at_step(number, defer, cell_loop, contextlib)
+        except KeyboardInterrupt:
+            is_last, interrupted = False, True
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as ipykernel, for each cell
+        assert not interrupts.deferring
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_deferred()
+        if is_last:
+            break
+        assert interrupted
+    assert deferred == number > 10
 
 
 def test_many_interrupts_lose_no_call(cell: CellLoop, agent: Agent) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import stat
 from functools import partial
+from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
-from jp_nb.session import set_current
+from jp_nb.record.events import ChatRequest, RawEntry, ToolCallRequest, decode
+from jp_nb.session import cell_loop, set_current
+from jp_nb.session import journal as session_journal
 from jp_nb.session.session import Session
+from jp_nb.storage import journal as storage_journal
 from jp_nb.tools.question import Question
 from tests.session.journals import (
     entry_types,
@@ -28,6 +33,8 @@ from tests.session.journals import (
 from tests.session.killed_session import NOTEBOOK, read_saved_notebook, run_killed_session
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
+from tests.support.interrupts import interrupt_at_step
+from tests.support.notebook_runs import NOON
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
 QUESTION: dict[str, Any] = {
@@ -114,6 +121,34 @@ def test_truncated_journal_is_used_up_to_the_last_complete_line(
             assert len(again.document.conversation) == here + 1
             assert not any("cannot be read" in notice for notice in again.notices)
             again.close()
+
+
+def test_interrupt_at_any_moment_of_a_write_keeps_the_journal_whole_and_usable(
+    clean_folder: Path,
+) -> None:
+    session = open_session(clean_folder, None)
+    session.configure(Directive("cfg", "user.name=Ada"))
+    stream, journal = session.document.conversation, session.active.journal
+    stream.on_change = lambda: None
+    interrupts = []
+    for number in count(1):
+        entry: RawEntry = {"type": "chat_request", "timestamp": NOON, "content": str(number)}
+        stream.extend_stored([entry])
+        modules = session_journal, storage_journal, cell_loop, contextlib
+        try:
+            if not interrupt_at_step(number, journal.write, *modules):
+                break
+        except KeyboardInterrupt as exc:
+            interrupts.append(exc)  # a traceback keeps its frames, as IPython does
+        writer = Thread(target=journal.write, daemon=True)
+        writer.start()
+        writer.join(30)
+        assert not writer.is_alive()
+    assert len(interrupts) > 50
+    [path] = journal_files(clean_folder)
+    written = [line["entry"] for line in read_lines(path) if "entry" in line]
+    assert written == stream.raw
+    session.close()
 
 
 def test_file_that_is_no_journal_is_reported_and_ignored(
