@@ -77,7 +77,9 @@ class Module:
         return {name for name in self.imports if name.startswith("jp_nb.")}
 
 
-def _read() -> list[Module]:
+@cache
+def modules() -> list[Module]:
+    """Return all modules of the package."""
     paths = sorted(PACKAGE.rglob("*.py"))
     names = {path: _name(path) for path in paths}
     known = set(names.values())
@@ -109,13 +111,10 @@ def _imports(path: Path, known: set[str]) -> Iterator[str]:
                 yield name if name in known else node.module or ""
 
 
-MODULES = _read()
-
-
 def test_rooms_import_only_lower_rooms() -> None:
     assert not [
         f"{module.path} imports {name}"
-        for module in MODULES
+        for module in modules()
         if module.room in BELOW
         for name in sorted(module.internal)
         if name.split(".")[1] not in BELOW[module.room] | {module.room}
@@ -125,7 +124,7 @@ def test_rooms_import_only_lower_rooms() -> None:
 def test_libraries_are_imported_only_in_their_rooms() -> None:
     assert not [
         f"{module.path} imports {name}"
-        for module in MODULES
+        for module in modules()
         for name in sorted(module.libraries)
         if not _may_import(module, name)
     ]
@@ -140,7 +139,8 @@ def _may_import(module: Module, library: str) -> bool:
 
 
 def test_modules_have_no_circular_imports() -> None:
-    graph = {module.name: module.internal & {other.name for other in MODULES} for module in MODULES}
+    names = {module.name for module in modules()}
+    graph = {module.name: module.internal & names for module in modules()}
     graph = {name: targets - {name} for name, targets in graph.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -151,7 +151,7 @@ def test_modules_have_no_circular_imports() -> None:
 def test_class_names_are_unique() -> None:
     classes = [
         node.name
-        for module in MODULES
+        for module in modules()
         for node in ast.walk(syntax(PACKAGE / module.path))
         if isinstance(node, ast.ClassDef)
     ]
@@ -193,7 +193,7 @@ assert jp.tools() == (f,)
 
 @pytest.mark.req("RCP-95")
 def test_rooms_below_the_notebook_import_no_jupyter() -> None:
-    names = [m.name for m in MODULES if m.room in {*CORE, "storage", "rendering", "session"}]
+    names = [m.name for m in modules() if m.room in {*CORE, "storage", "rendering", "session"}]
     code = "\n".join(f"import {name}" for name in names)
     assert not loaded(code) & {*JUPYTER, *HTTP}
 
