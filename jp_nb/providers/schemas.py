@@ -460,12 +460,12 @@ class _StrictTool:
 @lru_cache(maxsize=256)
 def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
     schema = json.loads(parameters)
+    rewriter = SchemaRewriter("anthropic", schema, dropped=DROPPED - {"default"})
     try:
         check_anthropic(schema)
-    except UsageError:
+        sent = rewriter.rewrite(schema)
+    except (UsageError, RecursionError):
         return None
-    rewriter = SchemaRewriter("anthropic", schema, dropped=DROPPED - {"default"})
-    sent = rewriter.rewrite(schema)
     if not rewriter.is_enforceable or sent.get("type") != "object":
         return None
     optional = unions = 0

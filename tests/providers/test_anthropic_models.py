@@ -266,6 +266,13 @@ def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, An
     assert "strict" not in sent
 
 
+def test_deeply_nested_parameters_are_not_strict() -> None:
+    schema: dict[str, Any] = TEXT
+    for _ in range(300):
+        schema = make_tool(x=schema)
+    assert select_strict_tools([schema, CITY]).keys() == {1}
+
+
 def test_limits_of_a_request_select_the_first_tools() -> None:
     optional = make_tool(**{f"x{number}": TEXT for number in range(10)})
     union = make_tool(x={"type": ["string", "null"]}) | {"required": ["x"]}

@@ -12,6 +12,7 @@ from jp_nb.agent.provider import (
     Attachment,
     Finished,
     Flush,
+    InputChange,
     ModelParameters,
     ModelRequest,
     ProviderEvent,
@@ -161,6 +162,7 @@ ANSWER: tuple[ProviderEvent, ...] = (
     ToolCallStart(1, "call_1", "weather"),
     ToolCallArguments(1, '{"city": "Bern"}'),
     Flush(1),
+    InputChange("prefix", is_dropped=False, mark="c2ln"),
 )
 
 
