@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
@@ -348,8 +349,9 @@ VERSION: Final = "2023-06-01"
 class AnthropicProvider(HttpProvider[AnthropicRendering]):
     """Provider for servers with the Anthropic Messages API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, strict_tools: bool = True) -> None:
         super().__init__(endpoint, AnthropicRendering, format_attachments)
+        self._strict_tools = strict_tools
         self._listed: Mapping[str, ModelInfo] = {}
         self._corrected: dict[str, Abilities] = {}  # by errors of the server
         self._takes_diagnostics = True
@@ -381,7 +383,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         )
 
     def _abilities_of(self, model: str) -> Abilities:
-        return self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
+        known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
+        return known if self._strict_tools else replace(known, strict=False)
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
@@ -490,4 +493,4 @@ def create(name: str, config: Anthropic) -> AnthropicProvider:
     if config.beta_headers:
         headers["anthropic-beta"] = ",".join(config.beta_headers)
     endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
-    return AnthropicProvider(endpoint)
+    return AnthropicProvider(endpoint, strict_tools=config.strict_tools)

@@ -67,7 +67,7 @@ INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 ANSWERS: Final = "answers questions"
 CACHE_SECONDS: Final = 300.0
 """Lifetime of a cached model list."""
-RETRY_SECONDS: Final = 20.0
+RETRY_SECONDS: Final = 5.0
 """Time until completion requests a list again that failed."""
 TAB_SECONDS: Final = 0.4
 """Maximum wait of completion for a list."""

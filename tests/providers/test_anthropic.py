@@ -447,7 +447,7 @@ async def test_reported_input_changes_name_the_signature() -> None:
     with LoopbackServer(transformed) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(
-            *(user("a"), signed(1), answer("b"), user("c"), signed(2), answer("d"), user("e")),
+            *(user("a"), signed(1), signed(2), answer("b"), user("c")),
             attachments=(Attachment("n.md", "text/plain", "N"),),
         )
         events = await collect(provider, request)

@@ -266,6 +266,14 @@ def test_tool_that_the_api_cannot_enforce_is_not_strict(parameters: dict[str, An
     assert "strict" not in sent
 
 
+async def test_setting_turns_strict_tools_off() -> None:
+    tools = (ToolDefinition("f", "F.", CITY),)
+    for strict in (True, False):
+        provider = create_provider("anthropic", {"strict_tools": strict})
+        body = json_of(provider.preview(ask(model="claude-opus-5-5", tools=tools)).body)
+        assert body["tools"][0].get("strict", False) is strict
+
+
 def test_deeply_nested_parameters_are_not_strict() -> None:
     schema: dict[str, Any] = TEXT
     for _ in range(300):

@@ -106,6 +106,8 @@ class Anthropic(ProviderConfig):
     """Continue an answer that reaches the model's limit."""
     beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
     """Values of the header `anthropic-beta`."""
+    strict_tools: Flag = True
+    """Let the API enforce the parameters of tools, if their schemas allow it."""
 
 
 class Cerebras(ChatCompletionsProvider):
