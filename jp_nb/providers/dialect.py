@@ -63,13 +63,15 @@ def encode_json(value: object) -> bytes:
     return encode_utf8(compact_json(value))
 
 
-def encode_messages_body(fields: Mapping[str, object], messages: bytes) -> bytes:
-    """Encode a request body whose list of messages is the member `messages`, as its last member.
+def encode_messages_body(
+    fields: Mapping[str, object], messages: bytes, *, member: str = "messages"
+) -> bytes:
+    """Encode a request body whose last member is the list of messages, under the name `member`.
 
-    Anthropic Messages and chat completions use this shape, the Responses API of OpenAI does not.
     `messages` is the encoded JSON list.
     """
-    return encode_json(fields)[:-1] + b',"messages":' + messages + b"}"
+    head = encode_json({**fields, member: []})
+    return head[: -len(b"[]}")] + messages + b"}"
 
 
 def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
@@ -157,16 +159,19 @@ class Rendering(ABC):
         pieces = self.encode_messages()
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
         if is_cut and self._ends_in_answer:
-            # Few models continue an assistant message that comes last, so they are asked to.
-            last = self._strip_reasoning(self.messages[-1])
-            del pieces[-1]
-            if last is not None:
-                pieces += [encode_json(last), encode_json(self.continue_request)]
+            self._continue_answer(pieces)
         if pieces and user_parts and pieces[0].startswith(_USER_PARTS):
             pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
         elif user_parts:
             pieces.insert(0, _USER_PARTS + user_parts + b"]}")
         return b"[" + b",".join([*before, *pieces]) + b"]"
+
+    def _continue_answer(self, pieces: list[bytes]) -> None:
+        # Few models continue an assistant message that comes last, so they are asked to.
+        last = self._strip_reasoning(self.messages[-1])
+        del pieces[-1]
+        if last is not None:
+            pieces += [encode_json(last), encode_json(self.continue_request)]
 
     def encode_messages(self) -> list[bytes]:
         """Return each rendered message as JSON."""
@@ -403,10 +408,11 @@ class HttpProvider(ABC, Generic[R]):
             if (key := (request.conversation_id, setting)) not in self._reported:
                 self._reported.add(key)
                 _LOGGER.warning("%s: %s is not sent: %s", provider, setting, reason)
+        decoder = self._make_decoder(answer, body)
         return stream_events(
-            self._http.post(body),
+            self._send(request, body, decoder),
             StreamDecoder(
-                self._make_decoder(answer, body),
+                decoder,
                 provider=provider,
                 max_response_bytes=request.max_response_bytes,
                 redactor=self._http.redactor(),
@@ -415,6 +421,15 @@ class HttpProvider(ABC, Generic[R]):
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover(error, request, rendering),
         )
+
+    def _send(
+        self, request: ModelRequest, body: bytes, decoder: Decoder
+    ) -> AsyncGenerator[bytes, None]:
+        # Yield the bytes of the response, which go to `decoder`.
+        return self._http.post(body, url=self._get_url(request))
+
+    def _get_url(self, request: ModelRequest) -> str:
+        return self._http.endpoint.url
 
     def _keep_rendering(self, context: RequestContext, rendering: R) -> None:
         self._renderings.pop(context, None)
@@ -435,7 +450,7 @@ class HttpProvider(ABC, Generic[R]):
         rendering.update(request.thread)
         body, omitted = self._build_body(request, rendering, self._answer_schema(request))
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
-        return self._http.preview(body, omitted=lines)
+        return self._http.preview(body, url=self._get_url(request), omitted=lines)
 
     def _build_body(
         self, request: ModelRequest, rendering: R, answer: AnswerSchema | None

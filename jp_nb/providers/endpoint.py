@@ -20,6 +20,8 @@ from jp_nb.config.tree.models import OpenAi, ProviderConfig
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.local_server import find_address
 
+KeyHeader = Literal["authorization", "x-api-key", "x-goog-api-key"]
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -31,7 +33,7 @@ class Endpoint:
     other_base_urls: tuple[str, ...] = ()  # where the server may run instead of at `base_url`
     base_url_env: str | None = None  # environment variable that replaces `base_url`
     key_env: str | None = None  # None: the server needs no key
-    key_header: Literal["authorization", "x-api-key"] = "authorization"
+    key_header: KeyHeader = "authorization"
     key_required: bool = False  # by the server at `base_url`
     key_configured: bool = False  # the user set `key_env`: no request is sent without a key
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +111,7 @@ def make_endpoint(
     path: str,
     *,
     headers: Mapping[str, str],
-    key_header: Literal["authorization", "x-api-key"] = "authorization",
+    key_header: KeyHeader = "authorization",
 ) -> Endpoint:
     """Return the endpoint at `path` of the configured server.
 

@@ -25,6 +25,9 @@ _QUOTA: Final = re.compile(
     r"|credit balance is too low|quota exceeded",
     re.IGNORECASE,
 )
+# Google answers 429 to both, with the same sentence about the quota and the billing.
+_GOOGLE_LIMIT: Final = re.compile(r"PerMinute|\"retryDelay\"|[Pp]lease retry in")
+_GOOGLE_QUOTA: Final = re.compile(r"PerDay|check your plan and billing")
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|window|size|limit)|maximum (?:context|prompt length|model length)"
     r"|(?:prompt|input) is too long|too many (?:input )?tokens|request_too_large|reduce the length"
@@ -43,25 +46,35 @@ MAX_WAIT_S: Final = 30 * 86400.0
 
 # Errors inside a stream have no status. These are the statuses of the same errors in HTTP.
 _STATUS_OF_WORD: Final[Mapping[str, int]] = {
+    "aborted": 409,
     "api_error": 500,
     "authentication_error": 401,
     "billing_error": 402,
     "context_length_exceeded": 400,
+    "deadline_exceeded": 504,
     "exceed_context_size_error": 400,
+    "failed_precondition": 400,
     "insufficient_quota": 402,
+    "internal": 500,
     "invalid_api_key": 401,
+    "invalid_argument": 400,
     "invalid_request_error": 400,
     "model_not_found": 404,
+    "not_found": 404,
     "not_found_error": 404,
     "overloaded_error": 529,
+    "permission_denied": 403,
     "permission_error": 403,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "request_too_large": 413,
+    "resource_exhausted": 429,
     "server_error": 500,
     "server_is_overloaded": 503,
     "service_unavailable_error": 503,
     "timeout_error": 504,
+    "unauthenticated": 401,
+    "unavailable": 503,
     "unavailable_error": 503,
 }
 
@@ -114,7 +127,7 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     given = (_truncate(_read_scalar(fields.get(name))) for name in ("code", "type"))
     words = [word for word in given if word]
     statuses = (
-        int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF_WORD.get(word)
+        int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF_WORD.get(word.lower())
         for word in words
     )
     status = next((status for status in statuses if status is not None), None)
@@ -246,6 +259,9 @@ def _parse_number(text: str) -> float | None:
 
 
 def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKind:
+    if status == 429 and "RESOURCE_EXHAUSTED" in text.upper():
+        is_limit = "PerDay" not in text and _GOOGLE_LIMIT.search(text)
+        return "quota" if _GOOGLE_QUOTA.search(text) and not is_limit else "rate_limit"
     if status == 402 or _QUOTA.search(text):
         return "quota"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
@@ -350,7 +366,8 @@ def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
 
 
 def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
-    match error.status:
+    status = 401 if "API key not valid" in str(error) else error.status  # Google answers 400
+    match status:
         case 401 | 403 if endpoint.key_env and not endpoint.has_key:
             return f"The environment variable {endpoint.key_env} for the key is not set"
         case 401 | 403 if endpoint.key_env:

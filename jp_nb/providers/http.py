@@ -105,14 +105,16 @@ class HttpClient:
         self._client: httpx.AsyncClient | None = None
         self._origin = ""
 
-    async def post(self, body: bytes) -> AsyncGenerator[bytes, None]:
+    async def post(self, body: bytes, *, url: str = "") -> AsyncGenerator[bytes, None]:
         """Send `body` and yield the bytes of the event stream in the response.
+
+        `url` is an address of this endpoint's server; "" for that of the endpoint.
 
         Raises:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: The response is not an event stream.
         """
-        async with self._send("POST", self.endpoint.url, body, self._headers()) as response:
+        async with self._send("POST", url or self.endpoint.url, body, self._headers()) as response:
             await self._check_event_stream(response)
             async with aclosing(_chunks(response)) as chunks:
                 async for chunk in chunks:
@@ -186,15 +188,11 @@ class HttpClient:
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
 
-    def preview(self, body: bytes, *, omitted: Sequence[str] = ()) -> SentRequest:
-        """Return the request that `post` sends for `body`, without the key.
-
-        Raises:
-            ConfigError: The address in the environment is not valid.
-        """
+    def preview(self, body: bytes, *, url: str, omitted: Sequence[str] = ()) -> SentRequest:
+        """Return the request that `post` sends, without the key."""
         redactor = self.redactor()
         hide = redactor.hide if redactor.applies_to_responses else str
-        url, public = self.endpoint.url, hide(redact_url(self.endpoint.url))
+        public = hide(redact_url(url))
         shown = encode_utf8(hide(body.decode()))
         return SentRequest(
             "POST",

@@ -4,7 +4,7 @@ A field that is missing, too long, or of another type is omitted. The rest of th
 
 Source: `docs/providers.md`, https://docs.anthropic.com/en/api/models-list,
 https://platform.openai.com/docs/api-reference/models, https://openrouter.ai/docs/models,
-https://docs.ollama.com/api, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
+https://docs.ollama.com/api, https://ai.google.dev/api/models, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
 `docs/extending.md`.
 """
 
@@ -129,6 +129,16 @@ def add_llamacpp_properties(model: ModelInfo, props: JsonValue) -> ModelInfo:
     )
 
 
+def _parse_google_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
+    return ModelInfo(
+        identifier.removeprefix("models/"),
+        _read_text(entry.get("displayName")),
+        context_window=_read_count(entry.get("inputTokenLimit")),
+        max_output=_read_count(entry.get("outputTokenLimit")),
+        reasoning=_read_flag(entry.get("thinking")),
+    )
+
+
 def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     details = as_object(entry.get("details"))
     return ModelInfo(
@@ -145,13 +155,14 @@ _PARSERS: Final[
 ] = {
     "anthropic": ("data", ("id",), _parse_anthropic_model),
     "openai": ("data", ("id",), _parse_openai_model),
+    "google": ("models", ("name",), _parse_google_model),
     "ollama": ("models", ("model", "name"), _parse_ollama_model),
 }
 """Key of the list, keys of the id of a model, and parser of a model, by protocol."""
 
 
 def parse_models(
-    page: JsonValue, protocol: Literal["anthropic", "openai", "ollama"]
+    page: JsonValue, protocol: Literal["anthropic", "google", "openai", "ollama"]
 ) -> list[ModelInfo]:
     """Parse one page of a list of models. Entries without an id are omitted."""
     key, id_keys, parse = _PARSERS[protocol]
@@ -273,6 +284,39 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
 
     async with _limit_time(http, seconds):
         return await _collect_pages(pages())
+
+
+async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
+    """List the models of Google that generate texts.
+
+    Raises:
+        ProviderError: The request fails or takes longer than `seconds`.
+    """
+    root = http.endpoint.url.removesuffix("/interactions").removesuffix("/models")
+
+    async def pages() -> AsyncGenerator[list[ModelInfo], None]:
+        after = ""
+        for _ in range(MAX_PAGES):
+            page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
+            listed = page.get("models")
+            chosen: list[JsonValue] = [
+                each
+                for each in (listed if isinstance(listed, list) else [])
+                if _generates_text(as_object(each).get("supportedGenerationMethods"))
+            ]
+            yield parse_models({"models": chosen}, "google")
+            token = page.get("nextPageToken")
+            if not isinstance(token, str) or not token:
+                return
+            after = f"&pageToken={quote(token, safe='')}"
+
+    async with _limit_time(http, seconds):
+        return await _collect_pages(pages())
+
+
+def _generates_text(methods: JsonValue) -> bool:
+    known = _read_words(methods)
+    return known is None or bool(known & {"generateContent", "createInteraction"})
 
 
 async def list_chat_completions_models(

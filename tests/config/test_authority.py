@@ -93,6 +93,7 @@ AUTHORITY = [
         "openrouter", "xai") for key in ("api_key_env", "base_url")),
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
     "providers.llm.anthropic.strict_tools",
+    "providers.llm.google.dialect",
     "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
     *(f"providers.llm.{name}.images" for name in (
         "cerebras", "deepseek", "llamacpp", "ollama", "openai", "openrouter")),

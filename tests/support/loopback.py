@@ -1,7 +1,7 @@
 """A model server on 127.0.0.1 whose responses a test decides.
 
-It speaks Anthropic Messages and OpenAI chat completions, as streams over HTTP/1.1 with
-keep-alive, and refuses requests that the real servers would refuse.
+It speaks Anthropic Messages, OpenAI chat completions, and Gemini (`loopback_google.py`), as
+streams over HTTP/1.1 with keep-alive, and refuses requests that the real servers would refuse.
 
     with LoopbackServer([Reply(text="Hello."), Reply(status=529)]) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -25,13 +25,17 @@ from itertools import zip_longest
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.support import loopback_google
+
 Json = dict[str, Any]
-Protocol = Literal["anthropic", "chat"]
+Protocol = Literal["anthropic", "chat", "interactions", "generate"]
 PATHS: Mapping[str, Protocol] = {
     "/v1/messages": "anthropic",
     "/v1/chat/completions": "chat",
     "/api/v1/chat/completions": "chat",
     "/chat/completions": "chat",
+    "/v1/interactions": "interactions",
+    "/v1beta/interactions": "interactions",
 }
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 """The head of a response that ends with its connection."""
@@ -118,6 +122,8 @@ class Received:
 
     @property
     def protocol(self) -> Protocol:
+        if self.path.endswith(loopback_google.GENERATE):
+            return "generate"
         return PATHS.get(self.path, "chat")
 
 
@@ -333,6 +339,11 @@ def reply_events(reply: Reply, protocol: Protocol, request: Json, number: int) -
     """Return the events of the body of `reply`, the response to request `number`."""
     if protocol == "anthropic":
         return [_named(event) for event in _anthropic(reply, request["model"], number)]
+    if protocol == "generate":
+        return [*map(_data, loopback_google.generate_chunks(reply, number))]
+    if protocol == "interactions":
+        events = loopback_google.interaction_events(reply, request["model"], number)
+        return [*map(loopback_google.named, events)]
     usage = bool((request.get("stream_options") or {}).get("include_usage"))
     chunks = _chat(reply, request["model"], number, usage=usage)
     return [*(_data(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
@@ -340,6 +351,8 @@ def reply_events(reply: Reply, protocol: Protocol, request: Json, number: int) -
 
 def error_body(protocol: Protocol, status: int, message: str) -> bytes:
     """Return the body of an error response of the protocol."""
+    if protocol in ("interactions", "generate"):
+        return json.dumps(loopback_google.error_body(status, message)).encode()
     kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
     kinds |= {500: "api_error", 529: "overloaded_error"}
     error: Json = {"type": kinds.get(status, "invalid_request_error"), "message": message}
@@ -480,12 +493,17 @@ def validate(request: Received) -> None:
         InvalidRequestError: At the first problem. The message has its path.
     """
     body = request.body
-    _require(request.path in PATHS, f"no such path: {request.target}")
+    is_known = request.path in PATHS or request.protocol == "generate"
+    _require(is_known, f"no such path: {request.target}")
     _require(isinstance(body, dict), "the body is not an object")
-    _require(body.get("stream") is True, "stream: only streams are served here")
+    is_stream = request.protocol == "generate" or body.get("stream") is True
+    _require(is_stream, "stream: only streams are served here")
     if request.protocol == "anthropic":
         _require("anthropic-version" in request.headers, "anthropic-version: header required")
         _validate_anthropic(body)
+    elif request.protocol in ("interactions", "generate"):
+        fault = loopback_google.find_fault(request.path, request.query, request.headers, body)
+        _require(not fault, fault)
     else:
         _validate_chat(body)
 

@@ -125,10 +125,15 @@ class DeepSeek(ChatCompletionsProvider):
 
 
 class Google(ProviderConfig):
-    """Google Gemini. Not available yet."""
+    """Google Gemini."""
+
+    FACTORY: ClassVar[str] = "google_interactions:create"
 
     api_key_env: Variable | None = "GEMINI_API_KEY"
-    base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
+    base_url: Address | None = "https://generativelanguage.googleapis.com"
+    dialect: Literal["interactions", "generate"] = "interactions"
+    """API of the server: `interactions`, or `generate` for `generateContent`, which proxies and
+    older models need."""
 
 
 class LlamaCpp(ChatCompletionsProvider):

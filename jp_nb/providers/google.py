@@ -1,0 +1,305 @@
+"""Google Gemini: the facts that its two dialects share.
+
+Source: `docs/providers.md`, https://ai.google.dev/gemini-api/docs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, ClassVar, Final, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    ModelList,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    Usage,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.json_schema import DEFINITIONS, Schema
+from jp_nb.json_values import JsonObject
+from jp_nb.providers.dialect import FormattedAttachments, HttpProvider, Rendering, encode_json
+from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
+from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.models import list_google_models
+from jp_nb.providers.schemas import (
+    DROPPED,
+    MAX_EXPANSIONS,
+    AnswerSchema,
+    check_references,
+    expand,
+    get_all_of,
+)
+from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject
+
+NAME: Final = "google"
+SIGNATURE: Final = "google_thought_signature"
+"""Metadata key of an entry for the signature of its reasoning."""
+_ASSUMED_MAX_TOKENS: Final = 32_000
+
+_REFUSAL: Final = re.compile(r"safety|blocked|prohibited|recitation|spii|blocklist", re.IGNORECASE)
+_LEVELS: Final[Mapping[Level, str]] = {"none": "minimal", "xlow": "minimal", "max": "xhigh"}
+_NEAREST_LEVEL: Final[Mapping[str, str]] = {"xhigh": "high", "minimal": "low", "medium": "high"}
+"""Level that is sent instead of one that the model does not have."""
+# https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
+_STATUS_OF_CODE: Final[Mapping[int, int]] = {
+    **{2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400},
+    **{10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
+}
+
+
+def end_with_error(error: Any) -> Finished:
+    """Return the end of a response that its server refused.
+
+    `error` is `{"code": int | str, "message"}`. A code can be a word, a URI that ends in one, an
+    HTTP status, or a code of gRPC.
+
+    Raises:
+        ProviderError: The error is not a refusal.
+    """
+    fields = error if isinstance(error, dict) else {"message": error}
+    code, message = fields.get("code"), fields.get("message")
+    if isinstance(code, str):
+        code = code.rpartition("/")[2]
+    elif isinstance(code, int):
+        code = _STATUS_OF_CODE.get(code, code)
+    if _REFUSAL.search(f"{code} {message}"):
+        return Finished("refused", str(message or code))
+    word = fields.get("status")
+    raise classify_stream_error({"message": message, "code": code, "type": word}, provider=NAME)
+
+
+def name_model(request: ModelRequest) -> str:
+    """Return the model's name without the prefix of the list of models."""
+    return request.model.removeprefix("models/")
+
+
+MAX_CONTINUATIONS: Final = 5
+"""How often a response is continued that reached the limit of one request."""
+
+
+class ContinuedDecoder(Decoder):
+    """Decoder for one response that may take several requests.
+
+    A response that reaches the limit of one request ends with a token. The stream of the next
+    request, which contains the token, continues the same response. `usage_fields` are pairs of the
+    server's field and a field of `Usage`.
+    """
+
+    def __init__(
+        self, schema: AnswerSchema | None, usage_fields: Sequence[tuple[str, str]]
+    ) -> None:
+        super().__init__(schema)
+        self._usage_fields = usage_fields
+        self._usage: dict[str, int] = {}  # of this request, by the server's field
+        self._earlier_usage: dict[str, int] = {}
+        self._token = ""
+        self._continuations = 0
+
+    @property
+    def has_token(self) -> bool:
+        """True if the response continues in another request."""
+        return bool(self._token)
+
+    def keep_token(self, token: Any) -> bool:
+        """Keep the token of an incomplete response; return False if it does not continue."""
+        if not token or self._continuations == MAX_CONTINUATIONS:
+            return False
+        self._continuations += 1
+        self._token = str(token)
+        return True
+
+    def begin_continuation(self) -> str:
+        """Return the token for the next request, whose stream follows; "" if there is none."""
+        token, self._token = self._token, ""
+        if token:
+            self._earlier_usage, self._usage = self._count_usage(), {}
+        return token
+
+    def add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
+        """Add the usage of a request so far. Later numbers replace earlier ones."""
+        if usage:
+            self._usage.update((key, count) for key, count in usage.items() if type(count) is int)
+            out.add(Usage(**self._count_usage()))
+
+    def _count_usage(self) -> dict[str, int]:
+        counts = {**self._earlier_usage}
+        for theirs, ours in self._usage_fields:
+            if theirs in self._usage:
+                counts[ours] = counts.get(ours, 0) + self._usage[theirs]
+        return counts
+
+
+R = TypeVar("R", bound=Rendering)
+
+
+class GoogleProvider(HttpProvider[R]):
+    """Provider for Gemini, without its dialect."""
+
+    continuation_member: ClassVar[str] = "continuation_token"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_rendering: Callable[[], R],
+        format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
+    ) -> None:
+        super().__init__(endpoint, make_rendering, format_attachments)
+        self._rejected_levels: set[tuple[str, str]] = set()  # models and levels they do not have
+
+    def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
+        return None if request.schema is None else adapt_for_google(request.schema)
+
+    def _find_thinking(self, request: ModelRequest) -> tuple[str | None, bool] | None:
+        """Return the thinking level, and True if no summaries of thoughts are wanted.
+
+        None: the request has no settings of reasoning. A level that is None is the model's own.
+        """
+        reasoning = parse_reasoning(request.parameters.reasoning)
+        if reasoning is None:
+            return None
+        effort = reasoning.to_level(request.parameters.max_tokens or _ASSUMED_MAX_TOKENS)
+        level = None if effort == "auto" else _LEVELS.get(effort, effort)
+        while level is not None and (request.model, level) in self._rejected_levels:
+            level = _NEAREST_LEVEL.get(level)
+        return level, reasoning.exclude
+
+    def _recover(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        if error.status != 400:
+            return None
+        text = str(error).lower()
+        if "signature" in text or "thought" in text:
+            return self._repair(error, request, rendering)
+        if "level" in text and "think" in text:
+            level, _ = self._find_thinking(request) or (None, False)
+            if level is None:
+                return None
+            self._rejected_levels.add((request.model, level))
+            return Retry(error.without_address)
+        return Finished("refused", error.without_address) if _REFUSAL.search(text) else None
+
+    async def _send(
+        self, request: ModelRequest, body: bytes, decoder: Decoder
+    ) -> AsyncGenerator[bytes, None]:
+        assert isinstance(decoder, ContinuedDecoder)
+        url, sent = self._get_url(request), body
+        while True:
+            async with aclosing(self._http.post(sent, url=url)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            token = decoder.begin_continuation()
+            if not token:
+                return
+            sent = body[:-1] + b"," + encode_json({self.continuation_member: token})[1:]
+
+    @abstractmethod
+    def _repair(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        """Return a `Retry` if the request can be sent without what the API has rejected.
+
+        The error is about the signature of a thought, or about a thought that is missing.
+        """
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the models of the server."""
+        return await list_google_models(self._http, seconds)
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Raise `UsageError` if a reference in `schema` refers only to itself."""
+        check_references(schema)
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+_KEPT: Final = frozenset(
+    {
+        *("type", "format", "title", "description", "enum", "items", "prefixItems", "minItems"),
+        *("maxItems", "minimum", "maximum", "anyOf", "properties", "additionalProperties"),
+        *("required", "propertyOrdering"),
+    }
+)
+_MAX_NODES: Final = 20_000
+_RECURSIVE: Final = "The same object as the one that contains it, and so on."
+
+
+def adapt_for_google(schema: Schema) -> AnswerSchema:
+    """Adapt `schema` for Gemini, which accepts any type of value as the answer.
+
+    References are expanded. A recursive one becomes an object of any content.
+    """
+    return AnswerSchema(schema, _Rewriter(schema).rewrite(schema))
+
+
+class _Rewriter:
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._expanding: list[str] = []
+        self._nodes = 0
+
+    def rewrite(self, schema: Schema) -> JsonObject:
+        self._nodes += 1
+        references = [
+            reference
+            for each in (schema, *get_all_of(schema))
+            if isinstance(reference := each.get("$ref"), str)
+        ]
+        is_endless = any(each in self._expanding for each in references)
+        if is_endless or self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
+            return {"type": "object", "description": _RECURSIVE}
+        self._expanding += references
+        node = self._rewrite_simple(expand(schema, self._root) or schema)
+        del self._expanding[len(self._expanding) - len(references) :]
+        return node
+
+    def _rewrite_simple(self, schema: Schema) -> JsonObject:
+        result: JsonObject = {}
+        notes: list[str] = []
+        for key, value in schema.items():
+            if key == "const":
+                key, value = "enum", [value]
+            elif key == "oneOf":
+                key = "anyOf"
+            if key == "enum" and not _is_accepted_enum(value):
+                notes.append(f"enum: {json.dumps(value, ensure_ascii=False)}")
+            elif key in _KEPT:
+                result[key] = self._rewrite_keyword(key, value)
+            elif key not in DROPPED and key not in DEFINITIONS and key != "$ref":
+                notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+        properties = result.get("properties")
+        if isinstance(properties, dict) and properties:
+            result.setdefault("type", "object")
+            result.setdefault("propertyOrdering", [*properties])
+        if notes:
+            described = str(result.get("description", ""))
+            result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
+        return result
+
+    def _rewrite_keyword(self, key: str, value: JsonValue) -> JsonValue:
+        match key, value:
+            case "properties", dict():
+                return {
+                    name: self.rewrite(child) if isinstance(child, dict) else {}
+                    for name, child in value.items()
+                }
+            case (("items" | "additionalProperties"), dict()):
+                return self.rewrite(value)
+            case (("anyOf" | "prefixItems"), list()):
+                return [self.rewrite(each) for each in value if isinstance(each, dict)]
+        return value
+
+
+def _is_accepted_enum(value: JsonValue) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, str | int | float) and not isinstance(each, bool) for each in value
+    )

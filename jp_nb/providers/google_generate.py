@@ -1,0 +1,414 @@
+"""The `generateContent` API of Google Gemini: build requests, decode streams.
+
+The dialect `generate`, for proxies and models that do not have the Interactions API.
+
+Source: `docs/providers.md`, https://ai.google.dev/api/generate-content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import ClassVar, Final, Self
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    FinishReason,
+    Flush,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    TextKind,
+    ToolCallStart,
+    ToolChoice,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.images import Image
+from jp_nb.providers.dialect import (
+    CONTINUE,
+    IMAGES,
+    PDF,
+    CallIds,
+    FormattedAttachments,
+    Message,
+    Omitted,
+    Rendering,
+    base64_text,
+    encode_json,
+    encode_messages_body,
+    format_attachment_name,
+    format_documents_xml,
+    get_parameter_schema,
+    omit_parameter,
+    split_attachments,
+)
+from jp_nb.providers.endpoint import Endpoint, parse_reasoning
+from jp_nb.providers.google import (
+    NAME,
+    SIGNATURE,
+    ContinuedDecoder,
+    GoogleProvider,
+    end_with_error,
+    name_model,
+)
+from jp_nb.providers.schemas import AnswerSchema
+from jp_nb.providers.streaming import EventBuffer, WireObject
+from jp_nb.record.context import ContextItem
+from jp_nb.record.events import ChatResponse, ToolCallRequest
+
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Signature of a call that has none, such as a call of another provider.
+
+Source: https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
+_BUDGET_MODELS: Final = re.compile("gemini-2")
+"""Models whose thinking has a number of tokens instead of a level."""
+_MAX_BUDGET: Final = 24_576
+_EXTRAS: Final = frozenset({"seed", "presencePenalty", "frequencyPenalty"})
+
+
+def build_request_fields(
+    request: ModelRequest,
+    *,
+    answer: AnswerSchema | None = None,
+    thinking: tuple[str | None, bool] | None = None,
+    omitted: Omitted | None = None,
+) -> Message:
+    """Return all members of the request body except `contents`.
+
+    `thinking` is the level, and True if the thoughts are not shown. Settings that are not sent are
+    added to `omitted`, each with the reason.
+    """
+    fields: Message = {}
+    if system := [{"text": text} for text in request.system if text.strip()]:
+        fields["systemInstruction"] = {"parts": system}
+    if request.tools:
+        declarations = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parametersJsonSchema": get_parameter_schema(tool),
+            }
+            for tool in request.tools
+        ]
+        fields["tools"] = [{"functionDeclarations": declarations}]
+        choice = _format_tool_choice(request.tool_choice)
+        fields["toolConfig"] = {"functionCallingConfig": choice}
+    config: Message = {}
+    if answer is not None:
+        config = {"responseMimeType": "application/json", "responseJsonSchema": answer.schema}
+    parameters = request.parameters
+    for name, value in (
+        ("maxOutputTokens", parameters.max_tokens),
+        ("temperature", parameters.temperature),
+        ("topP", parameters.top_p),
+        ("topK", parameters.top_k),
+        ("stopSequences", list(parameters.stop_words) or None),
+        ("thinkingConfig", _format_thinking(request, thinking)),
+    ):
+        if value is not None:
+            config[name] = value
+    for name, extra in parameters.other.items():
+        if name in _EXTRAS:
+            config[name] = extra
+        else:
+            omit_parameter({} if omitted is None else omitted, name, "not a parameter of this API")
+    if config:
+        fields["generationConfig"] = config
+    return fields
+
+
+def _format_thinking(
+    request: ModelRequest, thinking: tuple[str | None, bool] | None
+) -> Message | None:
+    reasoning = parse_reasoning(request.parameters.reasoning)
+    if thinking is None or reasoning is None:
+        return None
+    level, is_hidden = thinking
+    config: Message = {"includeThoughts": not is_hidden}
+    if not _BUDGET_MODELS.match(name_model(request)):
+        return config if level is None else {**config, "thinkingLevel": level}
+    budget = min(reasoning.to_tokens(request.parameters.max_tokens or _MAX_BUDGET), _MAX_BUDGET)
+    return {**config, "thinkingBudget": -1 if reasoning.effort == "auto" else budget}
+
+
+def _format_tool_choice(choice: ToolChoice) -> Message:
+    name = choice.removeprefix("tool:")
+    if name != choice:
+        return {"mode": "ANY", "allowedFunctionNames": [name]}
+    return {"mode": "ANY" if choice == "required" else choice.upper()}
+
+
+def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
+    """Format attachments as parts at the start of the first message of the user."""
+    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
+    xml = format_documents_xml(sent)
+    parts: list[Message] = [{"text": xml}] if xml else []
+    for attachment in sent:
+        if isinstance(attachment.content, bytes):
+            data = base64_text(attachment.content)
+            parts += [
+                {"text": format_attachment_name(attachment)},
+                _data_part(attachment.media_type, data),
+            ]
+    messages = (encode_json({"role": "user", "parts": parts}),) if parts else ()
+    return FormattedAttachments(messages, omitted=omitted)
+
+
+def _data_part(media_type: str, data: str) -> Message:
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+class GenerateRendering(Rendering):
+    """Contents of a context: messages whose roles alternate.
+
+    The API has rejected the signatures of the first `unsigned_items`.
+    """
+
+    continue_request: ClassVar[Message] = {"role": "user", "parts": [{"text": CONTINUE}]}
+
+    def __init__(self, unsigned_items: int = 0) -> None:
+        super().__init__(NAME, CallIds())
+        self.has_signatures = False
+        self._unsigned_items = unsigned_items
+        self._signature: JsonValue = None  # of the item that is added
+        self._names: dict[str, str] = {}  # of tools, by the id of their call
+
+    def make_empty(self) -> Self:
+        """Return an empty rendering with the same number of unsigned items."""
+        return type(self)(self._unsigned_items)
+
+    @property
+    def _ends_in_answer(self) -> bool:
+        return bool(self.messages) and self.messages[-1]["role"] == "model"
+
+    def _strip_reasoning(self, message: Message) -> Message | None:
+        parts = message["parts"]
+        while parts and (parts[-1].get("thought") or parts[-1].get("text") == ""):
+            parts = parts[:-1]
+        return {**message, "parts": parts} if parts else None
+
+    def _add(self, item: ContextItem) -> None:
+        is_signed = item.provider == self._provider and self.items >= self._unsigned_items
+        self._signature = item.entry.metadata.get(SIGNATURE) if is_signed else None
+        self.has_signatures = self.has_signatures or bool(self._signature)
+        super()._add(item)
+
+    def _open_parts(self, role: str) -> list[Message]:
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "parts": []})
+        parts: list[Message] = self._edit(-1)["parts"]
+        return parts
+
+    def _sign(self, part: Message) -> Message:
+        return {**part, "thoughtSignature": self._signature} if self._signature else part
+
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        if text.strip() or images:
+            self._drop_empty_answer()
+            parts = self._open_parts("user")
+            parts += [{"text": text}] if text.strip() else []
+            for image in images:
+                parts += [
+                    {"text": f"[image: {image.words}]"},
+                    _data_part(image.media_type, image.text),
+                ]
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self._open_parts("model").append(self._sign({"text": text}))
+
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        if not self._signature:
+            return False
+        text = response.reasoning or ""
+        part: Message = {"text": text, "thought": True} if text else {"text": ""}
+        self._open_parts("model").append(self._sign(part))
+        return True
+
+    def _add_call(self, call: ToolCallRequest) -> None:
+        parts = self._open_parts("model")
+        id_ = self._ids.assign(call.id, len(self.messages) - 1)
+        self._names[id_] = call.name
+        part = self._sign({"functionCall": {"id": id_, "name": call.name, "args": call.arguments}})
+        # Of parallel calls, only the first has a signature.
+        if not any("functionCall" in each for each in parts):
+            part.setdefault("thoughtSignature", NO_SIGNATURE)
+        parts.append(part)
+
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        response: Message = {
+            "id": call_id,
+            "name": self._names[call_id],
+            "response": {"error" if is_error else "result": text},
+        }
+        if images:
+            response["parts"] = [
+                {"inlineData": {"mimeType": each.media_type, "data": each.text}} for each in images
+            ]
+        if call_index + 1 == len(self.messages):
+            self.messages.append({"role": "user", "parts": []})
+        parts = self._edit(call_index + 1)["parts"]
+        results = sum("functionResponse" in part for part in parts)
+        parts.insert(results, {"functionResponse": response})
+
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "STOP": "completed",
+    "MAX_TOKENS": "max_tokens",
+    "CONTINUATION": "max_tokens",  # after the last continuation
+    **dict.fromkeys(
+        (
+            *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
+            *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+            *("IMAGE_OTHER", "JAILBREAK"),
+        ),
+        "refused",
+    ),
+}
+_MALFORMED: Final = frozenset(
+    {"UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
+)
+_USAGE: Final = (
+    ("promptTokenCount", "input_tokens"),
+    ("candidatesTokenCount", "output_tokens"),
+    ("thoughtsTokenCount", "output_tokens"),  # not included in the candidates
+    ("thoughtsTokenCount", "reasoning_tokens"),
+    ("cachedContentTokenCount", "cache_read_tokens"),
+)
+
+
+class GenerateDecoder(ContinuedDecoder):
+    """Decoder for one response of `streamGenerateContent`.
+
+    A call without an id gets one from a digest of the request body, as in chat completions.
+    """
+
+    def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
+        super().__init__(schema, _USAGE)
+        self._request = request
+        self._index = -1
+        self._kind: TextKind | None = None  # of the open item; None: there is none
+        self._signature = ""  # of the open item
+        self._reason = ""
+        self._detail: str | None = None
+
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`, a chunk of the response."""
+        if error := message.get("error"):
+            out.add(end_with_error(error))
+            return
+        self.add_usage(message.get("usageMetadata"), out)
+        if reason := (message.get("promptFeedback") or {}).get("blockReason"):
+            detail = message["promptFeedback"].get("blockReasonMessage")
+            out.add(Finished("refused", str(detail or reason)))
+        for candidate in (message.get("candidates") or [])[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or []:
+                self._add_part(part, out)
+            if reason := candidate.get("finishReason"):
+                self._end(reason, candidate, message, out)
+
+    def finish(self, out: EventBuffer) -> None:
+        """Add the last event if a finish reason arrived."""
+        if self._reason and not self.has_token:
+            reason = _FINISH.get(self._reason, "other")
+            is_told = reason in ("other", "refused")
+            out.add(Finished(reason, (self._detail or self._reason) if is_told else None))
+
+    def _add_part(self, part: WireObject, out: EventBuffer) -> None:
+        signature = part.get("thoughtSignature") or ""
+        if call := part.get("functionCall"):
+            self._flush(out)
+            self._index += 1
+            id_ = call.get("id") or self._make_id()
+            out.add(ToolCallStart(self._index, id_, call["name"]))
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
+            out.add_text(self._index, None, arguments)
+            out.add(Flush(self._index, {SIGNATURE: signature} if signature else {}))
+            return
+        text = part.get("text")
+        if text is None:
+            return  # such as an image, which was not asked for
+        kind: TextKind = "reasoning" if part.get("thought") else "message"
+        if not text and signature and self._kind is None:
+            kind = "reasoning"  # without any text, the signature is kept as a thought
+        if self._kind is None or (text and kind != self._kind):
+            self._flush(out)
+            self._index += 1
+            self._kind = kind
+        if self._kind == "reasoning":
+            out.add_text(self._index, "reasoning", text)
+        elif text:
+            self._answer.feed(self._index, text, out)
+        if signature:
+            self._signature = signature
+
+    def _make_id(self) -> str:
+        digest = sha256(b"%d " % self._index + self._request)
+        return f"call_{digest.hexdigest()[:32]}"
+
+    def _flush(self, out: EventBuffer) -> None:
+        if self._kind is None:
+            return
+        if self._kind == "message":
+            self._answer.finish(self._index, out)
+        out.add(Flush(self._index, {SIGNATURE: self._signature} if self._signature else {}))
+        self._kind, self._signature = None, ""
+
+    def _end(
+        self, reason: str, candidate: WireObject, message: WireObject, out: EventBuffer
+    ) -> None:
+        token = candidate.get("continuationToken") or message.get("continuationToken")
+        if reason == "CONTINUATION" and self.keep_token(token):
+            return  # the open text goes on in the next stream
+        if reason in _MALFORMED:
+            raise ProviderError(f"{NAME} answered with a broken call ({reason})", kind="transient")
+        if reason == "MISSING_THOUGHT_SIGNATURE":
+            raise ProviderError(f"{NAME}: a thought signature is missing", status=400)
+        self._flush(out)
+        self._reason = reason
+        self._detail = candidate.get("finishMessage")
+        self.is_complete = True  # only usage is missing
+
+
+class GenerateProvider(GoogleProvider[GenerateRendering]):
+    """Provider for servers with the `generateContent` API."""
+
+    continuation_member: ClassVar[str] = "continuationToken"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, GenerateRendering, format_attachments)
+
+    def _get_url(self, request: ModelRequest) -> str:
+        return f"{self._http.endpoint.url}/{name_model(request)}:streamGenerateContent?alt=sse"
+
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: GenerateRendering,
+        attached: FormattedAttachments,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+    ) -> bytes:
+        thinking = self._find_thinking(request)
+        fields = build_request_fields(request, answer=answer, thinking=thinking, omitted=omitted)
+        contents = rendering.encode(request.thread, before=attached.messages)
+        return encode_messages_body(fields, contents, member="contents")
+
+    def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> GenerateDecoder:
+        return GenerateDecoder(answer, request=body)
+
+    def _repair(
+        self, error: ProviderError, request: ModelRequest, rendering: GenerateRendering
+    ) -> ProviderEvent | None:
+        if not rendering.has_signatures:
+            return None
+        self._keep_rendering(request.thread, GenerateRendering(len(request.thread)))
+        return Retry(error.without_address)

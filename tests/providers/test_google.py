@@ -1,0 +1,759 @@
+"""Requests to Gemini, in both dialects, and the whole way over HTTP."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    ModelParameters,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.errors import ProviderError
+from jp_nb.images import Image
+from jp_nb.providers import create_provider
+from jp_nb.providers.google import adapt_for_google
+from jp_nb.providers.google_generate import GenerateRendering
+from jp_nb.providers.google_generate import build_request_fields as build_generate_fields
+from jp_nb.providers.google_interactions import (
+    STEP,
+    InteractionsRendering,
+    build_request_fields,
+    format_attachments,
+)
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallResponse
+from tests.providers.helpers import (
+    TODAY,
+    WEATHER,
+    answer,
+    ask,
+    called,
+    collect,
+    collect_failure,
+    encode_messages,
+    list_details,
+    make_context,
+    result,
+    text_of,
+    thought,
+    user,
+)
+from tests.support.loopback import LoopbackServer, RawResponse, Reply, ToolCall
+
+KEY = "AIzaSyD-0123456789abcdefghij_klmnopqrst"
+SIGNED = {"google_thought_signature": "c2ln"}
+DIALECTS = ("interactions", "generate")
+LOOK = Reply(reasoning="Hm.", text="Look: ", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
+
+
+def steps_of(context: RequestContext) -> Any:
+    rendering = InteractionsRendering()
+    rendering.update(context)
+    return json.loads(encode_messages(rendering))
+
+
+def contents_of(context: RequestContext) -> Any:
+    rendering = GenerateRendering()
+    rendering.update(context)
+    return json.loads(encode_messages(rendering))
+
+
+def google(server: LoopbackServer, dialect: str = "interactions") -> Any:
+    return create_provider("google", {"base_url": server.url, "dialect": dialect})
+
+
+def add_response(context: RequestContext, events: list[ProviderEvent]) -> list[Entry]:
+    """Add the entries of a response to a context, as a turn does."""
+    builder = ResponseBuilder()
+    found = [builder.feed(event) for event in events]
+    entries = [entry for entry in found if entry is not None]
+    for entry in entries:
+        context.add(entry, "google")
+    return entries
+
+
+def text(value: str) -> dict[str, str]:
+    return {"type": "text", "text": value}
+
+
+def function_response(id_: str, **response: str) -> dict[str, Any]:
+    return {"functionResponse": {"id": id_, "name": "weather", "response": response}}
+
+
+@pytest.mark.req("GEM-6")
+def test_tool_loop_becomes_steps() -> None:
+    context = make_context(
+        user("Weather?"), thought("Two.", **SIGNED), thought("", **SIGNED), answer("Looking."),
+        called("fc_1", city="Delft"), called("toolu_2", city="Brugge"),
+        result("fc_1", "sun"), result("toolu_2", "no such city", is_error=True),
+        answer("Sun."),
+        provider="google",
+    )  # fmt: skip
+    assert steps_of(context) == [
+        {"type": "user_input", "content": [text("Weather?")]},
+        {"type": "thought", "signature": "c2ln", "summary": [text("Two.")]},
+        {"type": "thought", "signature": "c2ln"},
+        {"type": "model_output", "content": [text("Looking.")]},
+        {"type": "function_call", "id": "fc_1", "name": "weather", "arguments": {"city": "Delft"}},
+        {
+            "type": "function_call", "id": "toolu_2", "name": "weather",
+            "arguments": {"city": "Brugge"},
+        },
+        {"type": "function_result", "call_id": "fc_1", "name": "weather", "result": "sun"},
+        {
+            "type": "function_result", "call_id": "toolu_2", "name": "weather",
+            "result": "no such city", "is_error": True,
+        },
+        {"type": "model_output", "content": [text("Sun.")]},
+    ]  # fmt: skip
+
+
+@pytest.mark.req("GEM-20")
+def test_tool_loop_becomes_contents() -> None:
+    context = make_context(
+        user("Weather?"), thought("Two.", **SIGNED), answer("Looking.", **SIGNED),
+        called("fc_1", city="Delft"), called("toolu_2", city="Brugge"),
+        result("fc_1", "sun"), result("toolu_2", "no such city", is_error=True),
+        answer("Sun."),
+        provider="google",
+    )  # fmt: skip
+    signature = {"thoughtSignature": "c2ln"}
+    assert contents_of(context) == [
+        {"role": "user", "parts": [{"text": "Weather?"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "Two.", "thought": True, **signature},
+                {"text": "Looking.", **signature},
+                {
+                    "functionCall": {"id": "fc_1", "name": "weather", "args": {"city": "Delft"}},
+                    "thoughtSignature": "skip_thought_signature_validator",
+                },
+                {"functionCall": {"id": "toolu_2", "name": "weather", "args": {"city": "Brugge"}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                function_response("fc_1", result="sun"),
+                function_response("toolu_2", error="no such city"),
+            ],
+        },
+        {"role": "model", "parts": [{"text": "Sun."}]},
+    ]  # fmt: skip
+
+
+@pytest.mark.req("GEM-6")
+def test_results_follow_their_calls_in_order() -> None:
+    context = make_context(
+        user("a"), called("c"), called("d"), user("Hurry!"), result("d", "2"), result("c", "1"),
+        called("c"), result("c", "3"),
+    )  # fmt: skip
+    steps = [(s["type"], s.get("id") or s.get("call_id")) for s in steps_of(context)]
+    assert steps == [
+        ("user_input", None), ("function_call", "c"), ("function_call", "d"),
+        ("function_result", "d"), ("function_result", "c"), ("user_input", None),
+        ("function_call", "c_2"), ("function_result", "c_2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.req("GEM-16")
+def test_reasoning_of_others_is_text_in_both_dialects() -> None:
+    context = make_context(user("a"), thought("Hm.\n", **SIGNED), called("x"), result("x", "1"))
+    said = "<think>\nHm.\n</think>\n\n"
+    assert steps_of(context)[1] == {"type": "model_output", "content": [text(said)]}
+    model = contents_of(context)[1]["parts"]
+    assert model[0] == {"text": said}
+    assert model[1]["thoughtSignature"] == "skip_thought_signature_validator"
+
+
+@pytest.mark.req("GEM-4", "GEM-17")
+def test_stored_steps_are_sent_back_unless_their_text_changed() -> None:
+    dream = {"type": "dream", "depth": 3}
+    thinking = {"type": "thought", "signature": "x", "later": 1, "summary": [text("Hm.")]}
+    spoken = {"type": "model_output", "content": [{**text("b"), "annotations": [1]}]}
+    calling: Any = {
+        "type": "function_call",
+        "id": "c",
+        "name": "weather",
+        "arguments": {},
+        "later": 2,
+    }
+    entries = [
+        user("a"), thought("", google_step=dream), thought("Hm.", google_step=thinking),
+        answer("b", google_step=spoken),
+        called("c").with_metadata(google_step=calling), result("c", "1"),
+    ]  # fmt: skip
+    steps = steps_of(make_context(*entries, provider="google"))
+    assert steps[1:5] == [dream, thinking, spoken, calling]
+    changed = [
+        user("a"), thought("Other.", google_step=thinking), answer("c", google_step=spoken),
+        called("c", city="x").with_metadata(google_step=calling), result("c", "1"),
+        answer("d", google_step=["no step"]),
+    ]  # fmt: skip
+    assert STEP not in json.dumps(steps_of(make_context(*changed, provider="google")))
+    assert "later" not in json.dumps(steps_of(make_context(*changed, provider="google")))
+    assert "annotations" not in json.dumps(steps_of(make_context(*changed, provider="google")))
+    assert steps_of(make_context(*entries))[1] == {  # of another provider
+        "type": "model_output", "content": [text("<think>\nHm.\n</think>\n\n")],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [InteractionsRendering, GenerateRendering])
+def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
+    entries = [
+        user("a"), thought("t", **SIGNED), answer("b"), called("c1"), called("c2"),
+        result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
+        result("c1", "ü\ud83d"), thought("only"), user("f"), thought("", **SIGNED), user("g"),
+    ]  # fmt: skip
+    growing, rendering = RequestContext(), make()
+    for count, entry in enumerate(entries, start=1):
+        growing.add(entry, "google")
+        rendering.update(growing)
+        at_once = make()
+        at_once.update(make_context(*entries[:count], provider="google"))
+        assert encode_messages(rendering) == encode_messages(at_once)
+
+
+@pytest.mark.req("GEM-7")
+def test_images_in_requests_and_results() -> None:
+    image = Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1")
+    items = [
+        ContextItem(ChatRequest(content="See:"), "google", (image,)),
+        ContextItem(called("c"), "google"),  # type: ignore[arg-type]
+        ContextItem(ToolCallResponse(id="c", content="done", is_error=False), "google", (image,)),
+    ]
+    label, data = text("[image: figure 1, image/gif 3×2]"), "R0lGODlhAwACAA=="
+    content = {"type": "image", "mime_type": "image/gif", "data": data}
+    steps = steps_of(RequestContext(items))
+    assert steps[0]["content"] == [text("See:"), label, content]
+    assert steps[2]["result"] == [text("done"), label, content]
+    request, _, results = contents_of(RequestContext(items))
+    inline = {"inlineData": {"mimeType": "image/gif", "data": data}}
+    assert request["parts"][1:] == [{"text": label["text"]}, inline]
+    assert results["parts"][0]["functionResponse"]["parts"] == [inline]
+
+
+@pytest.mark.req("GEM-7")
+def test_attachments_precede_the_conversation_and_others_are_a_notice() -> None:
+    formatted = format_attachments(
+        [
+            Attachment("a.md", "text/plain", "A < B"),
+            Attachment("b.png", "image/png", b"png"),
+            Attachment("c.pdf", "application/pdf", b"pdf"),
+            Attachment("d.wav", "audio/wav", b"wav"),
+        ]
+    )
+    (step,) = map(json.loads, formatted.messages)
+    assert [part["type"] for part in step["content"]] == [
+        "text", "text", "image", "text", "document",
+    ]  # fmt: skip
+    assert list(formatted.omitted) == ["conversation.attachments['d.wav'] (audio/wav)"]
+
+
+@pytest.mark.req("GEM-1", "GEM-14")
+def test_tool_choice_keeps_the_definitions(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Any, Any]] = [
+        ("auto", "auto", {"mode": "AUTO"}),
+        ("none", "none", {"mode": "NONE"}),
+        ("required", "any", {"mode": "ANY"}),
+        (
+            "tool:weather",
+            {"allowed_tools": {"mode": "any", "tools": ["weather"]}},
+            {"mode": "ANY", "allowedFunctionNames": ["weather"]},
+        ),
+    ]
+    for choice, interactions, generate in rows:
+        with subtests.test(choice):
+            request = ask(tool_choice=choice, tools=(WEATHER, TODAY))
+            fields, other = build_request_fields(request), build_generate_fields(request)
+            assert fields["generation_config"]["tool_choice"] == interactions
+            assert len(fields["tools"]) == 2
+            assert other["toolConfig"] == {"functionCallingConfig": generate}
+            assert len(other["tools"][0]["functionDeclarations"]) == 2
+    assert "generation_config" not in build_request_fields(ask(tool_choice="required"))
+    assert "toolConfig" not in build_generate_fields(ask(tool_choice="required"))
+
+
+@pytest.mark.req("GEM-9")
+async def test_efforts(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, dict[str, str]]] = [
+        (None, {}),
+        ("off", {"thinking_level": "minimal", "thinking_summaries": "auto"}),
+        ("xlow", {"thinking_level": "minimal", "thinking_summaries": "auto"}),
+        ("low", {"thinking_level": "low", "thinking_summaries": "auto"}),
+        ("auto", {"thinking_summaries": "auto"}),
+        ("medium", {"thinking_level": "medium", "thinking_summaries": "auto"}),
+        (25_000, {"thinking_level": "high", "thinking_summaries": "auto"}),
+        ("max", {"thinking_level": "xhigh", "thinking_summaries": "auto"}),
+        (
+            {"effort": "high", "exclude": True},
+            {"thinking_level": "high", "thinking_summaries": "none"},
+        ),
+    ]
+    provider = create_provider("google")
+    for reasoning, sent in rows:
+        with subtests.test(reasoning=reasoning):
+            request = ask(parameters=ModelParameters(reasoning=reasoning))
+            body = json.loads(provider.preview(request).body)
+            assert body.get("generation_config", {}) == sent
+
+
+@pytest.mark.req("GEM-20")
+def test_efforts_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Any, Any]] = [
+        ("gemini-3-flash", None, None),
+        ("gemini-3-flash", "high", {"includeThoughts": True, "thinkingLevel": "high"}),
+        ("gemini-2.5-flash", "off", {"includeThoughts": True, "thinkingBudget": 0}),
+        ("gemini-2.5-flash", "auto", {"includeThoughts": True, "thinkingBudget": -1}),
+        ("models/gemini-2.5-pro", 99_000, {"includeThoughts": True, "thinkingBudget": 24_576}),
+    ]
+    provider = create_provider("google", {"dialect": "generate"})
+    for model, reasoning, sent in rows:
+        with subtests.test(model=model, reasoning=reasoning):
+            request = ask(model=model, parameters=ModelParameters(reasoning=reasoning))
+            body = json.loads(provider.preview(request).body)
+            assert body.get("generationConfig", {}).get("thinkingConfig") == sent
+
+
+@pytest.mark.req("GEM-9")
+async def test_level_that_a_model_does_not_have_is_replaced_once() -> None:
+    refused = Reply(status=400, message="Thinking level XHIGH is not supported for this model.")
+    with LoopbackServer([refused, "a", "b"]) as server:
+        provider = google(server)
+        request = ask(parameters=ModelParameters(reasoning="max"))
+        assert isinstance((await collect(provider, request))[-1], Retry)
+        for said in "ab":
+            assert text_of(await collect(provider, request)) == said
+        await provider.aclose()
+    levels = [r.body["generation_config"]["thinking_level"] for r in server.requests]
+    assert levels == ["xhigh", "high", "high"]
+
+
+@pytest.mark.req("GEM-9")
+def test_sampling_parameters() -> None:
+    parameters = ModelParameters(
+        max_tokens=9, temperature=0.5, top_p=0.9, top_k=4, stop_words=("END",),
+        other={"seed": 7, "service_tier": "flex", "logit_bias": {}},
+    )  # fmt: skip
+    omitted: dict[str, str] = {}
+    fields = build_request_fields(ask(parameters=parameters), omitted=omitted)
+    assert fields["generation_config"] == {
+        "max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9, "stop_sequences": ["END"],
+        "seed": 7,
+    }  # fmt: skip
+    assert fields["service_tier"] == "flex"
+    assert {name.rpartition(".")[2] for name in omitted} == {"top_k", "logit_bias"}
+    other = build_generate_fields(ask(parameters=parameters))["generationConfig"]
+    assert (other["topK"], other["stopSequences"], other["seed"]) == (4, ["END"], 7)
+
+
+@pytest.mark.req("GEM-8")
+def test_schema(subtests: pytest.Subtests) -> None:
+    point = {"type": "object", "properties": {"x": {"type": "number"}}}
+    tree: dict[str, Any] = {
+        "type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+    }  # fmt: skip
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"const": "a"}, {"enum": ["a"]}),
+        ({"enum": [True, None]}, {"description": "{enum: [true, null]}"}),
+        ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}]}),
+        (
+            {"type": "string", "maxLength": 3, "pattern": "a", "description": "A."},
+            {"type": "string", "description": 'A. {maxLength: 3, pattern: "a"}'},
+        ),
+        (
+            {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"minimum": 1}},
+            {
+                "type": "array", "minItems": 1, "items": {"minimum": 1},
+                "description": "{uniqueItems: true}",
+            },
+        ),
+        (
+            {"$ref": "#/$defs/p", "$defs": {"p": point}},
+            {**point, "propertyOrdering": ["x"]},
+        ),
+        (
+            {"allOf": [point, {"required": ["x"]}], "default": {}, "title": "T"},
+            {**point, "required": ["x"], "propertyOrdering": ["x"], "title": "T"},
+        ),
+    ]  # fmt: skip
+    for schema, sent in rows:
+        with subtests.test(schema=schema):
+            expected = {k: v for k, v in sent.items() if k != "title"}
+            got = {k: v for k, v in adapt_for_google(schema).schema.items() if k != "title"}
+            assert got == expected
+    sent = adapt_for_google(tree).schema
+    assert "$ref" not in json.dumps(sent)
+    assert "The same object" in json.dumps(sent)
+
+
+@pytest.mark.req("GEM-8", "GEM-20")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_structured_answer_and_text_before_a_call(dialect: str) -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+    replies: list[Reply | str] = [LOOK, "[1, 2]"]
+    with LoopbackServer(replies) as server:
+        provider = google(server, dialect)
+        first = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
+        second = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
+        await provider.aclose()
+    assert (text_of(first), text_of(first, "structured")) == ("Look: ", "")
+    assert (text_of(second), text_of(second, "structured")) == ("", "[1, 2]")
+    body = server.requests[0].body
+    sent = (
+        body["response_format"]["schema"]
+        if dialect == "interactions"
+        else body["generationConfig"]["responseJsonSchema"]
+    )
+    assert sent == schema
+
+
+@pytest.mark.req("GEM-1", "GEM-4", "GEM-5", "GEM-18", "GEM-20")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    with LoopbackServer(lambda _: LOOK) as server:
+        provider = google(server, dialect)
+        context = make_context(user("Go."), provider="google")
+        for _ in range(5):
+            request = ModelRequest("m", context, system=("s",), tools=(WEATHER,))
+            events = await collect(provider, request)
+            entries = add_response(context, events)
+            context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+        await provider.aclose()
+    bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
+    assert Usage(11, 9, 2, 3) in events
+    for received in server.requests:
+        assert received.headers["x-goog-api-key"] == KEY
+        assert KEY not in received.target
+    signatures = bodies[-1].count(b"c2lnbmF0dXJl")
+    assert signatures == 4
+
+
+@pytest.mark.req("GEM-16")
+async def test_conversation_continues_after_the_dialect_has_changed() -> None:
+    context = make_context(user("Go."), provider="google")
+    with LoopbackServer(lambda _: LOOK) as server:
+        for dialect in (*DIALECTS, *DIALECTS):
+            provider = google(server, dialect)
+            events = await collect(provider, ModelRequest("m", context, tools=(WEATHER,)))
+            entries = add_response(context, events)
+            context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+            await provider.aclose()
+        anthropic = create_provider("anthropic", {"base_url": server.url})
+        await collect(anthropic, ModelRequest("m", context, tools=(WEATHER,)))
+        await anthropic.aclose()
+    assert "c2lnbmF0dXJl" not in json.dumps(server.requests[-1].body)
+
+
+@pytest.mark.req("GEM-11", "GEM-20")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_response_is_continued_at_most_five_times(dialect: str) -> None:
+    def events(number: int) -> list[dict[str, Any]]:
+        if dialect == "generate":
+            end = {"finishReason": "CONTINUATION", "continuationToken": f"t{number}"}
+            content = {"parts": [{"text": f"{number}, "}]}
+            usage = {"promptTokenCount": 10, "candidatesTokenCount": 2}
+            return [{"candidates": [{"content": content, **end}], "usageMetadata": usage}]
+        step = {"type": "model_output", "content": [text(f"{number}, ")]}
+        interaction = {
+            "id": "v1", "status": "requires_continuation", "continuation_token": f"t{number}",
+            "usage": {"total_input_tokens": 10, "total_output_tokens": 2},
+        }  # fmt: skip
+        return [
+            {"event_type": "step.start", "index": 0, "step": step},
+            {"event_type": "step.stop", "index": 0},
+            {"event_type": "interaction.completed", "interaction": interaction},
+        ]
+
+    with LoopbackServer(
+        lambda _: Reply(
+            raw=tuple(
+                f"data: {json.dumps(each)}\n\n".encode() for each in events(len(server.requests))
+            )
+        )
+    ) as server:
+        provider = google(server, dialect)
+        seen = await collect(provider, ask())
+        await provider.aclose()
+    assert text_of(seen) == "1, 2, 3, 4, 5, 6, "
+    assert len({event.index for event in seen if hasattr(event, "index")}) == 1
+    assert seen[-1] == Finished("max_tokens")
+    assert [e for e in seen if isinstance(e, Usage)][-1] == Usage(60, 12)
+    name = "continuation_token" if dialect == "interactions" else "continuationToken"
+    tokens = [request.body.pop(name, None) for request in server.requests]
+    assert tokens == [None, "t1", "t2", "t3", "t4", "t5"]
+    assert all(request.body == server.requests[0].body for request in server.requests)
+
+
+def quota(*ids: str, **details: str) -> bytes:
+    violations = [{"quotaId": f"GenerateRequests{each}-FreeTier"} for each in ids]
+    error = {
+        "code": 429,
+        "status": "RESOURCE_EXHAUSTED",
+        "message": "You exceeded your current quota, please check your plan and billing details.\n"
+        "* Quota exceeded for metric: generate_requests, limit: 10",
+        "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": violations},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", **details},
+        ],
+    }
+    body = json.dumps({"error": error}).encode()
+    return (
+        b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+
+
+def http(status: int, body: bytes) -> RawResponse:
+    head = f"HTTP/1.1 {status} Error\r\ncontent-length: {len(body)}\r\n\r\n"
+    return RawResponse((head.encode() + body,))
+
+
+@pytest.mark.req("GEM-13")
+async def test_errors_before_the_stream(subtests: pytest.Subtests) -> None:
+    plain = json.dumps(
+        {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Resource exhausted"}}
+    ).encode()
+    unavailable = [{"error": {"code": 503, "status": "UNAVAILABLE", "message": "overloaded"}}]
+    rows: list[tuple[RawResponse, str, float | None]] = [
+        (RawResponse((quota("PerMinutePerProject", retryDelay="31s"),)), "rate_limit", 31),
+        (RawResponse((quota("PerMinutePerProject"),)), "rate_limit", None),
+        (RawResponse((quota("PerDayPerProject", retryDelay="5s"),)), "quota", None),
+        (RawResponse((quota("PerDay", "PerMinute"),)), "quota", None),
+        (RawResponse((quota(),)), "quota", None),
+        (http(429, plain), "rate_limit", None),
+        (http(500, b'{"error": {"message": "Internal error"}}'), "transient", None),
+        (http(503, json.dumps(unavailable).encode()), "transient", None),
+        (http(502, b"<html>Bad Gateway</html>"), "transient", None),
+        (http(403, b"<html>Forbidden</html>"), "other", None),
+    ]
+    for answered, kind, wait in rows:
+        with LoopbackServer([answered]) as server, subtests.test(answered=answered.pieces):
+            provider = google(server)
+            _, error = await collect_failure(provider, ask())
+            await provider.aclose()
+            assert (error.kind, error.retry_after) == (kind, wait)
+            assert "<html>" not in str(error)
+
+
+@pytest.mark.req("GEM-1", "GEM-13")
+async def test_refused_key_names_its_variable_and_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    body = json.dumps(
+        {"error": {"code": 400, "message": f"API key not valid: {KEY}", "status": "INVALID"}}
+    ).encode()
+    with LoopbackServer([http(400, body)]) as server:
+        provider = google(server)
+        shown = provider.preview(ask())
+        _, error = await collect_failure(provider, ask())
+        await provider.aclose()
+    assert "Check the key in the environment variable GEMINI_API_KEY" in str(error)
+    assert not any(KEY in detail for detail in list_details(error))
+    assert (shown.key.header, shown.key.before) == ("x-goog-api-key", "")
+    assert KEY not in f"{shown}"
+
+
+@pytest.mark.req("GEM-12")
+async def test_refusals_of_both_dialects(subtests: pytest.Subtests) -> None:
+    blocked = json.dumps(
+        {"error": {"code": 400, "message": "The prompt was blocked: PROHIBITED_CONTENT"}}
+    ).encode()
+    prompt = b'data: {"promptFeedback": {"blockReason": "JAILBREAK"}}\n\n'
+    rows: list[tuple[str, Any, str, str]] = [
+        ("interactions", http(400, blocked), "", "PROHIBITED_CONTENT"),
+        ("generate", http(400, blocked), "", "PROHIBITED_CONTENT"),
+        ("generate", Reply(raw=(prompt,)), "", "JAILBREAK"),
+        ("generate", Reply(text="How to", finish="SAFETY"), "How to", "SAFETY"),
+        ("generate", Reply(finish="IMAGE_SAFETY"), "", "IMAGE_SAFETY"),
+    ]
+    for dialect, answered, said, why in rows:
+        with LoopbackServer([answered]) as server, subtests.test(why, dialect=dialect):
+            provider = google(server, dialect)
+            events = await collect(provider, ask())
+            await provider.aclose()
+            assert text_of(events) == said
+            assert isinstance(end := events[-1], Finished)
+            assert end.reason == "refused"
+            assert why in (end.detail or "")
+
+
+@pytest.mark.req("GEM-20")
+async def test_finish_reasons_of_the_generate_dialect(subtests: pytest.Subtests) -> None:
+    for reason, end in (
+        ("STOP", Finished()),
+        ("MAX_TOKENS", Finished("max_tokens")),
+        ("TOO_MANY_TOOL_CALLS", Finished("other", "TOO_MANY_TOOL_CALLS")),
+        ("MALFORMED_FUNCTION_CALL", None),
+        ("MALFORMED_RESPONSE", None),
+    ):
+        with LoopbackServer([Reply(text="a", finish=reason)]) as server, subtests.test(reason):
+            provider = google(server, "generate")
+            if end is None:
+                _, error = await collect_failure(provider, ask())
+                assert error.kind == "transient"
+            else:
+                assert (await collect(provider, ask()))[-1] == end
+            await provider.aclose()
+
+
+@pytest.mark.req("GEM-20")
+async def test_calls_without_ids_get_stable_unique_ones() -> None:
+    call = ToolCall("today", {}, id="none")
+    with LoopbackServer(lambda _: Reply(tool_calls=(call, call))) as server:
+        provider = google(server, "generate")
+        first, again = [await collect(provider, ask(tools=(TODAY,))) for _ in range(2)]
+        other = await collect(provider, ask(user("b"), tools=(TODAY,)))
+        await provider.aclose()
+    ids = [
+        [e.id for e in events if isinstance(e, ToolCallStart)] for events in (first, again, other)
+    ]
+    assert ids[0] == ids[1]
+    assert len({*ids[0], *ids[2]}) == 4
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_rejected_signatures_are_not_sent_again(dialect: str) -> None:
+    stale = Reply(status=400, message="Corrupted thought signature.")
+    with LoopbackServer([stale, LOOK, stale]) as server:
+        provider = google(server, dialect)
+        context = make_context(
+            user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"), provider="google"
+        )
+        request = ModelRequest("m", context, tools=(WEATHER,))
+        (retry,) = await collect(provider, request)
+        assert isinstance(retry, Retry)
+        entries = add_response(context, await collect(provider, request))
+        assert "c2ln" not in json.dumps(server.requests[1].body)
+        assert "<think>" in json.dumps(server.requests[1].body)
+        context.add(result(entries[-1].id, "sun"), "google")  # type: ignore[attr-defined]
+        await collect(provider, request)  # later signatures are sent
+        assert "c2lnbmF0dXJl" in json.dumps(server.requests[2].body)
+        await provider.aclose()
+
+
+async def test_calls_are_sent_as_text_if_the_api_misses_their_thought() -> None:
+    message = "Function call is missing a thought_signature in functionCall parts."
+    with LoopbackServer([Reply(status=400, message=message), "Fine."]) as server:
+        provider = google(server)
+        context = make_context(
+            user("a"), called("c1"), result("c1", "1"), answer("b"),
+            user("c"), called("c2", city="Delft"), result("c2", "sun"),
+        )  # fmt: skip
+        request = ModelRequest("m", context, tools=(WEATHER,))
+        (retry,) = await collect(provider, request)
+        assert isinstance(retry, Retry)
+        assert text_of(await collect(provider, request)) == "Fine."
+        await provider.aclose()
+    steps = server.requests[1].body["input"]
+    assert [step["type"] for step in steps] == [
+        "user_input", "function_call", "function_result", "model_output", "user_input",
+        "user_input",
+    ]  # fmt: skip
+    assert steps[-1]["content"] == [text('Result of the tool weather with {"city":"Delft"}:\nsun')]
+
+
+@pytest.mark.req("GEM-21")
+def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None:
+    asked = {"type": "user_input", "content": [text("a")]}
+    rows: list[tuple[list[Entry], list[str]]] = [
+        ([thought("Hm."), answer("One, ")], ["model_output", "model_output", "user_input"]),
+        ([thought("Hm.", **SIGNED), answer("One, ")], ["thought", "model_output", "user_input"]),
+        ([answer("One, "), thought("Hm.", **SIGNED)], ["model_output", "user_input"]),
+        ([thought("Hm.", **SIGNED)], []),
+    ]
+    for entries, kinds in rows:
+        context = make_context(user("a"), *entries, provider="google")
+        rendering = InteractionsRendering()
+        rendering.update(context)
+        first, *rest = json.loads(rendering.encode(context))
+        assert first == asked
+        assert [step["type"] for step in rest] == kinds
+
+
+@pytest.mark.parametrize(
+    ("base", "dialect", "url"),
+    [
+        ("https://a.b", "interactions", "https://a.b/v1/interactions"),
+        ("https://a.b/v1", "interactions", "https://a.b/v1/interactions"),
+        ("https://a.b/v1beta/", "interactions", "https://a.b/v1beta/interactions"),
+        ("https://a.b", "generate", "https://a.b/v1/models/m:streamGenerateContent?alt=sse"),
+        (
+            "https://a.b/v1beta",
+            "generate",
+            "https://a.b/v1beta/models/m:streamGenerateContent?alt=sse",
+        ),
+    ],
+)
+def test_address_may_end_in_a_version(base: str, dialect: str, url: str) -> None:
+    provider = create_provider("google", {"base_url": base, "dialect": dialect})
+    assert provider.preview(ask(model="models/m")).url == url
+
+
+@pytest.mark.req("GEM-19")
+async def test_models_are_listed_page_by_page() -> None:
+    def page(number: int) -> dict[str, Any]:
+        model = {
+            "name": f"models/gemini-{number}", "displayName": f"Gemini {number}",
+            "inputTokenLimit": 1000, "outputTokenLimit": 10, "thinking": True,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }  # fmt: skip
+        embedding = {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]}
+        following = {"nextPageToken": "a b"} if number == 1 else {}
+        return {"models": [model, embedding], **following}
+
+    for dialect in DIALECTS:
+        with LoopbackServer(paths={"/v1/models": lambda _: page(len(server.requests))}) as server:
+            provider = google(server, dialect)
+            listed = await provider.models(seconds=5)
+            await provider.aclose()
+        assert [model.id for model in listed.models] == ["gemini-1", "gemini-2"]
+        first = listed.models[0]
+        assert (first.name, first.context_window, first.max_output, first.reasoning) == (
+            "Gemini 1", 1000, 10, True,
+        )  # fmt: skip
+        assert [request.query for request in server.requests] == [
+            {"pageSize": "1000"}, {"pageSize": "1000", "pageToken": "a b"},
+        ]  # fmt: skip
+
+
+@pytest.mark.req("GEM-23")
+async def test_status_updates_keep_a_quiet_stream_alive() -> None:
+    update = b'data: {"event_type": "interaction.status_update", "status": "in_progress"}\n\n'
+    completed = {"event_type": "interaction.completed", "interaction": {"status": "completed"}}
+    end = f"data: {json.dumps(completed)}\n\n".encode()
+    raw: tuple[bytes | float, ...] = (*((update, 0.15) * 4), end)
+    with LoopbackServer([Reply(raw=raw), Reply(raw=(update, 0.6, end))]) as server:
+        provider = google(server)
+        assert (await collect(provider, ask(idle_timeout=0.4)))[-1] == Finished()
+        _, error = await collect_failure(provider, ask(idle_timeout=0.3))
+        await provider.aclose()
+    assert error.kind == "timeout"
+
+
+def test_unknown_reasoning_level_is_an_error() -> None:
+    with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
+        create_provider("google").preview(ask(parameters=ModelParameters(reasoning="hard")))
+
+
+def test_answer_of_only_a_thought_is_not_sent() -> None:
+    context = make_context(user("a"), thought("", **SIGNED), user("b"), provider="google")
+    assert [step["type"] for step in steps_of(context)] == ["user_input", "user_input"]
+    assert isinstance(context.items[1].entry, ChatResponse)

@@ -1,0 +1,395 @@
+"""Decoding the stream of the Interactions API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.provider import (
+    Finished,
+    Flush,
+    KeepAlive,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.errors import ProviderError
+from jp_nb.providers.google import adapt_for_google
+from jp_nb.providers.google_interactions import STEP, InteractionsDecoder
+from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from tests.providers.helpers import decode as decode_bytes
+from tests.providers.helpers import decode_messages, text_of
+from tests.support.loopback import Reply, ToolCall
+from tests.support.loopback_google import interaction_events, named
+
+SIGNATURE = "google_thought_signature"
+
+
+def decode(*messages: dict[str, Any], **options: Any) -> list[ProviderEvent]:
+    return decode_messages(InteractionsDecoder(**options), messages)
+
+
+def build(*messages: dict[str, Any], **options: Any) -> list[Entry]:
+    builder = ResponseBuilder()
+    found = [builder.feed(event) for event in decode(*messages, **options)]
+    assert builder.finish() == ([], [])
+    return [entry for entry in found if entry is not None]
+
+
+def start(index: int, **step: Any) -> dict[str, Any]:
+    return {"event_type": "step.start", "index": index, "step": step}
+
+
+def delta(index: int, **fields: Any) -> dict[str, Any]:
+    return {"event_type": "step.delta", "index": index, "delta": fields}
+
+
+def stop(index: int, **fields: Any) -> dict[str, Any]:
+    return {"event_type": "step.stop", "index": index, **fields}
+
+
+def ending(status: str = "completed", **fields: Any) -> dict[str, Any]:
+    interaction = {"id": "v1_1", "status": status, **fields}
+    return {"event_type": "interaction.completed", "interaction": interaction}
+
+
+def text_step(index: int, *texts: str) -> list[dict[str, Any]]:
+    deltas = [delta(index, type="text", text=text) for text in texts]
+    return [start(index, type="model_output"), *deltas, stop(index)]
+
+
+def summary(index: int, text: str) -> dict[str, Any]:
+    return delta(index, type="thought_summary", content={"type": "text", "text": text})
+
+
+CALL = {"type": "function_call", "id": "fc_1", "name": "look", "arguments": {}}
+
+
+@pytest.mark.req("GEM-5")
+def test_thought_text_and_calls_become_entries() -> None:
+    pieces = [
+        delta(3, type="arguments_delta", arguments=c) for c in '{"text": "' + "x" * 200 + '"}'
+    ]
+    entries = build(
+        start(0, type="thought"), summary(0, "Hm"), summary(0, "."),
+        delta(0, type="thought_signature", signature="c2ln"), stop(0),
+        start(1, type="model_output", content=[{"type": "text", "text": "Let "}]),
+        delta(1, type="text", text="me look."), stop(1),
+        start(2, **CALL), stop(2),
+        start(3, **{**CALL, "id": "fc_2"}), *pieces, stop(3),
+        start(4, **{**CALL, "id": "fc_3", "arguments": {"n": 1}}), stop(4),
+        ending("requires_action"),
+    )  # fmt: skip
+    assert entries == [
+        ChatResponse(reasoning="Hm.", metadata={SIGNATURE: "c2ln"}),
+        ChatResponse(message="Let me look."),
+        ToolCallRequest(id="fc_1", name="look", arguments={}),
+        ToolCallRequest(id="fc_2", name="look", arguments={"text": "x" * 200}),
+        ToolCallRequest(id="fc_3", name="look", arguments={"n": 1}),
+    ]
+
+
+@pytest.mark.req("GEM-5", "GEM-4")
+def test_thought_without_summary_is_kept_for_its_signature() -> None:
+    (entry,) = build(start(0, type="thought", signature="c2ln"), stop(0), ending())
+    assert isinstance(entry, ChatResponse)
+    assert (entry.reasoning, entry.metadata) == ("", {SIGNATURE: "c2ln"})
+
+
+@pytest.mark.req("GEM-4", "GEM-17")
+def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subtests) -> None:
+    annotation = {"type": "url_citation", "url": "https://a.b"}
+    image = {"type": "image", "mime_type": "image/png", "data": "aW1n"}
+    search = {"type": "google_search_call", "id": "s1", "arguments": {"queries": ["a"]}}
+    rows: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
+        (
+            "unknown field of a thought",
+            [start(0, type="thought", later=1), summary(0, "Hm."), stop(0)],
+            {"type": "thought", "later": 1, "summary": [{"type": "text", "text": "Hm."}]},
+        ),
+        (
+            "image in a thought",
+            [start(0, type="thought"), delta(0, type="thought_summary", content=image), stop(0)],
+            {"type": "thought", "summary": [image]},
+        ),
+        (
+            "annotations of a text",
+            [
+                start(0, type="model_output"), delta(0, type="text", text="a"),
+                delta(0, type="text_annotation_delta", annotations=[annotation]),
+                delta(0, type="text", text="b"), stop(0),
+            ],
+            {
+                "type": "model_output",
+                "content": [{"type": "text", "text": "ab", "annotations": [annotation]}],
+            },
+        ),
+        (
+            "only an image",
+            [start(0, type="model_output"), delta(0, **image), stop(0)],
+            {"type": "model_output", "content": [image]},
+        ),
+        (
+            "unknown field of a call",
+            [start(0, **CALL, later=[1]), stop(0)],
+            {**CALL, "later": [1]},
+        ),
+        (
+            "signature of a call",
+            [start(0, **CALL), delta(0, type="thought_signature", signature="x"), stop(0)],
+            {**CALL, "signature": "x"},
+        ),
+        (
+            "step of a tool of the vendor",
+            [start(0, **search), delta(0, type="google_search_call", id="s2"), stop(0)],
+            {**search, "id": "s2"},
+        ),
+        (
+            "step of a kind that does not exist yet",
+            [start(0, type="dream", depth=3), stop(0)],
+            {"type": "dream", "depth": 3},
+        ),
+    ]  # fmt: skip
+    for name, messages, step in rows:
+        with subtests.test(name):
+            (entry,) = build(*messages, ending())
+            assert entry.metadata == {STEP: step}
+
+
+@pytest.mark.req("GEM-17")
+def test_unknown_events_and_steps_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "jp_nb.providers.google_interactions")
+    twice = [{"event_type": "step.dream"}, start(0, type="dream"), stop(0)] * 2
+    assert len(build(*twice, ending())) == 2
+    assert caplog.messages == ["google: unknown event step.dream", "google: unknown step dream"]
+
+
+@pytest.mark.req("GEM-8")
+def test_structured_answer_is_kept_with_its_exact_text() -> None:
+    schema = adapt_for_google({"type": "object", "properties": {"a": {"type": "integer"}}})
+    (entry,) = build(*text_step(0, '{"a":', "1}"), ending(), schema=schema)
+    assert isinstance(entry, ChatResponse)
+    assert entry.data == {"a": 1}
+    assert entry.metadata == {
+        STEP: {"type": "model_output", "content": [{"type": "text", "text": '{"a":1}'}]}
+    }
+
+
+@pytest.mark.req("GEM-10")
+def test_statuses(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Finished]] = [
+        ("completed", Finished()),
+        ("requires_action", Finished()),
+        ("incomplete", Finished("max_tokens")),
+        ("budget_exceeded", Finished("max_tokens")),
+        ("requires_continuation", Finished("max_tokens")),  # without a token
+        ("cancelled", Finished("other", "cancelled")),
+        ("dreaming", Finished("other", "dreaming")),
+    ]
+    for status, finished in rows:
+        with subtests.test(status):
+            assert decode(*text_step(0, "a"), ending(status))[-2:] == [Flush(0), finished]
+    for status in ("in_progress", "queued"):
+        with subtests.test(status), pytest.raises(ProviderError) as caught:
+            decode(ending(status))
+        assert caught.value.kind == "transient"
+
+
+@pytest.mark.req("GEM-10")
+def test_failures(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, int | None]] = [
+        ({"code": "https://a.b/errors/UNAVAILABLE", "message": "busy"}, "transient", 503),
+        ({"code": "resource_exhausted", "message": "slower"}, "rate_limit", 429),
+        ({"code": "invalid_argument", "message": "no"}, "other", 400),
+        ({"code": 14, "message": "busy"}, "transient", 503),
+        ({"code": 500, "message": "oh"}, "transient", 500),
+        ({"message": "unknown"}, "other", None),
+        ({}, "other", None),
+    ]
+    for error, kind, status in rows:
+        for messages in (
+            [ending("failed", errors=[error])],
+            [start(0, type="model_output", error=error), stop(0), ending("failed")],
+            [{"event_type": "error", "error": error}],
+        ):
+            with subtests.test(error=error), pytest.raises(ProviderError) as caught:
+                decode(*messages)
+            assert (caught.value.kind, caught.value.status) == (kind, status)
+
+
+@pytest.mark.req("GEM-12")
+def test_refusals(subtests: pytest.Subtests) -> None:
+    blocked = {"code": "failed_precondition", "message": "Blocked for safety."}
+    rows: list[list[dict[str, Any]]] = [
+        [{"event_type": "error", "error": blocked}],
+        [ending("failed", errors=[blocked])],
+        [*text_step(0, "How to"), ending("failed", errors=[blocked])],
+        [*text_step(0, "How to"), ending("incomplete", errors=[blocked])],
+        [
+            start(0, type="model_output", error={"code": 9, "message": "Blocked for safety."}),
+            stop(0),
+            ending("incomplete"),
+        ],
+    ]
+    for messages in rows:
+        with subtests.test(messages=messages):
+            assert decode(*messages)[-1] == Finished("refused", "Blocked for safety.")
+
+
+@pytest.mark.req("GEM-10")
+def test_call_cut_by_the_limit_is_not_completed() -> None:
+    whole = [start(0, **CALL), delta(0, type="arguments_delta", arguments='{"n": 1}'), stop(0)]
+    cut = [start(1, **CALL), delta(1, type="arguments_delta", arguments='{"n'), stop(1)]
+    flushed = [e.index for e in decode(*whole, *cut, ending("incomplete")) if type(e) is Flush]
+    assert flushed == [0]
+    events = decode(*whole, *cut, ending("requires_action"))
+    assert [e.index for e in events if type(e) is Flush] == [0, 1]
+
+
+def test_whole_steps_at_the_end_replace_a_stream() -> None:
+    steps = [
+        {"type": "user_input", "content": [{"type": "text", "text": "Hi."}]},
+        {"type": "thought", "signature": "c2ln", "summary": [{"type": "text", "text": "Hm."}]},
+        {"type": "model_output", "content": [{"type": "text", "text": "Hello."}]},
+        {**CALL, "arguments": {"n": 1}},
+    ]
+    thought, message, call = build(ending("requires_action", steps=steps))
+    assert isinstance(thought, ChatResponse)
+    assert isinstance(message, ChatResponse)
+    assert (thought.reasoning, thought.metadata) == ("Hm.", {SIGNATURE: "c2ln"})
+    assert message.message == "Hello."
+    assert isinstance(call, ToolCallRequest)
+    assert call.arguments == {"n": 1}
+
+
+@pytest.mark.req("GEM-18")
+def test_later_usage_replaces_earlier_and_thoughts_count_as_output() -> None:
+    early, late = {"total_input_tokens": 9, "total_output_tokens": 1}, {
+        "total_input_tokens": 9, "total_output_tokens": 5, "total_thought_tokens": 4,
+        "total_cached_tokens": 8, "input_tokens_by_modality": [],
+    }  # fmt: skip
+    events = decode(
+        start(0, type="model_output"),
+        {**delta(0, type="text", text="a"), "metadata": {"total_usage": early}},
+        stop(0, usage=early),
+        ending(usage=late),
+    )
+    usages = [event for event in events if isinstance(event, Usage)]
+    assert usages[0] == Usage(input_tokens=9, output_tokens=1)
+    assert usages[-1] == Usage(
+        input_tokens=9, output_tokens=9, reasoning_tokens=4, cache_read_tokens=8
+    )
+
+
+@pytest.mark.req("GEM-11")
+def test_continued_text_has_no_seam() -> None:
+    decoder = InteractionsDecoder()
+    usage = {"total_input_tokens": 10, "total_output_tokens": 3}
+    first = [*text_step(0, "One, "), ending("requires_continuation", continuation_token="t1")]
+    events = decode_messages(decoder, [*first[:-1], ending(
+        "requires_continuation", continuation_token="t1", usage=usage)])  # fmt: skip
+    assert not any(isinstance(event, Finished) for event in events)
+    assert (decoder.begin_continuation(), decoder.begin_continuation()) == ("t1", "")
+    events += decode_messages(decoder, [*text_step(0, "two."), ending(usage=usage)])
+    steps: Any = [
+        {"type": "model_output", "content": [{"type": "text", "text": text}]}
+        for text in ("One, ", "two.")
+    ]
+    assert [event for event in events if not isinstance(event, Usage)] == [
+        TextPart(0, "message", "One, "), TextPart(0, "message", "two."),
+        Flush(0, {STEP: steps}), Finished(),
+    ]  # fmt: skip
+    assert [e for e in events if isinstance(e, Usage)][-1] == Usage(
+        input_tokens=20, output_tokens=6
+    )
+
+
+def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
+        delta(7, type="text", text="a"),
+        stop(7),
+        {"event_type": "step.start", "index": 0, "step": "text"},
+        start(0, id="x"),
+        start(0, type="function_call", id=None, name="look"),
+        start(0, type="model_output", content=[1]),
+        start(0, type="model_output", content=[{"type": "text", "text": 4}]),
+        {"event_type": "interaction.completed", "interaction": None},
+    ]
+    for message in rows:
+        with subtests.test(message=message):
+            decoder = StreamDecoder(InteractionsDecoder(), provider="google")
+            _, error = decode_bytes(decoder, [named(message)])
+            assert error is not None
+            assert "that its API does not document" in str(error)
+
+
+STREAM = b"".join(
+    named(event)
+    for event in interaction_events(
+        Reply(
+            reasoning="Hm, größer — 🌦.",
+            text="Let me look: ñandú 🌦!",
+            tool_calls=(ToolCall("look", {"city": "Brügge"}), ToolCall("today")),
+        ),
+        "m",
+        1,
+    )
+)
+
+
+@pytest.mark.req("GEM-3")
+def test_stream_cut_at_every_byte_gives_the_same_events() -> None:
+    def joined(chunks: list[bytes]) -> list[Any]:
+        decoder = StreamDecoder(InteractionsDecoder(), provider="google")
+        events, error = decode_bytes(decoder, chunks)
+        assert error is None
+        kept: list[Any] = []
+        for event in events:
+            match event, kept[-1:]:
+                case TextPart() | ToolCallArguments(), [[first, text]] if (
+                    type(first),
+                    first.index,
+                ) == (type(event), event.index):
+                    kept[-1] = [first, text + event.text]
+                case TextPart() | ToolCallArguments(), _:
+                    kept.append([replace(event, text=""), event.text])
+                case KeepAlive(), _:
+                    pass
+                case _:
+                    kept.append(event)
+        return kept
+
+    whole = joined([STREAM])
+    assert [TextPart(1, "message", ""), "Let me look: ñandú 🌦!"] in whole
+    assert sum(isinstance(event, ToolCallStart) for event in whole) == 2
+    for cut in range(1, len(STREAM)):
+        assert joined([STREAM[:cut], STREAM[cut:]]) == whole
+    assert joined([STREAM[i : i + 1] for i in range(len(STREAM))]) == whole
+
+
+@pytest.mark.req("GEM-3")
+def test_incomplete_stream_is_transient_wherever_it_ends() -> None:
+    whole = len(STREAM.rstrip(b"\n"))
+    for end in range(0, whole, 3):
+        decoder = StreamDecoder(InteractionsDecoder(), provider="google")
+        _, error = decode_bytes(decoder, [STREAM[:end]])
+        assert error is not None
+        assert error.kind == "transient"
+
+
+def test_many_pieces_take_linear_time() -> None:
+    # A step that copied its text for each piece would copy 200 MB here.
+    pieces = 20_000
+    events = decode(
+        start(0, type="model_output"),
+        *(delta(0, type="text", text="x") for _ in range(pieces)),
+        stop(0),
+        ending(),
+    )
+    assert text_of(events) == "x" * pieces
