@@ -393,7 +393,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         def on_message(message: WireObject) -> None:
             rendering.last_message_id = str(message.get("id", ""))[:_MAX_MESSAGE_ID] or None
             if asked and isinstance(found := message.get("diagnostics"), dict):
-                _LOGGER.debug("Cache diagnostics: %s", compact_json(found)[:_MAX_LOGGED])
+                shown = self._http.redactor().hide(compact_json(found))
+                _LOGGER.debug("Cache diagnostics: %s", shown[:_MAX_LOGGED])
 
         return AnthropicDecoder(
             answer,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -452,6 +453,7 @@ class ModelCatalog:
             return f"{UNKNOWN}: {exc}"
         if (found := listed.find(model.name)) is not None:
             warnings = [format_deprecation(found), format_output_limit(found, config)]
+            warnings += _list_ending_aliases(listed, model.provider, config)
             return " ".join(filter(None, warnings)) or f"{model.provider} lists this model"
         if listed.is_cut or not listed.models:
             return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
@@ -469,6 +471,18 @@ def format_deprecation(model: ModelInfo) -> str:
     if model.state == "retired":
         state = f"has ended{f': {model.ends}' if model.ends else ''}"
     return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"
+
+
+def _list_ending_aliases(listed: ModelList, provider: str, config: AppConfig) -> Iterator[str]:
+    """Yield a warning for each alias of a model of `provider` whose end was announced."""
+    known = config.providers.llm.aliases
+    current = config.assistant.model.id
+    for alias in known:
+        with suppress(ConfigError):  # reported when the alias is used
+            model = resolve_model(alias, known)
+            found = listed.find(model.name) if model.provider == provider else None
+            if found is not None and found.state and model != resolve_model(current, known):
+                yield f"Alias `{alias}`: {format_deprecation(found)}"
 
 
 def format_output_limit(model: ModelInfo, config: AppConfig) -> str:

@@ -203,6 +203,22 @@ def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     assert len(server.requests) == 1
 
 
+def test_doctor_warns_of_an_alias_whose_model_ends(notebook: Notebook) -> None:
+    use(notebook, "claude-opus-4-5")
+    for alias, name in (
+        ("old", "claude-opus-3"),
+        ("new", "claude-opus-4-5"),
+        ("far", "ollama/claude-opus-3"),
+    ):
+        target = name if "/" in name else f"anthropic/{name}"
+        notebook.jp(f"config providers.llm.aliases.{alias}={target}")
+    shown = notebook.jp("doctor")
+    assert shown.count("Alias `") == 1
+    assert "Alias `old`: ⚠ claude-opus-3 ends on 2027-01-05" in shown
+    use(notebook, "claude-opus-3")
+    assert "Alias `" not in notebook.jp("doctor")  # the current model is named anyway
+
+
 def test_doctor_warns_of_an_answer_longer_than_the_model_writes(notebook: Notebook) -> None:
     use(notebook, "claude-opus-4-5")
     notebook.jp("config assistant.model.parameters.max_tokens=64000")

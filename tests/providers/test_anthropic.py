@@ -463,9 +463,11 @@ async def test_reported_input_changes_name_the_signature() -> None:
 
 @pytest.mark.req("PRE-8")
 async def test_cache_diagnostics_are_logged_and_end_when_the_server_rejects_them(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missed = {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 9}}
+    key = "sk-test-0123456789abcdefghij"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    missed = {"cache_miss_reason": {"type": "tools_changed", "echo": key}}
 
     def tell(number: int) -> Reply:
         message = {"id": f"msg_{number}", "diagnostics": missed if number == 2 else None}
@@ -493,6 +495,7 @@ async def test_cache_diagnostics_are_logged_and_end_when_the_server_rejects_them
     logged = [each.getMessage() for each in caplog.records if "diagnostics" in each.getMessage()]
     assert len(logged) == 1
     assert "tools_changed" in logged[0]
+    assert key not in caplog.text
 
 
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
