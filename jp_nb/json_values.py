@@ -27,6 +27,8 @@ from jp_nb.errors import StorageError
 
 JsonObject = dict[str, JsonValue]
 
+MAX_INTEGER: Final = 2**53 - 1
+"""Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
 # Maximum depth of nested objects and lists:
 MAX_LEVELS: Final = 100
 """Of stored values: any JSON reader can read the whole notebook."""

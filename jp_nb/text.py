@@ -40,6 +40,11 @@ MAX_KNOWN_CHARS: Final = 8  # maximum characters of a run whose escaped form is 
 MAX_MARKS: Final = 4  # marks on one letter: more of them cover the lines above and below
 MAX_NAME_CHARS: Final = 60  # maximum characters of a user's name
 MAX_CHARS: Final = 20_000  # maximum characters of a plain text
+MAX_LINE: Final = 5000  # maximum characters of a line with names of folders, which are untrusted
+MAX_LISTED: Final = 20  # maximum lines of a list; the others are counted
+MAX_IN_LINE: Final = 10  # maximum items of a list in one line
+MAX_NAMED: Final = 5  # maximum names in a sentence
+MAX_DIGITS: Final = 9  # of a number that a user types: Python refuses thousands of digits
 
 _NAME_SIGNS: Final = " .-_'\u2019@"
 """Allowed characters of names, in addition to letters, marks, and digits."""

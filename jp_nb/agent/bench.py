@@ -24,8 +24,6 @@ from jp_nb.record.turns import Inquiry, read_turn
 from jp_nb.text import one_line
 from jp_nb.tools.command import PROCESS_LOG, ProcessRun
 
-MAX_REPR_CHARS = 80
-
 
 @dataclass(frozen=True, slots=True)
 class CallChange:
@@ -95,9 +93,9 @@ class CallOutcome:
             f"{name}={json.dumps(value, ensure_ascii=False)}"
             for name, value in self.arguments.items()
         )
-        call = one_line(f"{self.name}({arguments})", limit=MAX_REPR_CHARS)
+        call = one_line(f"{self.name}({arguments})", limit=80)
         kind = "skipped: " if self.skipped else "error: " if self.is_error else ""
-        text = one_line(self.content, limit=MAX_REPR_CHARS)
+        text = one_line(self.content, limit=80)
         parts = {
             "image": self.images,
             "question": self.questions,

@@ -57,7 +57,7 @@ from jp_nb.record.marks import (
 )
 from jp_nb.record.stream import ConversationStream
 
-MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
+CALLS_SETTING = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
 """Maximum number of continuations of a response that reaches the token limit."""
 CUT_CALL = (
@@ -159,7 +159,7 @@ class Attempt:
             others = f" Further calls that are dropped: {surplus - 1}." if surplus > 1 else ""
             errors[self.max_tool_calls] = (
                 f"This call did not run. Your answer contains {self.call_count} tool calls, but "
-                f"{MAX_TOOL_CALLS} allows {self.max_tool_calls}.{others} Make fewer calls in one "
+                f"{CALLS_SETTING} allows {self.max_tool_calls}.{others} Make fewer calls in one "
                 "answer."
             )
         requests = (entry for entry in self.entries if isinstance(entry, ToolCallRequest))
@@ -447,7 +447,7 @@ class AnswerStream:
         if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:
             self._notify(
                 f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
-                f"in this answer run ({MAX_TOOL_CALLS})"
+                f"in this answer run ({CALLS_SETTING})"
             )
         if finished.reason == "max_tokens":
             parts = self._chain.parts

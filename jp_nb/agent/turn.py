@@ -38,8 +38,8 @@ from jp_nb.tools.base import is_cancelled
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
-MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
-ALLOW_MORE = f"Allow more with `%jp config {MAX_TOTAL_TOKENS}=N` (0: no limit), then ask again."
+TOKENS_SETTING = "assistant.request.max_total_tokens"
+ALLOW_MORE = f"Allow more with `%jp config {TOKENS_SETTING}=N` (0: no limit), then ask again."
 TOO_MANY_TOKENS = "This tool call did not run. The turn has reached its token limit."
 AGAIN = "Run the cell again, or `%jp resume`."
 REQUEST_FAILED = f"⚠ The request failed. {AGAIN}"
@@ -348,7 +348,7 @@ class TurnLoop:
         left = " The calls of the last answer did not run." if calls and not ran else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
         took, most = self.turn.tokens.total, self.turn.tokens.max_tokens
-        reason = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
+        reason = f"The turn took {took} tokens; the limit {TOKENS_SETTING} is {most}{ends}"
         self.turn.display(Notice(f"⚠ {reason}"))
         if not calls:
             return "completed"

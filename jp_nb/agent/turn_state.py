@@ -38,6 +38,7 @@ from jp_nb.record.marks import LastHost, ModelUsage, with_usage
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import CallProgress
+from jp_nb.text import MAX_LISTED
 from jp_nb.tools.base import CellThread, DeltaRejection, SharedContext, error_summary
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import coerce_arguments
@@ -329,10 +330,6 @@ class BatchContext:
     results: Sequence[RecordedResult] | None = None
 
 
-MAX_LISTED_OMISSIONS: Final = 20
-"""Maximum number of omitted images that are listed. The others are counted."""
-
-
 @dataclass(frozen=True, slots=True)
 class LimitedImages:
     """Images within the limits of a turn, and a line for each of the `omitted` ones."""
@@ -342,7 +339,7 @@ class LimitedImages:
 
     def add_omissions_to(self, text: str) -> str:
         """Return `text` followed by the lines about omitted images."""
-        lines = list(self.omitted[:MAX_LISTED_OMISSIONS])
+        lines = list(self.omitted[:MAX_LISTED])
         more = len(self.omitted) - len(lines)
         if more:
             lines.append(f"[{more} more omitted]")

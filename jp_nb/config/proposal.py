@@ -53,6 +53,7 @@ from jp_nb.config.schema import (
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
 from jp_nb.config.tree.base import describe_found, shorten_for_error
 from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.text import MAX_LISTED
 
 Reason = Literal[
     "invalid_config", "unauthorized_paths", "user_rejected", "confirmation_unavailable"
@@ -65,8 +66,6 @@ MAX_PATHS: Final = 1_000
 MAX_CHARS: Final = 250_000
 """Limits of one proposal: the user has to read all of it."""
 TOO_LARGE: Final = f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters"
-MAX_TOLD: Final = 20
-"""Maximum number of problems in one message."""
 MAX_LINE: Final = 300
 
 
@@ -251,8 +250,8 @@ def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
 
 def _first(texts: Sequence[str], count: int | None = None) -> list[str]:
     # The first texts, and the number of the others.
-    more = (len(texts) if count is None else count) - MAX_TOLD
-    return [*texts[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    more = (len(texts) if count is None else count) - MAX_LISTED
+    return [*texts[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _refuse(reason: Reason, problems: Sequence[_Problem], detail: str, summary: str) -> Refusal:
@@ -281,7 +280,7 @@ def _read_config(
     if get_path(delta, ALIASES):
         aliases = get_path(merge(basis.partial, delta), ALIASES)
     delta, unresolved = resolve_references(delta, aliases)
-    known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'no alias is defined'})"
+    known = f" ({', '.join(sorted(aliases)[:MAX_LISTED]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
         expected += known if grants.may_read(parse_path(ALIASES)) else ""

@@ -53,7 +53,7 @@ from jp_nb.storage import answers_file
 from jp_nb.storage import cassette as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
 from jp_nb.storage.cassette import CassetteContent, parse_cassette, read_bytes, read_cassette
-from jp_nb.text import one_line, plain
+from jp_nb.text import MAX_LISTED, one_line, plain
 
 SHORTEST_VALUE: Final = 8  # a shorter value of a variable may occur in a text by chance
 SHOWN_KEY_CHARS: Final = 4  # number of characters of a key that identify it in a finding
@@ -93,7 +93,6 @@ class KeySearch:
         return text
 
 
-MAX_NAME: Final = 80  # maximum length of an object's key in a location
 Finding = tuple[str, str]
 """A problem in a file: its location, such as `cells[3].outputs[0].text` ("" for the whole file),
 and a description without secrets."""
@@ -123,7 +122,7 @@ def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
             yield from ((place, str(name)) for name in value)
             below = []
             for key, item in value.items():
-                name = one_line(keys.hide(str(key)), limit=MAX_NAME)
+                name = one_line(keys.hide(str(key)), limit=80)
                 below.append((f"{place}.{name}" if place else name, item))
             waiting += reversed(below)
         elif isinstance(value, list):
@@ -323,7 +322,6 @@ CHECKS: Final[Mapping[str, Callable[[Path, KeySearch], Iterator[Finding]]]] = {
     answers_file.SUFFIX: check_answers_file,
 }
 """The check of each kind of file, by suffix."""
-MAX_LISTED: Final = 20  # maximum number of listed findings for one file
 
 
 def check(options: argparse.Namespace) -> int:

@@ -27,9 +27,7 @@ from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, pending_rows
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, revoke_consent
-from jp_nb.text import one_line
-
-MAX_LINE = 5000  # maximum length of a line about a folder, because names and paths are untrusted
+from jp_nb.text import MAX_LINE, one_line
 
 
 def trust(options: argparse.Namespace) -> int:

@@ -141,7 +141,6 @@ def _join_lines(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-MAX_LINE: Final = 200
 MAX_TEXT: Final = 20_000
 
 
@@ -150,7 +149,7 @@ def format_text(text: str) -> str:
     return plain(_hide_secrets(text), limit=MAX_TEXT)
 
 
-def format_line(text: str, *, limit: int = MAX_LINE) -> str:
+def format_line(text: str, *, limit: int = 200) -> str:
     """Return `text` in one line without secrets, cut to `limit` characters."""
     return one_line(_hide_secrets(text), limit=limit)
 

@@ -42,7 +42,7 @@ from jp_nb.record.document import (
 from jp_nb.record.turns import read_turns
 from jp_nb.rendering.difference import line_difference
 from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
-from jp_nb.text import one_line, plain
+from jp_nb.text import MAX_LINE, one_line, plain
 
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)
 """Numbers of arguments of git's external diff: path, old file, hash, mode, new file, hash, mode,
@@ -257,9 +257,6 @@ def _format_import(done: str, loaded: Document, notebook: Path) -> str:
     title = f" {stream.title!r}" if stream.title else ""
     counts = f"({turns}, {len(stream)} entries)"
     return f"{notebook}: {_format_id(stream.id)}{title} {done} {counts}"
-
-
-MAX_LINE = 5000  # maximum length of a line about a directory, because names and paths are untrusted
 
 
 def show(options: argparse.Namespace) -> int:

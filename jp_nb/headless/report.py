@@ -46,7 +46,7 @@ from jp_nb.rendering.difference import describe_exchange, format_exchange_count
 from jp_nb.rendering.questions import format_cause
 from jp_nb.rendering.turn import for_user
 from jp_nb.storage.cassette import StoredExchange, read_cassette
-from jp_nb.text import one_line, plain
+from jp_nb.text import MAX_LISTED, one_line, plain
 
 MAX_SOURCE: Final = 60  # maximum length of the source text that identifies a cell
 
@@ -236,9 +236,6 @@ def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
     for model, tokens in used:
         found[model] = found.get(model, Usage()) + tokens
     return dict(sorted(found.items()))
-
-
-MAX_LISTED: Final = 20  # maximum number of listed exchanges
 
 
 def format_cassettes(report: RunReport) -> list[str]:

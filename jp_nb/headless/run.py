@@ -35,13 +35,12 @@ from jp_nb.storage.answers_file import (
     is_answer_table,
     read_answers_file,
 )
-from jp_nb.text import one_line, plain
+from jp_nb.text import MAX_LISTED, one_line, plain
 from jp_nb.tools.answer_types import SelectAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
-MAX_LISTED: Final = 20
 MIN_SIMILARITY: Final = 0.85  # similarity, from 0 to 1, at which a key counts as misspelled
 
 

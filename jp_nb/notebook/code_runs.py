@@ -25,7 +25,6 @@ from jp_nb.text import plain
 from jp_nb.tools.base import CodeRun, error_summary
 
 MAX_FRAMES: Final = 20
-MAX_ERROR_CHARS: Final = 10_000
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
@@ -73,7 +72,7 @@ def run_code(
     if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
         summary = f"{type(error).__name__}: {error.msg}"
     frames = _describe_frames(shell, error, begin, name)
-    summary, frames = (plain(text, limit=MAX_ERROR_CHARS) for text in (summary, frames))
+    summary, frames = (plain(text, limit=10_000) for text in (summary, frames))
     return CodeRun(capture.outputs(), summary, frames)
 
 

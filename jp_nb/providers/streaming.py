@@ -34,7 +34,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.secrets import RedactedStream
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.json_values import as_object
+from jp_nb.json_values import MAX_INTEGER, as_object
 from jp_nb.providers.http import KeyRedactor
 from jp_nb.providers.schemas import AnswerSchema
 
@@ -145,7 +145,6 @@ MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 """Maximum number of bytes without content. It stops a fast server before the idle timeout does."""
 MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
-MAX_TOKENS: Final = 2**53
 MAX_REASON_CHARS: Final = 40
 _EXCERPT: Final = 200
 _UNEXPECTED: Final = (
@@ -287,7 +286,7 @@ class EventBuffer:
                 counts = {
                     name: count
                     for name, count in asdict(event).items()
-                    if type(count) is int and 0 <= count < MAX_TOKENS
+                    if type(count) is int and 0 <= count <= MAX_INTEGER
                 }
                 event = Usage(**counts)
         self._events.append(event)

@@ -33,6 +33,7 @@ from jp_nb.record.events import (
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
 from jp_nb.record.turns import find_interrupted_turn
+from jp_nb.text import MAX_IN_LINE
 
 REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"
@@ -376,14 +377,12 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
 
 
 WHOLE = "whole"
-MAX_LISTED = 10
-"""Maximum number of listed compactions. An untrusted record may have any number."""
 
 
 def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
-    more = len(entries) - MAX_LISTED
-    texts = [*map(_format_compaction, entries[:MAX_LISTED])]
+    more = len(entries) - MAX_IN_LINE
+    texts = [*map(_format_compaction, entries[:MAX_IN_LINE])]
     return ", ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 

@@ -16,6 +16,7 @@ from itertools import groupby, islice
 from jp_nb.images import Image
 from jp_nb.record.compaction import replacements
 from jp_nb.record.events import (
+    MAX_IMAGES,
     NO_IMAGES,
     ChatRequest,
     ChatResponse,
@@ -34,8 +35,6 @@ from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
-MAX_IMAGES = 100
-"""Maximum number of images in a context. Anthropic accepts as many in a request."""
 MAX_IMAGE_BYTES = 20_000_000
 """Maximum size of all images in a context. Anthropic accepts requests of 32 MB, with Base64 and
 text."""

@@ -538,7 +538,7 @@ def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
 IMAGES: Final = "images"
 """Key of the image digests in the metadata of an entry: `{"images": ["sha256:…"]}`."""
 MAX_IMAGES: Final = 100
-"""Maximum number of images of one entry."""
+"""Maximum number of images of an entry and of a context: Anthropic accepts as many in a request."""
 
 
 def image_entry(image: Image) -> ImageEntry:

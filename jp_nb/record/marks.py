@@ -17,7 +17,7 @@ from typing import Final, Self, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_values import MAX_INTEGER, JsonObject, as_object
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import (
     USAGE,
@@ -158,9 +158,6 @@ def is_skipped(response: ToolCallResponse) -> bool:
     return response.content in declined or response.content.startswith("Tool skipped by user")
 
 
-MAX_TOKENS: Final = 2**53
-"""Larger numbers are not counts: other readers of JSON cannot represent them."""
-
 E = TypeVar("E", bound=Entry)
 
 
@@ -226,7 +223,7 @@ def _read(stored: Mapping[str, JsonValue]) -> ModelUsage:
     # A longer text is no name of a model.
     named = model if isinstance(model, str) and len(model) <= 300 else ""
     counts = {name: count for name in USAGE_FIELDS if type(count := stored.get(name)) is int}
-    valid = {name: count for name, count in counts.items() if 0 <= count < MAX_TOKENS}
+    valid = {name: count for name, count in counts.items() if 0 <= count <= MAX_INTEGER}
     return ModelUsage(named, Usage(**valid))
 
 
@@ -248,7 +245,7 @@ def read_input_changes(metadata: Mapping[str, JsonValue]) -> Counter[tuple[str, 
     stored = as_object(metadata.get(INPUT_CHANGES))
     for name, is_dropped in _INPUT_CHANGES.items():
         for reason, count in as_object(stored.get(name)).items():
-            if type(count) is int and 0 < count < MAX_TOKENS:
+            if type(count) is int and 0 < count <= MAX_INTEGER:
                 found[reason, is_dropped] += count
     return found
 

@@ -62,12 +62,16 @@ from jp_nb.rendering.report import (
     table,
 )
 from jp_nb.rendering.turn import call_mark, for_user, format_approver, format_call, format_name
-from jp_nb.text import MAX_CHARS, escape_invisible, format_user_name, one_line, plain
+from jp_nb.text import (
+    MAX_CHARS,
+    MAX_LISTED,
+    MAX_NAMED,
+    escape_invisible,
+    format_user_name,
+    one_line,
+    plain,
+)
 
-MAX_COMPACTIONS = 20
-"""Limit of compactions shown after one turn. An untrusted record may contain any number."""
-MAX_NAMED = 5
-"""Limit of names in a list of the tools that proposed a change."""
 _UNANSWERED = {
     "failed": "✗ failed: no answer",
     "interrupted": "⏹ interrupted before the answer",
@@ -142,13 +146,13 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
 
 
 def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]:
-    for placed in compactions[:MAX_COMPACTIONS]:
+    for placed in compactions[:MAX_LISTED]:
         entry, end = placed.effective, " (undone)" if placed.is_reverted else ""
         yield _line_report(f"⊟ {format_compactions([entry])} from here on{end}")
         if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
             yield Report(safe_markdown(said), indent(plain(said)))
-    if (more := len(compactions) - MAX_COMPACTIONS) > 0:
+    if (more := len(compactions) - MAX_LISTED) > 0:
         yield _line_report(f"⊟ and {more} more")
 
 

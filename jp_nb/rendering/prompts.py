@@ -41,6 +41,7 @@ from jp_nb.rendering.questions import (
     format_marks,
     question_card,
 )
+from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.text import (
     ONE_LINE,
     escape_invisible,
@@ -64,8 +65,6 @@ SUGGESTED = "suggested"
 COLUMNS = ("path", "now", "proposed")
 NOW_WHOLE = "The whole current value"
 PROPOSED_WHOLE = "The whole proposed value"
-MAX_VALUE_CHARS = 200
-"""Limit of a path or value in the record of a decided change."""
 MAX_CHANGES = 50
 SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
 MAX_DIFFERENCE_LINES = 100
@@ -195,11 +194,11 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
     shown: list[Decided] = []
     room = MAX_DIFFERENCE_LINES
     for change in changes[:MAX_CHANGES]:
-        bounded = exactly(change, limit=MAX_VALUE_CHARS)
+        bounded = exactly(change, limit=MAX_CELL_CHARS)
         if (found := difference(change)) is None:
             shown.append(Decided(str(bounded)))
             continue
-        lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
+        lines = [plain(str(line), limit=MAX_CELL_CHARS) for line in found.lines[:room]]
         if left := len(found.lines) - len(lines):
             ending = "" if left == 1 else "s"
             lines.append(f"… {left} more line{ending} that differ{'s' if left == 1 else ''}")

@@ -32,14 +32,26 @@ from jp_nb.record.outcomes import (
     QuestionOutcome,
 )
 from jp_nb.rendering.markdown import code_block, no_markup, quoted
-from jp_nb.rendering.report import Report, bounded, joined, remark, table
-from jp_nb.text import BAR, format_user_name, lookalike_key, one_line, plain, spell_invisible
+from jp_nb.rendering.report import (
+    MAX_CELL_CHARS,
+    MAX_LINE_CHARS,
+    Report,
+    bounded,
+    joined,
+    remark,
+    table,
+)
+from jp_nb.text import (
+    BAR,
+    MAX_LISTED,
+    format_user_name,
+    lookalike_key,
+    one_line,
+    plain,
+    spell_invisible,
+)
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
-MAX_UNCHOSEN: Final = 20
-"""Limit of listed options that were not chosen. Further ones are counted."""
-MAX_LABEL_CHARS: Final = 200
-MAX_ANSWER_CHARS: Final = 2000
 UNREADABLE: Final = "(nested too deeply to be shown)"
 OWN_SIGN: Final = "✎ "
 _SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
@@ -103,7 +115,7 @@ def question_card(
         return QuestionCard(_first_line(answer), own=answer, answered=True)
     if isinstance(answer, bool):
         return QuestionCard("Yes" if answer else "No", answered=True)
-    return QuestionCard(one_line(_text(answer), limit=MAX_ANSWER_CHARS) or EMPTY, answered=True)
+    return QuestionCard(one_line(_text(answer), limit=MAX_LINE_CHARS) or EMPTY, answered=True)
 
 
 def _text(value: JsonValue) -> str:
@@ -122,7 +134,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     foreign = [
         CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
     ]
-    listed, room = list[CardOption](), MAX_UNCHOSEN
+    listed, room = list[CardOption](), MAX_LISTED
     for option in options:
         room -= not option.chosen
         if option.chosen or room >= 0:
@@ -131,7 +143,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     if own is not None:
         is_long = len(_own_lines(own)) > 1
         words.append(f'"{_first_line(own) if is_long else spell_invisible(own)}"')
-    said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
+    said = one_line(", ".join(words), limit=MAX_LINE_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
         (*listed, *foreign),
@@ -143,7 +155,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
 
 
 def _first_line(text: str) -> str:
-    return f"{one_line(_own_lines(text)[0], limit=MAX_LABEL_CHARS)} …"
+    return f"{one_line(_own_lines(text)[0], limit=MAX_CELL_CHARS)} …"
 
 
 def _option_labels(options: JsonValue) -> dict[str, str]:
@@ -155,12 +167,12 @@ def _option_labels(options: JsonValue) -> dict[str, str]:
         if not is_deeper(value, MAX_SHOWN_LEVELS):
             label = shape.get("label")
             found.setdefault(sorted_json(value), label if isinstance(label, str) else _text(value))
-    labels = (one_line(x, limit=MAX_LABEL_CHARS) for x in option_labels(tuple(found.values())))
+    labels = (one_line(x, limit=MAX_CELL_CHARS) for x in option_labels(tuple(found.values())))
     return dict(zip(found, labels, strict=True))
 
 
 def _format_label(value: JsonValue) -> str:
-    return one_line(spell_invisible(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
+    return one_line(spell_invisible(_text(value)), limit=MAX_CELL_CHARS) or EMPTY
 
 
 def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) -> QuestionCard:
@@ -175,7 +187,7 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
             name = text if isinstance(text, str) and text.strip() else key
             cards.append((_format_label(name), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
-    words = one_line(filled, limit=MAX_ANSWER_CHARS) or EMPTY
+    words = one_line(filled, limit=MAX_LINE_CHARS) or EMPTY
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
 
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
 
 from jp_nb.agent.display import (
     MODEL_WAITS,
@@ -30,12 +29,12 @@ from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turns import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompts import one_name
-from jp_nb.text import one_line
+from jp_nb.text import MAX_IN_LINE, MAX_NAMED, one_line
 
 QUIET = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
 
-MAX_NAMED = 3
+MAX_WAITS = 3
 """Limit of waits that the status line names. Further ones are counted."""
 
 _AFTER: Mapping[str, str] = {
@@ -126,8 +125,8 @@ class Waiting:
             else wait.what.text
             for wait in others
         ]
-        more = len(names) - MAX_NAMED
-        named = ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - MAX_WAITS
+        named = ", ".join(names[:MAX_WAITS]) + (f" and {more} more" if more > 0 else "")
         seconds = int(now - min(wait.since for wait in others))
         return f"{'; '.join([f'Waiting for {named}', *sentences])} · {seconds} s"
 
@@ -163,10 +162,6 @@ def retry_words(wait: Waits, now: float) -> str:
     """Return the reason for a retry, and the seconds until the retry."""
     left = ceil((wait.until or now) - now)
     return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
-
-
-MAX_NAMED_TOOLS: Final = 5
-"""Limit of tools named in one sentence."""
 
 
 def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
@@ -211,13 +206,10 @@ def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
 
 def _list_tools(names: Sequence[str]) -> str:
     shown = [one_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_NAMED_TOOLS:]:
-        shown[MAX_NAMED_TOOLS:] = [f"{len(more)} more"]
+    if more := shown[MAX_NAMED:]:
+        shown[MAX_NAMED:] = [f"{len(more)} more"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
-
-MAX_LISTED = 10
-MAX_VALUE_CHARS = 60
 
 FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
@@ -243,8 +235,8 @@ def format_dropped_settings(change: Change, *, asks: bool) -> str:
 
 def _join_settings(change: Change) -> str:
     found = [*_format_settings(change.delta), *(f"{path} unset" for path in change.unsets)]
-    more = len(found) - MAX_LISTED
-    return ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
+    more = len(found) - MAX_IN_LINE
+    return ", ".join([*found[:MAX_IN_LINE], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _format_settings(delta: Partial) -> Iterator[str]:
@@ -259,4 +251,4 @@ def _format_settings(delta: Partial) -> Iterator[str]:
         if isinstance(value, dict) and {"provider", "name"} <= value.keys():
             value = f"{value['provider']}/{value['name']}"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield f"{one_line(path, limit=200)}={one_line(text, limit=MAX_VALUE_CHARS)}"
+        yield f"{one_line(path, limit=200)}={one_line(text, limit=60)}"

@@ -30,8 +30,8 @@ from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 
 UNKNOWN: Final = "-"
 ALL: Final = "all"
-MAX_USAGE_ROWS: Final = 50
-"""Limit of rows, because an untrusted record may name any number of models."""
+MAX_ROWS: Final = 50
+"""Limit of rows, because an untrusted record may have any number of models and compactions."""
 _REQUEST_CHARS: Final = 40
 _COUNTS: Final = ("in", "from cache", "out", "reasoning")
 _BY_TURN: Final = ("turn", "request", "model", *_COUNTS)
@@ -78,7 +78,7 @@ def input_change_report(document: Document, last: int) -> Report:
     for turn in list(document.conversation.turns())[-last:]:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
         asked = next((each.content for each in turn.entries if isinstance(each, ChatRequest)), "")
-        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_USAGE_ROWS)):
+        for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_ROWS)):
             number, request = ("", "") if row else (str(turn.number), asked)
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
             what = "no" if is_dropped else "yes"
@@ -100,7 +100,7 @@ def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     request = one_line(asked, limit=_REQUEST_CHARS)
     used = (one for entry in turn.entries for one in read_usage(entry.metadata))
     models = _group_by_model(used) or {UNKNOWN: []}
-    for row, (model, each) in enumerate(list(models.items())[:MAX_USAGE_ROWS]):
+    for row, (model, each) in enumerate(list(models.items())[:MAX_ROWS]):
         took = sum(each, Usage())
         counts = took.input_tokens, took.cache_read_tokens, took.output_tokens
         numbers = map(_format_number, (*counts, took.reasoning_tokens))
@@ -109,10 +109,10 @@ def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
 
 def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:
     most = sorted(models.items(), key=lambda item: -(sum(item[1], Usage()).input_tokens or 0))
-    for model, each in most[:MAX_USAGE_ROWS]:
+    for model, each in most[:MAX_ROWS]:
         yield _model_row(model or UNKNOWN, each)
-    if len(models) > MAX_USAGE_ROWS:
-        yield (f"{len(models) - MAX_USAGE_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
+    if len(models) > MAX_ROWS:
+        yield (f"{len(models) - MAX_ROWS} more", *[""] * (len(_BY_MODEL) - 1))
     if len(models) > 1:
         yield _model_row(ALL, [tokens for each in models.values() for tokens in each])
 
@@ -172,7 +172,6 @@ def _sum_unseen(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
     return total
 
 
-MAX_MODELS: Final = 50
 NOT_KNOWN: Final = ""
 CURRENT: Final = "current"
 _GIGA: Final = 1e9
@@ -224,7 +223,7 @@ def model_table(
     # Models in use first, then available ones, then the newest, then by name.
     found.sort(key=lambda model: (-(model.created or 0.0), model.id))
     found.sort(key=lambda x: (x.id != current, x.id not in named, x.state == "retired"))
-    shown = found[:MAX_MODELS]
+    shown = found[:MAX_ROWS]
     columns = {head: [read(model) for model in shown] for head, read in _COLUMNS.items()}
     columns = {head: cells for head, cells in columns.items() if any(cells)}
     uses = [
@@ -241,7 +240,7 @@ def model_table(
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
     of_all = "" if len(found) == len(listed.models) else f" of {len(listed.models)}"
     total = f"{provider}: {len(found)}{of_all} {'model' if len(listed.models) == 1 else 'models'}"
-    hidden = len(found) - MAX_MODELS
+    hidden = len(found) - MAX_ROWS
     search = f"search with `%jp models {provider} WORD`"
     more = f"; {hidden} are not shown: {search}" if hidden > 0 else ""
     cut = "; the list of the provider was truncated" if listed.is_cut else ""
@@ -276,10 +275,6 @@ def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
     ]
 
 
-MAX_COMPACTIONS = 50
-"""Limit of rows, because every turn of an untrusted record may have another treatment."""
-
-
 def treatment_report(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
     words = list(map(format_treatment, turn_treatments(stream))) or [WHOLE] * stream.turn_count
@@ -287,8 +282,8 @@ def treatment_report(stream: ConversationStream) -> Report:
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         first, *more = (str(turn) for turn, _ in grouped)
         rows.append((f"{first} to {more[-1]}" if more else first, said))
-    if len(rows) > MAX_COMPACTIONS:
-        rows[MAX_COMPACTIONS:] = [("…", f"{len(rows) - MAX_COMPACTIONS} more")]
+    if len(rows) > MAX_ROWS:
+        rows[MAX_ROWS:] = [("…", f"{len(rows) - MAX_ROWS} more")]
     return table(("turns", "sent"), rows)
 
 

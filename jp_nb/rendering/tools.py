@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from pydantic import JsonValue
 
@@ -40,13 +40,10 @@ from jp_nb.json_values import indented_json
 from jp_nb.record.turns import ToolCall
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_span
-from jp_nb.rendering.report import Report, block, joined, line, table
+from jp_nb.rendering.report import MAX_LINE_CHARS, Report, block, joined, line, table
 from jp_nb.text import escape_invisible, one_line
 from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.python import PythonTool, suggest_improvements
-
-MAX_VALUE_CHARS = 2000
-"""Limit of one value in the report of one tool."""
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
 MakeOffer = Callable[[AppConfig], ToolSet]
@@ -116,15 +113,15 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         *(("advice", each) for each in advice),
         ("grants", _format_grants(configured.access)),
     ]
-    parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
+    parts = [table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
     if configured.questions:
         rows = [_question_row(name, *entry) for entry in configured.questions.items()]
         head = ("question", "answered by", "configured answer", "label")
-        parts.append(table(head, rows, limit=MAX_VALUE_CHARS))
+        parts.append(table(head, rows, limit=MAX_LINE_CHARS))
     if configured.options:
         above = ("conversation", "tools", name, "options")
         options = [(key, _value(value, (*above, key))) for key, value in configured.options.items()]
-        parts.append(table(("option", "value"), options, limit=MAX_VALUE_CHARS))
+        parts.append(table(("option", "value"), options, limit=MAX_LINE_CHARS))
     if found:
         parts += _parameters(found)
         text = found.definition.description
@@ -193,7 +190,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
     ]
     rows += [(others, "-", "-", "-", "-")] if others else []
     head = ("parameter", "type", "required", "values", "description")
-    return [table(head, rows, limit=MAX_VALUE_CHARS)] if rows else []
+    return [table(head, rows, limit=MAX_LINE_CHARS)] if rows else []
 
 
 def _parameter_values(parameter: Parameter) -> Iterator[str]:
@@ -290,10 +287,6 @@ def _processes(outcome: CallOutcome) -> Iterator[Report]:
         yield line(f"{nothing}ended with {ended}")
 
 
-MAX_RESULT_CHARS = 80
-"""Limit of one result in the table."""
-
-
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """One result of a replayed turn, recorded (`then`) and of the current tools (`now`).
@@ -332,13 +325,8 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
         f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
         "The conversation is unchanged."
     )
-    listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
+    listed = table(("call", "tool", "then", "now", "same?"), rows, limit=80)
     return joined([*parts, head, listed, *([line(note)] if note else [])])
-
-
-MAX_COLUMNS: Final = 88
-"""Limit of a call in one line."""
-MAX_ERROR_CHARS: Final = 200
 
 
 def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
@@ -351,7 +339,7 @@ def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str,
     lines = [source or _tool_call_source(call, namespace)]
     if call.is_error and call.content:
         first = call.content.partition("\n")[0]
-        error = escape_invisible(one_line(first, limit=MAX_ERROR_CHARS))
+        error = escape_invisible(one_line(first, limit=200))
         lines.insert(0, f"# failed: {error}")
     return "\n".join(lines)
 
@@ -385,7 +373,7 @@ def _tool_call_source(call: ToolCall, namespace: Mapping[str, Any]) -> str:
 
 def _format_call(called: str, given: list[str]) -> str:
     line = f"{called}({', '.join(given)})"
-    if len(line) <= MAX_COLUMNS:
+    if len(line) <= 88:
         return line
     return "\n".join([f"{called}(", *(f"    {each}," for each in given), ")"])
 

@@ -40,7 +40,6 @@ from jp_nb.agent.display import (
 from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import no_user_error
-from jp_nb.agent.turn_state import MAX_LISTED_OMISSIONS
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
 from jp_nb.record.turns import ToolCall
@@ -69,6 +68,7 @@ from jp_nb.rendering.report import (
     note,
 )
 from jp_nb.text import (
+    MAX_LISTED,
     escape_invisible,
     format_user_name,
     one_line,
@@ -139,10 +139,7 @@ def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
     images = len(ends.images)
     count = [f"{images} image{'' if images == 1 else 's'}"] if images else []
-    omitted = [
-        one_line(text, limit=MAX_REASON_CHARS)
-        for text in ends.omitted_images[:MAX_LISTED_OMISSIONS]
-    ]
+    omitted = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]]
     more = len(ends.omitted_images) - len(omitted)
     return [*count, *omitted, *([f"{more} more omitted"] if more else [])]
 
@@ -215,7 +212,6 @@ def stable_traceback(text: str) -> str:
     return _CELL_FILE.sub('File "<cell>"', text)
 
 
-MAX_NOTICE_LINES = 50
 _NAME = re.compile(r"[\w.-]{1,64}")
 NO_BREAK_SPACE = "\u00a0"
 TextKind = Literal["message", "reasoning", "structured"]
@@ -370,7 +366,7 @@ def format_name(text: str) -> str:
 
 
 def _render_notice(text: str) -> Report:
-    shown = bounded(text, lines=MAX_NOTICE_LINES)
+    shown = bounded(text, lines=50)
     # Markdown removes the indentation of a line, but not no-break spaces.
     lines = []
     for each in shown.split("\n"):

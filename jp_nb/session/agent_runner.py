@@ -19,7 +19,7 @@ from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, Usag
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
 from jp_nb.session.ask import SessionAnswers
-from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.storage import environment
@@ -30,8 +30,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_START_S = 5.0  # time in which the event loop has to start a coroutine
-MAX_UNHANDLED_INTERRUPTS = 3
-"""The interrupt with this number ends the wait for an event loop that a tool blocks."""
 
 
 class AgentThread:
@@ -239,7 +237,7 @@ class AgentRunner:
         the caller then starts no further work.
 
         Raises:
-            KeyboardInterrupt: `MAX_UNHANDLED_INTERRUPTS` interrupts were not handled, for
+            KeyboardInterrupt: `MAX_INTERRUPTS` interrupts were not handled, for
                 example because a tool blocks the loop.
         """
         self._active.running = future = self.agent.run(job)
@@ -255,7 +253,7 @@ class AgentRunner:
                 return None
             except KeyboardInterrupt:
                 interrupts += 1
-                if interrupts - work.interrupt_count >= MAX_UNHANDLED_INTERRUPTS:
+                if interrupts - work.interrupt_count >= MAX_INTERRUPTS:
                     raise
                 self.cell.hold()  # no tool starts until the user has decided
                 self.agent.call(work.interrupt)

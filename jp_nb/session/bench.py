@@ -54,7 +54,7 @@ from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turns import TurnRunner
 from jp_nb.storage import environment
-from jp_nb.text import one_line
+from jp_nb.text import MAX_IN_LINE, one_line
 from jp_nb.tools.parameters import declared_types
 from jp_nb.tools.python import REGISTRY, PythonTool
 
@@ -66,8 +66,6 @@ ANSWERS_IGNORED: Final = (
 DIGEST_CHARS: Final = len("sha256:") + 12
 FORMS = "name=value, name:=json, or a JSON object"
 _ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
-MAX_IDS: Final = 10  # limit of the ids in an error message
-MAX_ID_CHARS: Final = 80
 _CANCEL: Final = Action("c", "Do not run it", "cancel")
 _RUN_HERE: Final = Action("r", "Run it here", "run")
 
@@ -417,12 +415,12 @@ def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
     """
     found = [call for call in calls if call.id == wanted]
     found = found or [call for call in calls if call.id.startswith(wanted)]
-    shown = one_line(wanted, limit=MAX_ID_CHARS)
+    shown = one_line(wanted, limit=80)
     if not found:
         raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
-    ids = list(dict.fromkeys(one_line(call.id, limit=MAX_ID_CHARS) for call in found))
+    ids = list(dict.fromkeys(one_line(call.id, limit=80) for call in found))
     if len(ids) > 1:
-        more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
-        listed = f"{', '.join(ids[:MAX_IDS])}{more}"
+        more = f" and {len(ids) - MAX_IN_LINE} more" if len(ids) > MAX_IN_LINE else ""
+        listed = f"{', '.join(ids[:MAX_IN_LINE])}{more}"
         raise UsageError(f"several calls{about} have an id that begins with {shown}: {listed}")
     return found[-1]

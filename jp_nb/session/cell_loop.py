@@ -29,8 +29,8 @@ Job = Callable[[], None]
 
 MAX_WAIT_S = 0.1  # limit of a single wait, for systems on which a wait cannot be interrupted
 
-MAX_DEFERRED_INTERRUPTS = 3
-"""The interrupt with this number ends even a job, such as a widget callback that hangs."""
+MAX_INTERRUPTS = 3
+"""The interrupt with this number ends even work that handles none, such as a hanging callback."""
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class DeferredInterrupts:
         self._count += 1
         if self.on_interrupt is not None and not self._is_internal():
             self.on_interrupt()
-        if not self.deferring or self._count >= MAX_DEFERRED_INTERRUPTS:
+        if not self.deferring or self._count >= MAX_INTERRUPTS:
             self._count = 0
             raise KeyboardInterrupt
         self._wake()

@@ -26,6 +26,7 @@ from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.storage.files import config_folder, is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
+from jp_nb.text import MAX_LISTED
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
@@ -33,8 +34,6 @@ if TYPE_CHECKING:  # the schema loads slowly, and only if something is configure
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 SUFFIXES = ("", ".toml", ".json")
-MAX_LISTED = 20
-"""Paths in one message."""
 
 
 def user_file() -> Path:

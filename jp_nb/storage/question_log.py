@@ -33,6 +33,7 @@ from pydantic import SecretBytes
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file, replace_file, sync_folder
 from jp_nb.json_values import (
+    MAX_INTEGER,
     JsonObject,
     as_object,
     canonical_json,
@@ -65,8 +66,6 @@ MAX_LOG_BYTES: Final = 200_000_000
 """Size of all files together. A larger log is not read."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-MAX_ID: Final = 2**53 - 1
-"""Largest integer that every JSON reader represents exactly. A larger id is damage."""
 AFTER: Final = "after"
 """Key of the chain value of the lines before an entry."""
 _SCHEME: Final = 2
@@ -95,7 +94,7 @@ def decode_entry(line: bytes) -> LogEntry | None:
     """Return the entry in `line`, or None if it is damaged.
 
     Its question is not blank, and its time has an offset from UTC. Its answer is not blank unless
-    `empty` is true. Its number, if it has one, is from 1 to `MAX_ID`.
+    `empty` is true. Its number, if it has one, is from 1 to `MAX_INTEGER`.
     """
     try:
         found = as_object(read_json(line.decode()))
@@ -104,7 +103,7 @@ def decode_entry(line: bytes) -> LogEntry | None:
     question, number, answer = found.get("question"), found.get("id", 1), found.get("answer")
     if not isinstance(question, str) or not question.strip():
         return None
-    if type(number) is not int or not 1 <= number <= MAX_ID or entry_time(found) is None:
+    if type(number) is not int or not 1 <= number <= MAX_INTEGER or entry_time(found) is None:
         return None
     if not is_answered(found):
         return found if found["outcome"] in SEEN_ENDS else None
@@ -363,7 +362,7 @@ class QuestionLogFile:
                 contents = self._gather()  # the newest signed line is in an archive
             if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
-            if contents.last + len(entries) > MAX_ID:
+            if contents.last + len(entries) > MAX_INTEGER:
                 raise StorageError(
                     f"an answer in {self.folder} has the id {contents.last}, which is "
                     "the highest possible id: delete that line"

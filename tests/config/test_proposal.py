@@ -23,7 +23,6 @@ from jp_nb.config.partial import (
 from jp_nb.config.proposal import (
     MAX_CHARS,
     MAX_PATHS,
-    MAX_TOLD,
     ConfigSnapshot,
     Proposal,
     Refusal,
@@ -34,6 +33,7 @@ from jp_nb.config.schema import format_path
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
+from jp_nb.text import MAX_LISTED
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
@@ -220,7 +220,7 @@ def test_proposal_that_is_too_large_to_be_shown_is_refused() -> None:
     many = refused({}, [f"nothing.{n}." + "x" * 200 for n in range(900)])
     assert len(many.paths) == 900
     assert len(many.detail) < 20_000
-    assert len(many.lines) == MAX_TOLD + 1
+    assert len(many.lines) == MAX_LISTED + 1
     refused({}, ['conversation.attachments["' + "x" * MAX_CHARS + '"]'])
     refused({"template": {"values": {"x" * 100_001: 1}}})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.rendering.tables import MAX_MODELS, model_table
+from jp_nb.rendering.tables import MAX_ROWS, model_table
 from tests.rendering.markdown_readers import dangers
 
 
@@ -43,7 +43,7 @@ def test_models_are_searched_by_id_and_name() -> None:
 def test_long_list_is_cut_with_a_hint_to_search() -> None:
     many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
     shown = model_table(many, "p").text
-    assert len(ids(shown)) == MAX_MODELS
+    assert len(ids(shown)) == MAX_ROWS
     assert (
         "350 are not shown: search with `%jp models p WORD`; the list of the provider was truncated"
         in shown

@@ -13,7 +13,7 @@ from jp_nb.rendering.status import tokens_line
 from jp_nb.rendering.tables import (
     ALL_USED,
     COUNTED_ONCE,
-    MAX_MODELS,
+    MAX_ROWS,
     NOTHING,
     input_change_report,
     usage_report,
@@ -113,8 +113,8 @@ def test_hostile_name_of_a_model_is_shown_as_text() -> None:
 def test_number_of_listed_models_is_limited() -> None:
     many = [took(f"p/{n}", input_tokens=n) for n in range(3000)]
     shown = usage_report(document(START, ASKED, *many), 10).text
-    assert len(shown.splitlines()) < 2 * MAX_MODELS + 10
-    assert f"{3000 - MAX_MODELS} more" in shown
+    assert len(shown.splitlines()) < 2 * MAX_ROWS + 10
+    assert f"{3000 - MAX_ROWS} more" in shown
     assert "4,498,500" in shown
 
 

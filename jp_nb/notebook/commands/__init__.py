@@ -27,7 +27,7 @@ from jp_nb.notebook.subcommands import (
 )
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
-from jp_nb.text import one_line
+from jp_nb.text import MAX_DIGITS, one_line
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -123,9 +123,6 @@ def split_words(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError as exc:
         raise UsageError(f"Quotes in {line.strip()!r} must match, as in a shell: {exc}.") from exc
-
-
-MAX_DIGITS = 9  # limit of digits in a number of turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows
 from jp_nb.session.compaction import CompactionOptions, ManualCompaction
 from jp_nb.session.resume import TurnResumption
 from jp_nb.storage import trust as trust_module
-from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
+from jp_nb.text import MAX_LINE, escape_invisible, one_line, plain, spell_invisible
 from jp_nb.tools.question import Question
 
 
@@ -247,9 +247,6 @@ def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> Tur
         return None if text is None else parse_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
         raise UsageError(f"`{flag}`: {exc}") from exc
-
-
-MAX_LINE = 5000  # limit of characters in a line with names of folders
 
 
 def trust(call: Invocation) -> None:

@@ -15,7 +15,6 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import (
-    MAX_DIGITS,
     NOT_A_NAME,
     Invocation,
     make_usage_error,
@@ -38,7 +37,7 @@ from jp_nb.rendering import tools as tools_module
 from jp_nb.rendering.difference import describe_exchange, format_exchange_count
 from jp_nb.rendering.log import log_report
 from jp_nb.rendering.questions import question_sheets, question_table
-from jp_nb.rendering.report import with_note
+from jp_nb.rendering.report import MAX_LINE_CHARS, with_note
 from jp_nb.rendering.requests import (
     body_text,
     curl_command,
@@ -51,7 +50,7 @@ from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import format_paths, workspace_files
-from jp_nb.text import one_line, plain
+from jp_nb.text import MAX_DIGITS, MAX_LISTED, one_line, plain
 
 MAX_PRINTED = 200_000
 """Limit of characters of a request that a cell shows without `--full`."""
@@ -149,8 +148,6 @@ UNTRUSTED: Final = (
     "This notebook is not trusted, so its questions and answers are not listed. The history of "
     "the workspace is neither read nor written. `%jp trust` shows the settings and asks you."
 )
-MAX_LINE: Final = 2000
-"""Limit of characters of a printed line, which may contain the path of a file."""
 
 
 def qna(call: Invocation) -> None:
@@ -264,12 +261,10 @@ def _is_number(text: str) -> bool:
 
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
-        print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+        print(f"jp_nb: {one_line(line, limit=MAX_LINE_CHARS)}")
 
 
 MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
-MAX_LISTED: Final = 20
-"""Maximum number of unused exchanges that are listed."""
 
 
 def cassette(call: Invocation) -> None:

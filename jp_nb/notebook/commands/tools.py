@@ -166,7 +166,6 @@ def _describe_block(block: CodeBlock) -> str:
 
 
 MAX_CONFIRMED: Final = 3  # limit of paths in the confirmation of a change
-MAX_CONFIRMED_CHARS: Final = 80  # the confirmation omits longer values
 Layer = Literal["user", "workspace"]
 
 
@@ -213,7 +212,7 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
     new = []
     for path in paths[:MAX_CONFIRMED]:
         value = value_at(path)
-        shown = f"{path} = {value}" if len(value) <= MAX_CONFIRMED_CHARS else path
+        shown = f"{path} = {value}" if len(value) <= 80 else path
         new.append(f"{path} unset" if value == "null" else shown)
     more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
     print(plain(f"Set for this conversation: {', '.join(new)}{more}"))

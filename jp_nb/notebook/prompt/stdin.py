@@ -36,7 +36,7 @@ from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.questions import option_labels
-from jp_nb.text import BAR, force_left_to_right, one_line, plain, spell_invisible
+from jp_nb.text import BAR, MAX_DIGITS, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
     OTHER,
@@ -68,8 +68,6 @@ END: Final = "."
 RECOMMENDED: Final = "(recommended)"
 NONE: Final = 0
 """Number that selects none of the options."""
-MAX_DIGITS: Final = 9
-"""Python refuses to parse numbers with thousands of digits."""
 
 StdinChannel = Literal["stdin", "terminal"]
 STDIN: Final[StdinChannel] = "stdin"
