@@ -43,7 +43,7 @@ MAX_CHARS: Final = 20_000  # maximum characters of a plain text
 MAX_LINE: Final = 5000  # maximum characters of a line with names of folders, which are untrusted
 MAX_LISTED: Final = 20  # maximum lines of a list; the others are counted
 MAX_IN_LINE: Final = 10  # maximum items of a list in one line
-MAX_NAMED: Final = 5  # maximum names in a sentence
+MAX_FEW: Final = 5  # maximum names in a sentence, or lines of one kind
 MAX_DIGITS: Final = 9  # of a number that a user types: Python refuses thousands of digits
 
 _NAME_SIGNS: Final = " .-_'\u2019@"

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import nbformat
 
@@ -141,12 +141,9 @@ def _join_lines(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-MAX_TEXT: Final = 20_000
-
-
 def format_text(text: str) -> str:
-    """Return `text` without secrets and control characters, cut to `MAX_TEXT` characters."""
-    return plain(_hide_secrets(text), limit=MAX_TEXT)
+    """Return `text` without secrets and control characters, cut to `MAX_CHARS` characters."""
+    return plain(_hide_secrets(text))
 
 
 def format_line(text: str, *, limit: int = 200) -> str:

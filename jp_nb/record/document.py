@@ -34,7 +34,7 @@ from jp_nb.record.events import (
     image_digests,
 )
 from jp_nb.record.stream import ConversationStream, Made, effective_deltas, end_of_turn
-from jp_nb.text import MAX_NAMED, one_line
+from jp_nb.text import MAX_FEW, one_line
 
 VERSION: Final = 1
 SEGMENTED_VERSION: Final = 2
@@ -366,8 +366,8 @@ def _find(names: Sequence[str], text: str) -> int:
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
-        shown = ", ".join(map(_format_name, fitting[:MAX_NAMED]))
-        if (more := len(fitting) - MAX_NAMED) > 0:
+        shown = ", ".join(map(_format_name, fitting[:MAX_FEW]))
+        if (more := len(fitting) - MAX_FEW) > 0:
             shown = f"{shown} and {more} more"
         raise UsageError(
             f"several conversations match {_format_name(text)}: {shown}. Give more of the id"

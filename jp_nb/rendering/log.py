@@ -64,8 +64,8 @@ from jp_nb.rendering.report import (
 from jp_nb.rendering.turn import call_mark, for_user, format_approver, format_call, format_name
 from jp_nb.text import (
     MAX_CHARS,
+    MAX_FEW,
     MAX_LISTED,
-    MAX_NAMED,
     escape_invisible,
     format_user_name,
     one_line,
@@ -282,8 +282,8 @@ def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
 
 def _limit_names(names: Iterable[str]) -> list[str]:
     found = list(names)
-    more = len(found) - MAX_NAMED
-    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found
+    more = len(found) - MAX_FEW
+    return [*found[:MAX_FEW], f"and {more} more"] if more > 0 else found
 
 
 # --- the comparison of two records -------------------------------------------------------------

@@ -29,7 +29,7 @@ from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turns import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompts import one_name
-from jp_nb.text import MAX_IN_LINE, MAX_NAMED, one_line
+from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
 
 QUIET = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
@@ -206,8 +206,8 @@ def _format_states(calls: Iterable[OpenCall]) -> Iterator[str]:
 
 def _list_tools(names: Sequence[str]) -> str:
     shown = [one_name(name) for name in dict.fromkeys(names)]
-    if more := shown[MAX_NAMED:]:
-        shown[MAX_NAMED:] = [f"{len(more)} more"]
+    if more := shown[MAX_FEW:]:
+        shown[MAX_FEW:] = [f"{len(more)} more"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 

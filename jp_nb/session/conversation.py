@@ -30,6 +30,7 @@ from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.journal import JournalFolder
 from jp_nb.storage.trust import KeyFile, PendingConsent
+from jp_nb.text import MAX_FEW
 
 if TYPE_CHECKING:
     from jp_nb.session.cassettes import Cassettes
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 INHERITED = ("providers",)
 """Settings of the user that a new conversation inherits from the one before, so that its requests
 go to the same host with the same key."""
-
-MAX_NOTICES = 5  # limit of the notices about entries of a loaded record
 
 
 class ActiveConversation:
@@ -239,8 +238,8 @@ class ActiveConversation:
         if self.is_local:
             return
         notices = notices_of(self.document.conversation)
-        if more := notices[MAX_NOTICES:]:
-            notices[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
+        if more := notices[MAX_FEW:]:
+            notices[MAX_FEW:] = [f"and {len(more)} more of this kind"]
         self.notices += notices
         try:
             self.notices += self.settings.warnings(self.trust.why_not)

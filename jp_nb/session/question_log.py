@@ -53,10 +53,9 @@ from jp_nb.storage.question_log import (
     decode_entry,
 )
 from jp_nb.storage.trust import KeyFile, PendingConsent
+from jp_nb.text import MAX_FEW
 
 MIGRATED: Final = ".migrated"
-MAX_SKIPPED: Final = 5
-"""Limit of the skipped rows in a report."""
 TABLE: Final = "qna.csv"
 """Name of the table of earlier versions, in the folder of the log."""
 MAX_UNASKED: Final = 10_000
@@ -231,8 +230,8 @@ def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Ite
     parts += [f"{known} already known"] if known else []
     parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
     yield ", ".join(parts)
-    yield from rows.skipped[:MAX_SKIPPED]
-    if (more := len(rows.skipped) - MAX_SKIPPED) > 0:
+    yield from rows.skipped[:MAX_FEW]
+    if (more := len(rows.skipped) - MAX_FEW) > 0:
         yield f"and {more} more of this kind"
 
 

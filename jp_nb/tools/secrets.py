@@ -31,6 +31,7 @@ from jp_nb.config.secrets import (
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import FormAnswer, Question
 from jp_nb.values.base import Privacy, private
+from jp_nb.values.containers import MAX_DEPTH
 from jp_nb.values.custom import FAILURES, ClassTable
 from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
 from jp_nb.values.frames import label_names
@@ -43,7 +44,6 @@ MAX_ITEMS: Final = 10_000  # limit for the items of one container that are searc
 MAX_CELLS: Final = 1_000  # limit for the objects in one column of a frame that are searched
 MAX_LISTED: Final = 100
 """Limit for a container whose texts are all secrets: a longer one may be a column of words."""
-MAX_DEPTH: Final = 12
 MAX_BUFFER: Final = 1_000_000  # limit for the bytes of an array that is compared with secrets
 LEAST_NUMBER: Final = 1000  # the smallest number that is hidden everywhere
 ENVIRONMENT: Final = "the environment, without its values"

@@ -181,6 +181,7 @@ def _extra_fields(value: Any) -> dict[str, object]:
 
 
 MAX_DEPTH: Final = 12
+"""Maximum nesting of containers that are described, and searched for secrets."""
 MAX_BITS: Final = 8_000
 _MIN_CHARS = 24
 _MAX_SHARES = 16

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.headless.files import MAX_TEXT, format_text
+from jp_nb.headless.files import format_text
 from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.report import (
     ReportedCell,
@@ -26,6 +26,7 @@ from jp_nb.headless.run import format_decisions
 from jp_nb.headless.runner import ReportedDecision, RunEvents
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.turns import Inquiry, Text, ToolCall, Turn
+from jp_nb.text import MAX_CHARS
 from jp_nb.tools.question import Question
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
@@ -97,7 +98,7 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     report = RunReport("walk.ipynb", None, (cell,), (turn,), "", RunEvents({key: left}))
     ends = format_decisions(report.events, None)
     shown = [*format_cell_errors(cell), *format_turn(turn), *format_open_decisions(report), *ends]
-    shown.append(format_text(before_a_key(MAX_TEXT)))
+    shown.append(format_text(before_a_key(MAX_CHARS)))
     assert len(shown) > 7
     assert [line for line in shown if "sk-" in line] == []
 

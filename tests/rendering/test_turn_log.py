@@ -18,7 +18,7 @@ from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read_turn
 from jp_nb.rendering import log as log_module
 from jp_nb.rendering.report import Report
-from jp_nb.text import MAX_NAMED
+from jp_nb.text import MAX_FEW
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
     ASKED,
@@ -214,7 +214,7 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
 def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
     logged = log_module.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
-    assert len(logged) == MAX_NAMED + 1
+    assert len(logged) == MAX_FEW + 1
     assert logged[-1] == "and 996 more"
     assert len(logged[0]) < 300
     assert logged[0].startswith('by tool "$ | ')
