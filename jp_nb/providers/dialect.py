@@ -46,6 +46,7 @@ Omitted = dict[str, str]
 """The reason for each setting that a request does not contain."""
 
 CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
+RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 PDF: Final = "application/pdf"

@@ -21,6 +21,9 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.local_server import find_address
 
 KeyHeader = Literal["authorization", "x-api-key", "x-goog-api-key"]
+_OPENAI_URL: Final = re.compile(
+    r"https?://(?:[a-z0-9-]+\.)*api\.openai\.com(?=[:/]|$)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,12 @@ class Endpoint:
         """
         base = find_address(self.base_urls) if self.other_base_urls else self.base_url
         return join_url(self.environment_url or base, self.path)
+
+    @property
+    def is_openai(self) -> bool:
+        """True if the server is OpenAI's own."""
+        url = (os.environ.get(self.base_url_env, "") if self.base_url_env else "") or self.base_url
+        return _OPENAI_URL.match(url) is not None
 
     @property
     def setting_path(self) -> str:

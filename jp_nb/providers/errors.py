@@ -76,6 +76,7 @@ _STATUS_OF_WORD: Final[Mapping[str, int]] = {
     "unauthenticated": 401,
     "unavailable": 503,
     "unavailable_error": 503,
+    "vector_store_timeout": 504,
 }
 
 
@@ -382,6 +383,12 @@ def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
                 "Check that the model is installed: `ollama list` shows the "
                 "installed models, and `ollama pull NAME` downloads one. Or choose "
                 f"another model: {CHOOSE}"
+            )
+        case 404 | 405 if endpoint.path.endswith("/responses") and not endpoint.is_openai:
+            return (
+                f"If the model exists, this server does not have the Responses API. Use chat "
+                f"completions: `%jp config {endpoint.setting_path}.dialect=chat`. Otherwise, "
+                f"choose another model: {CHOOSE}"
             )
         case 404:
             return (

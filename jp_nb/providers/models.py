@@ -322,7 +322,7 @@ def _generates_text(methods: JsonValue) -> bool:
 async def list_chat_completions_models(
     http: HttpClient, seconds: float, local: Local | None = None
 ) -> ModelList:
-    """List the models of a server with the Chat Completions API.
+    """List the models of a server with the Chat Completions or the Responses API.
 
     `local` selects further requests to a local server. This is not the list of a provider with the
     Messages API: its pages and fields differ (`list_anthropic_models`).
@@ -330,7 +330,7 @@ async def list_chat_completions_models(
     Raises:
         ProviderError: The request fails or takes longer than `seconds`.
     """
-    root = http.endpoint.url.removesuffix("/chat/completions")
+    root = http.endpoint.url.removesuffix("/chat/completions").removesuffix("/responses")
     base = root.removesuffix("/v1")
 
     async def pages() -> AsyncGenerator[list[ModelInfo], None]:

@@ -20,17 +20,18 @@ from jp_nb.agent.provider import (
     Flush,
     ModelList,
     ModelRequest,
+    Provider,
     TextKind,
     ToolCallStart,
     Usage,
 )
 from jp_nb.config.tree.models import (
-    UNAVAILABLE_DIALECTS,
     ChatCompletionsProvider,
+    LlamaCpp,
     OpenAi,
     OpenRouter,
 )
-from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.chat_profiles import PROFILES, Profile
@@ -38,6 +39,7 @@ from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
+    RESULT_IMAGES_INTRO,
     CallIds,
     FormattedAttachments,
     HttpProvider,
@@ -68,7 +70,6 @@ from jp_nb.text import one_line
 
 DETAILS: Final = "openrouter_reasoning_details"
 """Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
-RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 
 
 def make_answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
@@ -559,17 +560,12 @@ class ChatProvider(HttpProvider[ChatRendering]):
         schemas.check_references(schema)
 
 
-def create(name: str, config: ChatCompletionsProvider) -> ChatProvider:
-    """Return the provider that `config` describes.
+def create(name: str, config: ChatCompletionsProvider) -> Provider:
+    """Return the provider that `config` describes, in its dialect.
 
     Raises:
         ConfigError: A setting is not valid.
     """
-    if isinstance(config, OpenAi) and config.dialect in UNAVAILABLE_DIALECTS:
-        raise ConfigError(
-            f"the dialect `{config.dialect}` is not available yet, expected `chat` or no value",
-            path=f"providers.llm.{name}.dialect",
-        )
     profile = PROFILES[name]
     if config.images is not None and config.images != profile.takes_images:
         profile = replace(profile, media_types=profile.media_types ^ IMAGES)
@@ -577,4 +573,15 @@ def create(name: str, config: ChatCompletionsProvider) -> ChatProvider:
     if isinstance(config, OpenRouter):
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
         headers = {key: value for key, value in attribution.items() if value}
-    return ChatProvider(make_endpoint(name, config, profile.path, headers=headers), profile)
+    endpoint = make_endpoint(name, config, profile.path, headers=headers)
+    dialect = config.dialect if isinstance(config, LlamaCpp | OpenAi | OpenRouter) else "chat"
+    if dialect is None:
+        dialect = "responses" if endpoint.is_openai else "chat"
+    if dialect == "chat":
+        return ChatProvider(endpoint, profile)
+    from jp_nb.providers.openai_responses import ResponsesProvider  # few conversations need it
+
+    path = profile.path.replace("/chat/completions", "/responses")
+    return ResponsesProvider(
+        replace(endpoint, path=path), media_types=profile.media_types, local=profile.local
+    )

@@ -93,8 +93,8 @@ AUTHORITY = [
         "openrouter", "xai") for key in ("api_key_env", "base_url")),
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
     "providers.llm.anthropic.strict_tools",
-    "providers.llm.google.dialect",
-    "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
+    "providers.llm.openai.base_url_env",
+    *(f"providers.llm.{name}.dialect" for name in ("google", "llamacpp", "openai", "openrouter")),
     *(f"providers.llm.{name}.images" for name in (
         "cerebras", "deepseek", "llamacpp", "ollama", "openai", "openrouter")),
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",

@@ -200,13 +200,6 @@ def test_known_provider_without_implementation_is_refused() -> None:
             create_provider(name)
 
 
-def test_dialect_without_implementation_is_refused() -> None:
-    with pytest.raises(ConfigError, match="expected `chat`") as caught:
-        create_provider("openai", {"dialect": "responses"})
-    assert caught.value.path == "providers.llm.openai.dialect"
-    create_provider("openai", {"dialect": "chat"})
-
-
 def shout(text: str) -> str:
     return text.upper()
 

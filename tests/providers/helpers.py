@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.agent.provider import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
+from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
@@ -77,6 +78,13 @@ def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelReq
 async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
     """Return all events of a response."""
     return [event async for event in provider.stream(request)]
+
+
+async def entries_of(provider: Provider, request: ModelRequest) -> list[Entry]:
+    """Return the entries of a response as they are recorded."""
+    builder = ResponseBuilder()
+    fed = [builder.feed(event) for event in await collect(provider, request)]
+    return [entry for entry in fed if entry is not None]
 
 
 async def collect_failure(

@@ -55,7 +55,7 @@ def test_wrong_setting_is_refused_with_its_path(subtests: pytest.Subtests) -> No
         ({"images": 1}, "images"),
         ({"images": "true"}, "images"),
         ({"dialect": 2}, "dialect"),
-        ({"dialect": "responses"}, "dialect"),
+        ({"dialect": "completions"}, "dialect"),
     ]
     for settings, path in rows:
         with subtests.test(settings=settings, path=path):

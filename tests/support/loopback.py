@@ -1,7 +1,8 @@
 """A model server on 127.0.0.1 whose responses a test decides.
 
-It speaks Anthropic Messages, OpenAI chat completions, and Gemini (`loopback_google.py`), as
-streams over HTTP/1.1 with keep-alive, and refuses requests that the real servers would refuse.
+It speaks Anthropic Messages, OpenAI chat completions, OpenAI Responses
+(`loopback_responses.py`), and Gemini (`loopback_google.py`), as streams over HTTP/1.1 with
+keep-alive, and refuses requests that the real servers would refuse.
 
     with LoopbackServer([Reply(text="Hello."), Reply(status=529)]) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -25,10 +26,10 @@ from itertools import zip_longest
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.support import loopback_google
+from tests.support import loopback_google, loopback_responses
 
 Json = dict[str, Any]
-Protocol = Literal["anthropic", "chat", "interactions", "generate"]
+Protocol = Literal["anthropic", "chat", "responses", "interactions", "generate"]
 PATHS: Mapping[str, Protocol] = {
     "/v1/messages": "anthropic",
     "/v1/chat/completions": "chat",
@@ -36,6 +37,8 @@ PATHS: Mapping[str, Protocol] = {
     "/chat/completions": "chat",
     "/v1/interactions": "interactions",
     "/v1beta/interactions": "interactions",
+    "/v1/responses": "responses",
+    "/api/v1/responses": "responses",
 }
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 """The head of a response that ends with its connection."""
@@ -59,7 +62,7 @@ class Reply:
     """One response of the server.
 
     Attributes:
-        signature: Of the reasoning (Anthropic).
+        signature: Of the reasoning (Anthropic), or its encrypted content (Responses).
         interleave: Whether fragments of parallel calls alternate (chat).
         finish: The protocol's own finish reason; None for the one that fits.
         delta_chars: Characters in one delta.
@@ -344,6 +347,9 @@ def reply_events(reply: Reply, protocol: Protocol, request: Json, number: int) -
     if protocol == "interactions":
         events = loopback_google.interaction_events(reply, request["model"], number)
         return [*map(loopback_google.named, events)]
+    if protocol == "responses":
+        events = loopback_responses.iter_events(reply, request["model"], number)
+        return [_named(event) for event in events]
     usage = bool((request.get("stream_options") or {}).get("include_usage"))
     chunks = _chat(reply, request["model"], number, usage=usage)
     return [*(_data(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
@@ -503,6 +509,8 @@ def validate(request: Received) -> None:
         _validate_anthropic(body)
     elif request.protocol in ("interactions", "generate"):
         fault = loopback_google.find_fault(request.path, request.query, request.headers, body)
+    elif request.protocol == "responses":
+        fault = loopback_responses.find_fault(body)
         _require(not fault, fault)
     else:
         _validate_chat(body)

@@ -147,15 +147,14 @@ class LlamaCpp(ChatCompletionsProvider):
     base_url: Address | None = None
     """Address of the server. Unset, it is the one of http://127.0.0.1:9931 and
     http://127.0.0.1:8080 that answers."""
+    dialect: Literal["chat", "responses"] = "chat"
+    """API of the server: `chat` for chat completions, or `responses`."""
 
 
 class Ollama(ChatCompletionsProvider):
     """An Ollama server."""
 
     base_url: Address | None = "http://localhost:11434"
-
-
-UNAVAILABLE_DIALECTS: Final = ("responses",)
 
 
 class OpenAi(ChatCompletionsProvider):
@@ -166,8 +165,8 @@ class OpenAi(ChatCompletionsProvider):
     base_url_env: Variable | None = "OPENAI_BASE_URL"
     """Environment variable that overrides `base_url` if it is set."""
     dialect: Literal["responses", "chat"] | None = None
-    """API of the server: `chat` for chat completions, which is also used if it is unset.
-    `responses` is not available yet."""
+    """API of the server: `responses`, or `chat` for chat completions. Unset, it is `responses` for
+    OpenAI's own address, and `chat` for others."""
 
 
 class OpenRouter(ChatCompletionsProvider):
@@ -179,6 +178,8 @@ class OpenRouter(ChatCompletionsProvider):
     """Name of the application, sent in the header `X-Title`."""
     app_referrer: str | None = None
     """URL of the application, sent in the header `HTTP-Referer`."""
+    dialect: Literal["chat", "responses"] = "chat"
+    """API of the server: `chat` for chat completions, or `responses`."""
 
 
 class Scripted(ProviderConfig):

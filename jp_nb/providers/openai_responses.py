@@ -1,0 +1,560 @@
+"""OpenAI Responses, without state on the server: build requests, send input items.
+
+Encrypted reasoning and unknown items are kept in the metadata of the record, and sent back as they
+came.
+
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import ClassVar, Final, Self
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    ModelList,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.images import MAX_NAME_CHARS, Image
+from jp_nb.json_values import compact_json, read_json
+from jp_nb.providers import schemas
+from jp_nb.providers.dialect import (
+    CONTINUE,
+    IMAGES,
+    PDF,
+    RESULT_IMAGES_INTRO,
+    CallIds,
+    FormattedAttachments,
+    HttpProvider,
+    Message,
+    Omitted,
+    Rendering,
+    base64_text,
+    encode_json,
+    encode_messages_body,
+    format_attachment_name,
+    format_documents_xml,
+    format_response_text,
+    get_parameter_schema,
+    omit_parameter,
+    split_attachments,
+)
+from jp_nb.providers.endpoint import Endpoint, parse_reasoning
+from jp_nb.providers.models import Local, list_chat_completions_models
+from jp_nb.providers.openai_responses_decoder import (
+    ANNOTATIONS,
+    ENCRYPTED,
+    ITEM,
+    ITEM_ID,
+    PART_SEPARATOR,
+    PHASE,
+    SUMMARY_LENGTHS,
+    ResponsesDecoder,
+)
+from jp_nb.providers.streaming import Decoder
+from jp_nb.record.context import ContextItem
+from jp_nb.record.events import ChatResponse, ToolCallRequest
+from jp_nb.text import one_line
+
+_ASSUMED_MAX_TOKENS: Final = 32_000
+_EXTRAS: Final = frozenset(
+    {"parallel_tool_calls", "service_tier", "prompt_cache_options", "prompt_cache_retention"}
+)
+_EFFORTS: Final[Mapping[str, str]] = {"xlow": "minimal", "auto": "medium"}
+_NEXT_EFFORTS: Final[Mapping[str, str]] = {
+    "max": "xhigh", "xhigh": "high", "none": "minimal", "minimal": "low"
+}  # fmt: skip
+"""The effort to request if a model does not have one."""
+_REFUSABLE: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "stream_options": r"stream_options|obfuscation",
+        "summary": r"reasoning\.summary|reasoning\ssummar",
+        "include": r"encrypted\scontent\sis\snot\ssupported|'include",
+        "truncation": "truncation",
+        "prompt_cache_key": "prompt_cache_key",
+        "stream": r"\bstream",
+        "temperature": r"\btemperature\b",
+        "top_p": r"\btop_p\b",
+        "reasoning": r"'reasoning(\.effort)?' is not supported|parameter: '?reasoning\b",
+    }.items()
+}
+"""Parts of a request that are omitted after an error 400 with a text that fits, in lower case."""
+_IMAGE_REFUSAL: Final = re.compile(r"input_image|\.output\b|image.*(tool|function|output)")
+_STALE: Final = re.compile(r"encrypted[_ ]content")
+
+
+def build_request_fields(
+    request: ModelRequest,
+    *,
+    answer: schemas.AnswerSchema | None = None,
+    refused: frozenset[str] = frozenset(),
+    omitted: Omitted | None = None,
+) -> Message:
+    """Return all members of the request body except `input`.
+
+    `refused` are names of `_REFUSABLE`, and efforts, that the server does not accept for this
+    model. Parameters that are not sent are added to `omitted`, each with the reason.
+    """
+    omitted = {} if omitted is None else omitted
+    fields: Message = {"model": request.model, "store": False}
+    if "stream" not in refused:
+        fields["stream"] = True
+        if "stream_options" not in refused:
+            fields["stream_options"] = {"include_obfuscation": False}
+    if "include" not in refused:
+        fields["include"] = ["reasoning.encrypted_content"]
+    if "truncation" not in refused:
+        fields["truncation"] = "disabled"  # a silent cut would contradict the record
+    if request.conversation_id and "prompt_cache_key" not in refused:
+        # A digest, because a conversation of JP may have a name as its id.
+        fields["prompt_cache_key"] = sha256(request.conversation_id.encode()).hexdigest()[:32]
+    fields.update(_format_tools(request))
+    text: Message = {}
+    if answer is not None:
+        text["format"] = {
+            "type": "json_schema",
+            "name": "structured_output",
+            "schema": answer.schema,
+            "strict": answer.strict,
+        }
+    other = request.parameters.other
+    if "verbosity" in other:
+        text["verbosity"] = other["verbosity"]
+    if text:
+        fields["text"] = text
+    if reasoning := _format_reasoning(request, refused, omitted):
+        fields["reasoning"] = reasoning
+    return fields | _format_sampling(request, refused, omitted)
+
+
+def _format_tools(request: ModelRequest) -> Message:
+    if not request.tools:
+        return {}
+    choice = request.tool_choice
+    name = choice.removeprefix("tool:")
+    return {
+        "tools": [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": get_parameter_schema(tool),
+                "strict": False,
+            }
+            for tool in request.tools
+        ],
+        "tool_choice": choice if name == choice else {"type": "function", "name": name},
+    }
+
+
+def _format_reasoning(
+    request: ModelRequest, refused: frozenset[str], omitted: Omitted
+) -> Message | None:
+    fields: Message = {}
+    reasoning = parse_reasoning(request.parameters.reasoning)
+    if reasoning is not None:
+        level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
+        effort = _EFFORTS.get(level, level)
+        while f"effort {effort}" in refused:
+            effort = _NEXT_EFFORTS[effort]
+        fields["effort"] = effort
+        if "summary" in refused:
+            omit_parameter(omitted, "reasoning.summary", "the server refused it for this account")
+        elif not (reasoning.exclude or reasoning.is_off):
+            fields["summary"] = "auto"
+    for name in ("mode", "context"):
+        if (value := request.parameters.other.get(f"reasoning_{name}")) is not None:
+            fields[name] = value
+    if fields and "reasoning" in refused:
+        omit_parameter(omitted, "reasoning", f"{request.model} does not support it")
+        return None
+    return fields
+
+
+def _format_sampling(request: ModelRequest, refused: frozenset[str], omitted: Omitted) -> Message:
+    parameters = request.parameters
+    sampling: Message = {}
+    for name, value in (
+        ("max_output_tokens", parameters.max_tokens),
+        ("temperature", parameters.temperature),
+        ("top_p", parameters.top_p),
+    ):
+        if value is not None and name in refused:
+            omit_parameter(omitted, name, f"{request.model} does not support it")
+        elif value is not None:
+            sampling[name] = value
+    ignored = {name for name, value in (("top_k", parameters.top_k),) if value is not None}
+    if parameters.stop_words:
+        ignored.add("stop_words")
+    for name, extra in parameters.other.items():
+        if name in _EXTRAS:
+            sampling[name] = extra
+        elif name not in ("verbosity", "reasoning_mode", "reasoning_context"):
+            ignored.add(name)
+    for name in sorted(ignored):
+        omit_parameter(omitted, name, "not a parameter of this API")
+    return sampling
+
+
+def format_attachments(
+    attachments: Sequence[Attachment], media_types: frozenset[str] = IMAGES | {PDF}
+) -> FormattedAttachments:
+    """Format attachments as a user message before the context."""
+    sent, omitted = split_attachments(attachments, media_types)
+    xml = format_documents_xml(sent)
+    parts = [_text_part(xml)] if xml else []
+    for attachment in sent:
+        if isinstance(attachment.content, str):
+            continue
+        name, data = format_attachment_name(attachment), base64_text(attachment.content)
+        if attachment.media_type == PDF:
+            url = f"data:{PDF};base64,{data}"
+            parts.append({"type": "input_file", "filename": name, "file_data": url})
+        else:
+            parts += [_text_part(name), _image_part(attachment.media_type, data)]
+    messages = (encode_json(_user_message(parts)),) if parts else ()
+    return FormattedAttachments(messages, omitted=omitted)
+
+
+def _text_part(text: str) -> Message:
+    return {"type": "input_text", "text": text}
+
+
+def _image_part(media_type: str, base64_data: str) -> Message:
+    url = f"data:{media_type};base64,{base64_data}"
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _text_and_image_parts(text: str, images: Sequence[Image], origin: str = "") -> list[Message]:
+    parts = [_text_part(text)] if text.strip() else []
+    for image in images:
+        label = _text_part(f"[image: {image.words}{origin}]")
+        parts += [label, _image_part(image.media_type, image.text)]
+    return parts
+
+
+def _user_message(parts: list[Message]) -> Message:
+    return {"type": "message", "role": "user", "content": parts}
+
+
+_CALL_TYPES: Final = ("function_call", "function_call_output")
+
+
+class ResponsesRendering(Rendering):
+    """Input items of a context.
+
+    The reasoning of `stale_items`, which are positions in the context, is sent as text: the API has
+    rejected its encrypted content. `images_in_results` is False if the API has rejected images in
+    the results of tools: then they follow in a user message.
+    """
+
+    continue_request: ClassVar[Message] = _user_message([_text_part(CONTINUE)])
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        takes_images: bool = True,
+        stale_items: frozenset[int] = frozenset(),
+        images_in_results: bool = True,
+    ) -> None:
+        super().__init__(provider, CallIds(limit=64), takes_images=takes_images)
+        self.stale_items = stale_items
+        self.images_in_results = images_in_results
+        self.has_result_images = False
+        self.encrypted_items: dict[str, int] = {}  # position in the context by item id
+        self._follows_reasoning = False  # encrypted reasoning, within the same response
+        self._is_own = False  # the current item comes from this provider
+        self._tool_names: dict[str, str] = {}
+
+    def make_empty(self) -> Self:
+        """Return an empty rendering that keeps what the API has rejected in this one."""
+        return self.without()
+
+    def without(
+        self, stale_items: frozenset[int] = frozenset(), *, result_images: bool = False
+    ) -> Self:
+        """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
+        return type(self)(
+            self._provider,
+            takes_images=self._takes_images,
+            stale_items=self.stale_items | stale_items,
+            images_in_results=self.images_in_results and not result_images,
+        )
+
+    def _continue_answer(self, pieces: list[bytes]) -> None:
+        # The API answers, and does not continue, a message of the assistant that comes last.
+        while pieces and self._strip_reasoning(self.messages[len(pieces) - 1]) is None:
+            del pieces[-1]
+        if pieces and self.messages[len(pieces) - 1].get("role") == "assistant":
+            pieces.append(encode_json(self.continue_request))
+
+    def _add(self, item: ContextItem) -> None:
+        self._is_own = item.provider == self._provider
+        entry = item.entry
+        if self._is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+            self._add_own_message(entry)
+        else:
+            super()._add(item)
+
+    def _strip_reasoning(self, message: Message) -> Message | None:
+        return None if message["type"] == "reasoning" else message
+
+    @property
+    def _ends_in_answer(self) -> bool:
+        if not self.messages:
+            return False
+        last = self.messages[-1]
+        return last["type"] == "reasoning" or last.get("role") == "assistant"
+
+    def _drop_empty_answer(self) -> None:
+        # The API rejects reasoning without the item that it led to.
+        while self.messages and self.messages[-1]["type"] == "reasoning":
+            del self.messages[-1]
+        del self._encoded[len(self.messages) :]
+
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
+        self._drop_empty_answer()
+        self._follows_reasoning = False
+        if parts := _text_and_image_parts(text, images):
+            self.messages.append(_user_message(parts))
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self.messages.append({"type": "message", "role": "assistant", "content": text})
+
+    def _add_own_message(self, response: ChatResponse) -> None:
+        text, metadata = format_response_text(response), response.metadata
+        if not text:
+            return
+        message: Message = {"type": "message", "role": "assistant", "content": text}
+        item_id, phase = metadata.get(ITEM_ID), metadata.get(PHASE)
+        if self._follows_reasoning and isinstance(item_id, str):
+            annotations = metadata.get(ANNOTATIONS) or []
+            part = {"type": "output_text", "text": text, "annotations": annotations}
+            message |= {"id": item_id, "status": "completed", "content": [part]}
+        if phase is not None:
+            message["phase"] = phase
+        self.messages.append(message)
+
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        metadata, text = response.metadata, response.reasoning or ""
+        if isinstance(item := metadata.get(ITEM), dict):
+            self.messages.append(item)
+            return True
+        item_id, encrypted = metadata.get(ITEM_ID), metadata.get(ENCRYPTED)
+        if item_id is None:
+            return True  # incomplete, and not sent back
+        if not encrypted or self.items in self.stale_items:
+            return False
+        self.encrypted_items[str(item_id)] = self.items
+        self._follows_reasoning = True
+        self.messages.append(
+            {
+                "type": "reasoning",
+                "id": item_id,
+                "summary": [
+                    {"type": "summary_text", "text": part}
+                    for part in _split_summary(text, metadata.get(SUMMARY_LENGTHS))
+                ],
+                "encrypted_content": encrypted,
+            }
+        )
+        return True
+
+    def _add_call(self, call: ToolCallRequest) -> None:
+        call_id = self._ids.assign(call.id, len(self.messages))
+        self._tool_names[call_id] = call.name
+        item: Message = {
+            "type": "function_call",
+            "call_id": call_id,
+            "name": call.name,
+            "arguments": compact_json(call.arguments),
+        }
+        if self._is_own:
+            whole = call.metadata.get(ITEM)
+            if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
+                item = {**whole, "call_id": call_id, "name": call.name}
+                item.pop("id", None)
+            if self._follows_reasoning and (item_id := call.metadata.get(ITEM_ID)) is not None:
+                item["id"] = item_id
+        self.messages.append(item)
+
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        self._follows_reasoning = False
+        output: str | list[Message] = text
+        self.has_result_images = self.has_result_images or bool(images)
+        if images and self.images_in_results:
+            output = _text_and_image_parts(text, images)
+        place = len(self.messages)
+        if self.messages[-1]["type"] not in _CALL_TYPES:
+            place = self._find_batch_end(call_id, call_index)
+        item = {"type": "function_call_output", "call_id": call_id, "output": output}
+        self._insert(place, item)
+        if images and not self.images_in_results:
+            name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
+            parts = _text_and_image_parts(
+                RESULT_IMAGES_INTRO, images, origin=f", of {name}, call {call_id}"
+            )
+            self._insert(place + 1, _user_message(parts))
+
+    def _find_batch_end(self, call_id: str, call_index: int) -> int:
+        # Items that were inserted before a call have moved it.
+        place = call_index
+        while self.messages[place].get("call_id") != call_id:
+            place += 1
+        while place < len(self.messages) and self.messages[place]["type"] in _CALL_TYPES:
+            place += 1
+        return place
+
+
+def _split_summary(text: str, lengths: JsonValue) -> Iterator[str]:
+    if isinstance(lengths, list):
+        sizes = [size for size in lengths if isinstance(size, int)]
+        if not sizes:  # the text is not a summary
+            return
+        if sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1) == len(text):
+            start = 0
+            for size in sizes:
+                yield text[start : start + size]
+                start += size + len(PART_SEPARATOR)
+            return
+    if text:
+        yield text
+
+
+def _has_arguments(item: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]) -> bool:
+    # The arguments of the record count: they may have been edited.
+    text = item.get("arguments")
+    try:
+        return isinstance(text, str) and read_json(text) == arguments
+    except ValueError:
+        return False
+
+
+KEEP_ALIVE_SECONDS: Final = 5.0
+"""Pause between keep-alives while a response that is not streamed is awaited."""
+
+
+class ResponsesProvider(HttpProvider[ResponsesRendering]):
+    """Provider for servers with the Responses API."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        media_types: frozenset[str],
+        local: Local | None = None,
+    ) -> None:
+        takes_images = media_types >= IMAGES
+        super().__init__(
+            endpoint,
+            lambda: ResponsesRendering(
+                endpoint.provider,
+                takes_images=takes_images,
+                images_in_results=self._images_in_results,
+            ),
+            lambda attachments: format_attachments(attachments, media_types),
+        )
+        # Chat templates of other servers may know only `system`.
+        self._system_role = "developer" if endpoint.is_openai else "system"
+        self._local = local
+        self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
+        self._images_in_results = True
+
+    def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
+        return None if request.schema is None else schemas.adapt_for_openai(request.schema)
+
+    def _refused_by(self, model: str) -> frozenset[str]:
+        return self._refused.get(model, frozenset())
+
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: ResponsesRendering,
+        attached: FormattedAttachments,
+        answer: schemas.AnswerSchema | None,
+        omitted: Omitted,
+    ) -> bytes:
+        fields = build_request_fields(
+            request, answer=answer, refused=self._refused_by(request.model), omitted=omitted
+        )
+        texts = [_text_part(text) for text in request.system if text.strip()]
+        system = {"type": "message", "role": self._system_role, "content": texts}
+        before = ([encode_json(system)] if texts else []) + [*attached.messages]
+        items = rendering.encode(request.thread, before=before)
+        return encode_messages_body(fields, items, member="input")
+
+    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ResponsesDecoder:
+        return ResponsesDecoder(self._http.endpoint.provider, answer, request=body)
+
+    def _send(
+        self, request: ModelRequest, body: bytes, decoder: Decoder
+    ) -> AsyncGenerator[bytes, None]:
+        if "stream" in self._refused_by(request.model):
+            return self._fetch_as_stream(body)
+        return super()._send(request, body, decoder)
+
+    async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        url = self._http.endpoint.url
+        task = asyncio.ensure_future(self._http.fetch(url, read_json(body.decode())))
+        try:
+            while not (await asyncio.wait({task}, timeout=KEEP_ALIVE_SECONDS))[0]:
+                yield b": waiting\n\n"
+            message = {"type": "response.completed", "response": task.result()}
+        finally:
+            task.cancel()
+            await asyncio.wait({task})  # it closes the connection
+        yield b"data: " + encode_json(message) + b"\n\n"
+
+    def _recover(
+        self, error: ProviderError, request: ModelRequest, rendering: ResponsesRendering
+    ) -> ProviderEvent | None:
+        if error.status != 400 or error.kind != "other":
+            return None
+        text = str(error).lower()
+        refused = self._refused_by(request.model)
+        fields = build_request_fields(request, refused=refused)
+        reasoning = fields.get("reasoning") or {}
+        effort = reasoning.get("effort")
+        if effort in _NEXT_EFFORTS and f"'{effort}'" in text:
+            return self._refuse(f"effort {effort}", request, error)
+        for name, pattern in _REFUSABLE.items():
+            if (name in fields or name in reasoning) and pattern.search(text):
+                return self._refuse(name, request, error)
+        if rendering.encrypted_items and _STALE.search(text):
+            named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in text]
+            # Valid encrypted content covers all before it, so all that is later is invalid as well.
+            stale = frozenset(range(min(named, default=0), len(request.thread)))
+            self._keep_rendering(request.thread, rendering.without(stale))
+            return Retry(error.without_address, drop_metadata=ENCRYPTED)
+        can_move_images = rendering.has_result_images and rendering.images_in_results
+        if can_move_images and _IMAGE_REFUSAL.search(text):
+            self._images_in_results = False
+            self._keep_rendering(request.thread, rendering.without(result_images=True))
+            return Retry(error.without_address)
+        return None
+
+    def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:
+        self._refused[request.model] = self._refused_by(request.model) | {name}
+        return Retry(error.without_address)
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """List the models of the server."""
+        return await list_chat_completions_models(self._http, seconds, self._local)
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Raise if a reference in `schema` refers only to itself; see `Provider`."""
+        schemas.check_references(schema)

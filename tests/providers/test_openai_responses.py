@@ -1,0 +1,566 @@
+"""Requests and input items of the Responses API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Attachment,
+    Finished,
+    Flush,
+    KeepAlive,
+    ModelParameters,
+    ModelRequest,
+    Provider,
+    ProviderEvent,
+    Retry,
+    ToolCallStart,
+)
+from jp_nb.providers import create_provider, openai_responses
+from jp_nb.providers.dialect import CONTINUE
+from jp_nb.providers.openai_responses import (
+    ResponsesRendering,
+    build_request_fields,
+)
+from jp_nb.providers.openai_responses_decoder import (
+    ANNOTATIONS,
+    ENCRYPTED,
+    ITEM,
+    ITEM_ID,
+    PHASE,
+    SUMMARY_LENGTHS,
+)
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import Entry, ToolCallRequest, ToolCallResponse
+from tests.providers.helpers import (
+    TODAY,
+    WEATHER,
+    answer,
+    ask,
+    called,
+    collect,
+    collect_failure,
+    encode_messages,
+    entries_of,
+    make_context,
+    result,
+    text_of,
+    thought,
+    user,
+)
+from tests.support.images import figure, png
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+
+OWN = "openai"
+Json = dict[str, Any]
+
+
+def connect(server: LoopbackServer, name: str = OWN, **settings: Any) -> Provider:
+    return create_provider(name, {"base_url": server.url, "dialect": "responses", **settings})
+
+
+def items_of(context: RequestContext) -> Any:
+    rendering = ResponsesRendering(OWN)
+    rendering.update(context)
+    return json.loads(encode_messages(rendering))
+
+
+def own(*entries: Entry) -> RequestContext:
+    return make_context(*entries, provider=OWN)
+
+
+def own_call(id_: str, metadata: dict[str, JsonValue], **arguments: Any) -> Entry:
+    return ToolCallRequest(id=id_, name="weather", arguments=arguments, metadata=metadata)
+
+
+def reasoned(text: str, item_id: str = "rs_1", **metadata: Any) -> Entry:
+    return thought(text, **{ITEM_ID: item_id, ENCRYPTED: "b3A=", **metadata})
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    if role == "user":
+        content = [{"type": "input_text", "text": text}]
+        return {"type": "message", "role": role, "content": content}
+    return {"type": "message", "role": role, "content": text}
+
+
+@pytest.mark.req("RESP-1", "RESP-16", "RESP-17")
+def test_request_needs_no_state_and_names_no_user() -> None:
+    name = "17673969718-a-private-name"
+    fields = build_request_fields(ask(model="m", conversation_id=name))
+    key = fields.pop("prompt_cache_key")
+    assert fields == {
+        "model": "m",
+        "store": False,
+        "stream": True,
+        "stream_options": {"include_obfuscation": False},
+        "include": ["reasoning.encrypted_content"],
+        "truncation": "disabled",
+    }
+    assert "private" not in key
+    assert len(key) == 32
+    same, other = (
+        build_request_fields(ask(user("More."), conversation_id=each)) for each in (name, "fork")
+    )
+    assert same["prompt_cache_key"] == key != other["prompt_cache_key"]
+
+
+@pytest.mark.req("RESP-5", "RESP-7", "RESP-11")
+def test_tool_loop_is_sent_back_as_it_came() -> None:
+    lengths: Any = [2, 2]
+    cite: JsonValue = [{"type": "url_citation"}]
+    whole: JsonValue = {
+        "type": "function_call",
+        "id": "fc_2",
+        "call_id": "c2",
+        "name": "weather",
+        "arguments": '{"city": "x"}',
+        "caller": "m",
+    }
+    search: JsonValue = {"type": "web_search_call", "id": "ws_1"}
+    context = own(
+        user("Weather?"),
+        reasoned("A.\n\nB.", **{SUMMARY_LENGTHS: lengths}),
+        thought("", **{ITEM: search}),
+        answer("Look.", **{ITEM_ID: "msg_1", PHASE: "commentary", ANNOTATIONS: cite}),
+        own_call("c1", {ITEM_ID: "fc_1"}, city="Delft"),
+        own_call("c2", {ITEM_ID: "fc_2", ITEM: whole}, city="x"),
+        result("c1", "sun"),
+        result("c2", ""),
+        answer("Sun.", **{ITEM_ID: "msg_2", PHASE: "final_answer"}),
+        user("Thanks."),
+    )
+    parts = [{"type": "summary_text", "text": text} for text in ("A.", "B.")]
+    text = {"type": "output_text", "text": "Look.", "annotations": cite}
+    assert items_of(context) == [
+        said("user", "Weather?"),
+        {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": "b3A="},
+        search,
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [text],
+            "id": "msg_1",
+            "status": "completed",
+            "phase": "commentary",
+        },
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "weather",
+            "arguments": '{"city":"Delft"}',
+            "id": "fc_1",
+        },
+        whole,
+        {"type": "function_call_output", "call_id": "c1", "output": "sun"},
+        {"type": "function_call_output", "call_id": "c2", "output": ""},
+        {**said("assistant", "Sun."), "phase": "final_answer"},  # no reasoning: no id
+        said("user", "Thanks."),
+    ]
+
+
+def test_arguments_of_the_record_replace_those_of_the_item() -> None:
+    whole: JsonValue = {"type": "function_call", "name": "weather", "arguments": '{"city": "x"}'}
+    edited = own(user("a"), own_call("c1", {ITEM: whole}, city="y"), result("c1", ""))
+    assert items_of(edited)[1]["arguments"] == '{"city":"y"}'
+
+
+@pytest.mark.req("RESP-6")
+def test_metadata_of_another_provider_is_not_sent() -> None:
+    entries = [
+        user("a"), reasoned("Hm."), answer("b", **{ITEM_ID: "msg_1", PHASE: "commentary"}),
+        own_call("c1", {ITEM_ID: "fc_1"}), result("c1", "x"),
+    ]  # fmt: skip
+    _, foreign, text, call, _ = items_of(make_context(*entries, provider="xai"))
+    assert foreign == said("assistant", "<think>\nHm.\n</think>\n\n")
+    assert text == said("assistant", "b")
+    assert "id" not in call
+
+
+@pytest.mark.req("RESP-23")
+def test_reasoning_without_its_result_is_not_sent() -> None:
+    partial = own(user("a"), reasoned("Hm."), thought("cut off"), user("b"))
+    assert items_of(partial) == [said("user", "a"), said("user", "b")]
+    of_open_model = own(user("a"), thought("Hm.", **{ITEM_ID: "rs_1"}), answer("b"))
+    assert items_of(of_open_model)[1] == said("assistant", "<think>\nHm.\n</think>\n\n")
+
+
+def test_cut_answer_is_continued_on_request() -> None:
+    rendering = ResponsesRendering(OWN)
+    context = own(user("a"), answer("b"), reasoned("Hm."))
+    rendering.update(context)
+    sent = json.loads(rendering.encode(context))
+    assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE)]
+
+
+def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
+    entries = [
+        user("a"), reasoned("t"), answer("b"), called("c1"), user("wait"), called("c2"),
+        result("c1", "1"), result("c2", "2"), answer("c"), reasoned("x"), user("d"), answer("e"),
+    ]  # fmt: skip
+    growing, rendering = RequestContext(), ResponsesRendering(OWN)
+    for count, entry in enumerate(entries, start=1):
+        growing.add(entry, OWN)
+        rendering.update(growing)
+        at_once = ResponsesRendering(OWN)
+        at_once.update(own(*entries[:count]))
+        assert encode_messages(rendering) == encode_messages(at_once)
+
+
+def test_results_follow_their_calls() -> None:
+    context = own(user("a"), called("c1"), user("!"), called("c1"), result("c1", "x"))
+    context.add(result("c1", "y"), OWN)
+    calls = [(item.get("call_id"), item.get("output")) for item in items_of(context)]
+    assert calls[1:] == [
+        ("c1", None), (None, None), ("c1_2", None), ("c1", "x"), ("c1_2", "y")
+    ]  # fmt: skip
+
+
+def test_options(subtests: pytest.Subtests) -> None:
+    allowed = {"type": "function", "name": "weather"}
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"tools": (WEATHER, TODAY), "tool_choice": "tool:weather"}, {"tool_choice": allowed}),
+        ({"tools": (WEATHER,), "tool_choice": "none"}, {"tool_choice": "none"}),
+        ({"parameters": ModelParameters(max_tokens=9)}, {"max_output_tokens": 9}),
+        (
+            {"parameters": ModelParameters(reasoning="xlow")},
+            {"reasoning": {"effort": "minimal", "summary": "auto"}},
+        ),
+        ({"parameters": ModelParameters(reasoning="off")}, {"reasoning": {"effort": "none"}}),
+        (
+            {"parameters": ModelParameters(reasoning={"effort": "max", "exclude": True})},
+            {"reasoning": {"effort": "max"}},
+        ),
+        (
+            {"parameters": ModelParameters(other={"verbosity": "low", "reasoning_mode": "pro"})},
+            {"text": {"verbosity": "low"}, "reasoning": {"mode": "pro"}},
+        ),
+        ({"parameters": ModelParameters(other={"service_tier": "flex"})}, {"service_tier": "flex"}),
+    ]
+    for given, sent in rows:
+        with subtests.test(sent=sent):
+            fields = build_request_fields(ask(**given))
+            assert {key: fields[key] for key in sent} == sent
+
+
+def test_parameters_that_the_api_does_not_have_are_named() -> None:
+    omitted: dict[str, str] = {}
+    parameters = ModelParameters(top_k=3, stop_words=("X",), other={"seed": 1})
+    fields = build_request_fields(ask(parameters=parameters), omitted=omitted)
+    assert {name.rpartition(".")[2] for name in omitted} == {"top_k", "stop_words", "seed"}
+    assert not {"top_k", "stop", "seed"} & fields.keys()
+
+
+@pytest.mark.req("RESP-21")
+def test_default_dialect_depends_on_the_address(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[tuple[str, dict[str, Any], str, str]] = [
+        ("openai", {}, "", "responses"),
+        ("openai", {"dialect": "chat"}, "", "chat/completions"),
+        ("openai", {"base_url": "https://eu.api.openai.com/v1"}, "", "responses"),
+        ("openai", {"base_url": "http://127.0.0.1:1"}, "", "chat/completions"),
+        ("openai", {"base_url": "https://api.openai.com.example"}, "", "chat/completions"),
+        ("openai", {}, "http://127.0.0.1:1", "chat/completions"),
+        ("openai", {"dialect": "responses"}, "http://127.0.0.1:1/v1", "responses"),
+        ("openrouter", {}, "", "chat/completions"),
+        ("openrouter", {"dialect": "responses"}, "", "responses"),
+        ("llamacpp", {"dialect": "responses"}, "", "responses"),
+    ]
+    for name, settings, variable, path in rows:
+        with subtests.test(name=name, settings=settings, variable=variable):
+            monkeypatch.setenv("OPENAI_BASE_URL", variable)
+            address = create_provider(name, settings).address
+            assert address.endswith(f"/v1/{path}")
+
+
+@pytest.mark.req("RESP-5", "RESP-7", "RESP-15", "RESP-21")
+async def test_tool_loop_over_http(subtests: pytest.Subtests) -> None:
+    calls = (ToolCall("weather", {"city": "Delft"}), ToolCall("weather", {"city": "Brügge"}))
+    replies = [Reply(reasoning="Hm.", text="Look:", tool_calls=calls), Reply(text="Sun.")]
+    for name in ("openai", "llamacpp", "openrouter"):
+        with subtests.test(name=name), LoopbackServer(replies) as server:
+            provider = connect(server, name)
+            context = make_context(user("Weather?"), provider=name)
+            request = ModelRequest("m", context, system=("s", "t"), tools=(WEATHER,))
+            for entry in await entries_of(provider, request):
+                context.add(entry, name)
+            for call_id in ("call_1_0", "call_1_1"):
+                context.add(result(call_id, "sun"), name)
+            seen = await collect(provider, request)
+            await provider.aclose()
+            assert (text_of(seen), seen[-1]) == ("Sun.", Finished())
+            first, second = (request.body["input"] for request in server.requests)
+            assert second[: len(first)] == first
+            assert [item["type"] for item in second[len(first) :]] == [
+                "reasoning", "message", *["function_call"] * 2, *["function_call_output"] * 2
+            ]  # fmt: skip
+            assert first[0]["role"] == "system"
+
+
+@pytest.mark.req("RESP-8")
+async def test_attachments_are_one_message_before_the_context() -> None:
+    with LoopbackServer(["A."]) as server:
+        provider = connect(server)
+        request = ask(attachments=ATTACHMENTS, provider=OWN)
+        await collect(provider, request)
+        await provider.aclose()
+    attached = server.requests[0].body["input"][0]
+    assert [part["type"] for part in attached["content"]] == [
+        "input_text", "input_text", "input_image", "input_file"
+    ]  # fmt: skip
+    assert attached["content"][3]["filename"] == "paper.pdf"
+
+
+ATTACHMENTS = (
+    Attachment("notes.md", "text/plain", "a < b"),
+    Attachment("plot.png", "image/png", png()),
+    Attachment("paper.pdf", "application/pdf", b"%PDF-1.7"),
+)
+
+
+@pytest.mark.req("RESP-9")
+async def test_structured_answer_is_strict_and_restored() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
+        "required": ["ok"],
+    }
+    said_no = {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}
+    end = {"type": "response.completed", "response": {"output": [said_no]}}
+    refused = Reply(raw=(f"data: {json.dumps(end)}\n\n".encode(),))
+    with LoopbackServer([Reply(text='{"ok": true, "why": null}'), refused, "A."]) as server:
+        provider = connect(server)
+        seen = await collect(provider, ask(schema=schema))
+        assert text_of(seen, "structured") == '{"ok": true}'
+        seen = await collect(provider, ask(schema=schema))
+        assert (text_of(seen, "structured"), seen[-1]) == ("", Finished("refused", "No."))
+        await collect(provider, ask(schema={"type": "object"}))
+        await provider.aclose()
+    formats = [request.body["text"]["format"] for request in server.requests[::2]]
+    assert [(form["type"], form["strict"]) for form in formats] == [
+        ("json_schema", True), ("json_schema", False)
+    ]  # fmt: skip
+    assert formats[0]["schema"]["properties"]["why"] == {"type": ["string", "null"]}
+
+
+async def attempts(provider: Provider, request: ModelRequest) -> list[list[ProviderEvent]]:
+    """Return the events of each attempt, until one is not repeated."""
+    seen = [await collect(provider, request)]
+    while isinstance(seen[-1][-1], Retry):
+        seen.append(await collect(provider, request))
+    return seen
+
+
+def unless(is_accepted: Callable[[Json], object], message: str) -> Callable[[Received], Reply]:
+    """Refuse requests with `message`, except those whose body is accepted."""
+
+    def reply(request: Received) -> Reply:
+        if is_accepted(request.body):
+            return Reply(text="A.")
+        return Reply(status=400, message=message)
+
+    return reply
+
+
+@pytest.mark.req("RESP-18")
+async def test_refused_part_of_a_request_is_omitted_from_then_on(
+    subtests: pytest.Subtests,
+) -> None:
+    def has_effort(body: Json, *efforts: str) -> bool:
+        return body.get("reasoning", {}).get("effort") in efforts
+
+    rows: list[tuple[str, str, Callable[[Json], object], int]] = [
+        (
+            "high",
+            "Your organization must be verified to generate reasoning summaries.",
+            lambda body: "summary" not in body["reasoning"],
+            2,
+        ),
+        (
+            "high",
+            "Unknown parameter: 'stream_options.include_obfuscation'.",
+            lambda body: "stream_options" not in body,
+            2,
+        ),
+        (
+            "high",
+            "Encrypted content is not supported with this model.",
+            lambda body: "include" not in body,
+            2,
+        ),
+        (
+            "max",
+            "Unsupported value: 'max' is not supported with this model.",
+            lambda body: has_effort(body, "xhigh"),
+            2,
+        ),
+        (
+            "off",
+            "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+            lambda body: "reasoning" not in body,
+            2,
+        ),
+        (
+            "high",
+            "Unsupported parameter: 'temperature' is not supported with this model.",
+            lambda body: "temperature" not in body,
+            2,
+        ),
+    ]
+    for reasoning, message, is_accepted, count in rows:
+        with subtests.test(message=message), LoopbackServer(unless(is_accepted, message)) as server:
+            provider = connect(server)
+            parameters = ModelParameters(reasoning=reasoning, temperature=0.5)
+            request = ask(parameters=parameters, provider=OWN)
+            assert len(await attempts(provider, request)) == count
+            assert text_of((await attempts(provider, request))[0]) == "A."
+            await provider.aclose()
+            assert len(server.requests) == count + 1
+
+
+@pytest.mark.req("RESP-19")
+async def test_model_that_does_not_stream_answers_at_once() -> None:
+    body = {
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "b3A="},
+            {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "A."}]},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        ],
+        "usage": {"input_tokens": 3},
+    }
+
+    def reply(request: Received) -> Any:
+        if "stream" not in request.body:
+            return body
+        return Reply(status=400, message="Your organization must be verified to stream this model.")
+
+    with LoopbackServer(reply, strict=False) as server:
+        provider = connect(server)
+        retry, events = await attempts(provider, ask(provider=OWN))
+        await provider.aclose()
+    assert isinstance(retry[-1], Retry)
+    assert text_of(events) == "A."
+    assert [type(event) for event in events if isinstance(event, Flush | ToolCallStart)] == [
+        Flush, Flush, ToolCallStart, Flush
+    ]  # fmt: skip
+    assert events[-1] == Finished()
+
+
+async def test_waiting_for_a_response_that_is_not_streamed_is_no_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(openai_responses, "KEEP_ALIVE_SECONDS", 0.05)
+    output = [{"type": "message", "content": [{"type": "output_text", "text": "A."}]}]
+    whole = json.dumps({"status": "completed", "output": output}).encode()
+
+    def reply(request: Received) -> Reply:
+        if "stream" in request.body:
+            return Reply(status=400, message="streaming is not supported")
+        return Reply(raw=(0.4, whole), content_type="application/json")
+
+    with LoopbackServer(reply, strict=False) as server:
+        provider = connect(server)
+        _, events = await attempts(provider, ask(provider=OWN, idle_timeout=0.2))
+        await provider.aclose()
+    assert text_of(events) == "A."
+    assert KeepAlive() in events
+
+
+@pytest.mark.req("PRE-6", "RESP-6")
+async def test_rejected_encrypted_content_is_sent_as_text_from_there_on() -> None:
+    def is_accepted(body: Json) -> bool:
+        return "rs_2" not in [item.get("id") for item in body["input"]]
+
+    message = "The encrypted content for item rs_2 could not be verified."
+    context = own(
+        user("a"), reasoned("One."), answer("b", **{ITEM_ID: "msg_1"}), user("c"),
+        reasoned("Two.", "rs_2"), answer("d", **{ITEM_ID: "msg_2"}), user("e"),
+    )  # fmt: skip
+    with LoopbackServer(unless(is_accepted, message)) as server:
+        provider = connect(server)
+        first, second = await attempts(provider, ModelRequest("m", context))
+        await provider.aclose()
+    (retry,) = first
+    assert isinstance(retry, Retry)
+    assert retry.drop_metadata == ENCRYPTED
+    assert text_of(second) == "A."
+    before, after = (request.body["input"] for request in server.requests)
+    assert before[:4] == after[:4]
+    assert after[4:6] == [
+        said("assistant", "<think>\nTwo.\n</think>\n\n"), said("assistant", "d")
+    ]  # fmt: skip
+
+
+@pytest.mark.req("RESP-8")
+async def test_images_of_results_move_behind_if_the_model_refuses_them() -> None:
+    def is_accepted(body: Json) -> bool:
+        return all(isinstance(item.get("output", ""), str) for item in body["input"])
+
+    context = own(user("a"), called("c1"), called("c2"))
+    image_result = ToolCallResponse(id="c1", content="x", is_error=False)
+    context.items.append(ContextItem(image_result, OWN, (figure("plot"),)))
+    context.add(result("c2", "y"), OWN)
+    message = "Invalid value: 'input_image'. Supported values are: 'input_text'."
+    with LoopbackServer(unless(is_accepted, message)) as server:
+        provider = connect(server)
+        await attempts(provider, ModelRequest("m", context))
+        await provider.aclose()
+    within, behind = (request.body["input"] for request in server.requests)
+    assert [part["type"] for part in within[3]["output"]] == [
+        "input_text", "input_text", "input_image"
+    ]  # fmt: skip
+    assert [item.get("output") for item in behind[3:5]] == ["x", "y"]
+    assert "plot" in behind[5]["content"][1]["text"]
+    assert behind[5]["content"][2]["type"] == "input_image"
+
+
+@pytest.mark.req("RESP-13", "RESP-14")
+async def test_errors_before_the_stream(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, str, str, str]] = [
+        (404, "not found", "other", "providers.llm.openai.dialect=chat"),
+        (429, "insufficient_quota: no credit", "quota", "account"),
+        (429, "try again in 3s", "rate_limit", "3 s"),
+        (400, "Your input exceeds the context window of this model.", "too_long", "compact"),
+        (500, "x", "transient", "500"),
+    ]
+    for status, message, kind, text in rows:
+        with subtests.test(status=status, message=message):
+            with LoopbackServer([Reply(status=status, message=message)]) as server:
+                provider = connect(server)
+                _, error = await collect_failure(provider, ask(provider=OWN))
+                await provider.aclose()
+            assert error.kind == kind
+            assert text in str(error)
+
+
+async def test_stream_that_ends_early_is_tried_again() -> None:
+    with LoopbackServer([Reply(text="A long answer.", cut_after=900)]) as server:
+        provider = connect(server)
+        _, error = await collect_failure(provider, ask(provider=OWN))
+        await provider.aclose()
+    assert error.kind == "transient"
+
+
+@pytest.mark.req("RESP-21")
+async def test_conversation_continues_in_another_dialect() -> None:
+    replies = [Reply(reasoning="Hm.", text="A.", tool_calls=(ToolCall("weather"),)), "B.", "C."]
+    with LoopbackServer(replies) as server:
+        context = own(user("a"))
+        for dialect, text in (("responses", "sun"), ("chat", ""), ("responses", "")):
+            provider = connect(server, dialect=dialect)
+            request = ModelRequest("m", context, tools=(WEATHER,))
+            for entry in await entries_of(provider, request):
+                context.add(entry, OWN)
+            context.add(result("call_1_0", text) if text else user("more"), OWN)
+            await provider.aclose()
+    _, chat, responses = (request.body for request in server.requests)
+    assert chat["messages"][1]["content"].startswith("<think>\nHm.")
+    assert responses["input"][1]["type"] == "reasoning"
+    assert responses["input"][5] == said("assistant", "B.")
