@@ -129,13 +129,32 @@ class HttpClient:
             client = await self._open_client(url)
             address = _parse_url(url)
             request = client.build_request(method, address, content=content, headers=headers)
-            response = await client.send(request, auth=self._add_key, stream=True)
+            response = await self._send_request(client, request)
             try:
                 yield response
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise _translate_error(exc, self.endpoint, url) from exc
+
+    async def _send_request(
+        self, client: httpx.AsyncClient, request: httpx.Request
+    ) -> httpx.Response:
+        # A server may have closed a kept connection, as llama-server does after each stream. A
+        # request that gets no byte of an answer there is sent again, as RFC 9112 9.3.1 allows.
+        is_new = False
+
+        async def trace(event: str, _info: Mapping[str, object]) -> None:
+            nonlocal is_new
+            is_new = is_new or event == "connection.connect_tcp.started"
+
+        request.extensions = {**request.extensions, "trace": trace}
+        try:
+            return await client.send(request, auth=self._add_key, stream=True)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if is_new:
+                raise
+        return await client.send(request, auth=self._add_key, stream=True)
 
     def check_ready(self) -> None:
         """Raise if no request can be sent.

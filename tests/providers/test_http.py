@@ -13,7 +13,7 @@ from jp_nb.providers import create_provider, http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
 from tests.providers.helpers import ask, collect, collect_failure, list_details, text_of
-from tests.support.loopback import LoopbackServer, Reply
+from tests.support.loopback import LoopbackServer, RawResponse, Reply
 
 httpx: Any = vars(http)["httpx"]  # or httpx2
 KEY = "sk-very-secret-0123456789"
@@ -292,3 +292,17 @@ async def test_key_variable_that_the_user_named_must_be_set(
                 monkeypatch.setenv("MY_KEY", KEY)
                 assert text_of(await collect(provider, ask())) == "Fine."
                 await provider.aclose()
+
+
+async def test_request_on_a_connection_that_the_server_has_closed_is_sent_again_at_once() -> None:
+    closed = RawResponse(())
+    with LoopbackServer(["A.", closed, "B.", closed, closed, "C."]) as server:
+        provider = create_provider("openai", {"base_url": server.url})
+        assert text_of(await collect(provider, ask())) == "A."
+        assert text_of(await collect(provider, ask())) == "B."
+        assert (len(server.requests), server.connections) == (3, 2)
+        _, error = await collect_failure(provider, ask())  # the new connection ends, too
+        assert (error.kind, error.retryable) == ("transient", True)
+        assert (len(server.requests), server.connections) == (5, 3)
+        assert text_of(await collect(provider, ask())) == "C."
+        await provider.aclose()
