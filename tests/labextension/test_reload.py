@@ -134,6 +134,7 @@ def test_page_reloaded_while_the_model_answers_shows_the_rest(
     )
     stop_and_see_the_menu(page)
     page.form().get_by_role("button", name="End the turn and keep the answer so far").click()
+    page.output_text(1, contains="Interrupted. Everything received so far is in the record.")
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
     page.output_text(2, contains="42")

@@ -479,6 +479,12 @@
       for (const id of this.outputs.keys()) this.put(id);
     }
 
+    /** Show the error of the cell, which JupyterLab shows only in the page that ran it. */
+    onError({ ename, evalue, traceback }) {
+      if (!this.ours) return;
+      this.outputsOfCell?.add({ output_type: "error", ename, evalue, traceback });
+    }
+
     /** A tool has cleared the cell: the kernel sends the outputs of the turn again. */
     onClear(wait) {
       if (this.ours) return; // JupyterLab leaves these outputs alone
@@ -897,6 +903,9 @@
           break;
         case "clear_output":
           if (parent?.msg_id === this.showing?.request) this.showing?.onClear(content.wait === true);
+          break;
+        case "error":
+          if (parent?.msg_id === this.showing?.request) this.showing?.onError(content);
           break;
         case "execute_input":
           if (asked) this.onRun(content.code, parent.msg_id);
