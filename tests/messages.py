@@ -84,7 +84,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _on_one_line(text: str) -> str:
-    return text.strip("\n").replace("\n", "⏎")
+    return text.strip("\r\n").replace("\r", "").replace("\n", "⏎")
 
 
 def _part(node: ast.expr) -> str:

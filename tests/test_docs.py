@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import doctest
 import importlib
@@ -29,6 +30,7 @@ SOURCES = sorted(
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 FILE = re.compile(r"`((?:jp_nb|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
+BOUND = re.compile(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| `(jp_nb/[\w/]+\.py)` \|$", re.M)
 DECISION = re.compile(r"\bD(\d{1,3})\b")
 
 
@@ -124,6 +126,34 @@ def test_docstring_examples_of_public_names_pass(
     for module in sorted({*_MODULES.values(), "jp_nb", "jp_nb.errors"}):
         with subtests.test(module=module):
             assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def bounds_of(file: Path) -> list[str]:
+    targets = [
+        each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
+        for each in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(each, ast.Assign | ast.AnnAssign)
+    ]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if name.startswith(("MAX_", "_MAX_"))]
+
+
+def format_bound(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else "by name"
+
+
+def test_page_lists_each_bound_with_its_value() -> None:
+    expected = set()
+    for file in (ROOT / "jp_nb").rglob("*.py"):
+        path = file.relative_to(ROOT).as_posix()
+        for name in bounds_of(file):
+            module = importlib.import_module(
+                path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            )
+            expected.add((name, format_bound(getattr(module, name)), path))
+    rows = BOUND.findall((ROOT / "docs" / "bounds.md").read_text(encoding="utf-8"))
+    assert len(rows) == len(set(rows))
+    assert set(rows) == expected, "add, remove, or change these rows of docs/bounds.md"
 
 
 # --- the reference ---------------------------------------------------------------------------
