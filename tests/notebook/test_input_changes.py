@@ -16,6 +16,10 @@ from jp_nb.rendering.tables import ALL_USED
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall, reply_events
 from tests.support.sessions import Notebook
 
+BOUND = (
+    "Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
+    'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
 BETA = "thinking-binding-controls-2026-08-01"
 
 
@@ -24,10 +28,14 @@ class BindingServer:
 
     Each turn first calls the tool `look`. Attributes:
         key: Part of all signatures, so another key makes earlier ones invalid.
+        refuses: Whether the first invalid block is an error 400 instead.
+        errors: The number of these errors.
     """
 
     def __init__(self) -> None:
         self.key = "a"
+        self.refuses = False
+        self.errors = 0
 
     def sign(self, body: Any, messages: list[Any]) -> str:
         before = json.dumps([self.key, body.get("system"), body.get("tools"), messages])
@@ -46,6 +54,10 @@ class BindingServer:
 
     def __call__(self, request: Received) -> Reply:
         body, number = request.body, len(request.body["messages"])
+        changes = self.find_changes(body)
+        if changes and self.refuses:
+            self.errors += 1
+            return Reply(status=400, message=f"{changes[0]['path']}: {BOUND}")
         is_first = body["messages"][-1]["content"][-1]["type"] == "text"
         calls = (ToolCall("look", id=f"toolu_{number}"),) if is_first else ()
         signature = self.sign(body, body["messages"])
@@ -55,7 +67,7 @@ class BindingServer:
         for event in events:
             if event["type"] == "message_delta":
                 assert request.headers["anthropic-beta"] == BETA
-                event["input_transformations"] = self.find_changes(body)
+                event["input_transformations"] = changes
         return Reply(raw=tuple(b"data: " + json.dumps(x).encode() + b"\n\n" for x in events))
 
 
@@ -118,3 +130,19 @@ def test_lost_reasoning_is_counted_by_turn_and_logged_with_its_event(
     ]
     logged = re.findall(r"reasoning of event (\S+) was not sent to the model: prefix", caplog.text)
     assert logged == signed[:2] * 2
+
+
+@pytest.mark.req("PRE-6")
+def test_refused_thinking_costs_one_error_and_stays_in_the_record(
+    notebook: Notebook, server: BindingServer
+) -> None:
+    server.refuses = True
+    notebook.ask("One.")
+    stream = notebook.session.document.conversation
+    before = [entry.metadata for entry in stream.entries]
+    server.key = "b"
+    for text in ("Two.", "Three.", "Four."):
+        assert notebook.ask(text) == "Well.\n\nWell."
+    assert server.errors == 1
+    assert [entry.metadata for entry in stream.entries][: len(before)] == before
+    assert changes_of(notebook) == []
