@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,7 +94,10 @@ def generate_chunks(reply: Reply, number: int) -> Iterator[Json]:
         "thoughtsTokenCount": 2 if reply.reasoning else 0,
         "cachedContentTokenCount": reply.cached_tokens,
     }
-    end = {"content": {"parts": [{"text": ""}]}, "finishReason": reply.finish or "STOP"}
+    end = {
+        "content": {"role": "model", "parts": [{"text": ""}]},
+        "finishReason": reply.finish or "STOP",
+    }
     yield {"candidates": [end], "usageMetadata": usage}
 
 
@@ -180,10 +185,12 @@ _PARTS = {"text", "inlineData", "functionCall", "functionResponse"}
 
 def _find_fault_in_contents(body: Json) -> str:
     waiting: list[str] = []
-    for number, content in enumerate(body["contents"]):
-        place, parts = f"contents[{number}]", content["parts"]
-        if content["role"] not in ("user", "model") or not parts:
-            return f"{place}: the role {content['role']}, or no parts"
+    # The official client sends each piece of a stream as a message of its own.
+    for role, contents in groupby(body["contents"], key=itemgetter("role")):
+        parts = [part for content in contents for part in content["parts"]]
+        place = f"contents of the {role}"
+        if role not in ("user", "model") or not parts:
+            return f"{place}: the role {role}, or no parts"
         if any(len(part.keys() & _PARTS) != 1 for part in parts):
             return f"{place}: a part without data"
         results = [part["functionResponse"] for part in parts if "functionResponse" in part]
