@@ -148,7 +148,7 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
         metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
     items.append(ContextItem(request, items[-1].provider if items else ""))
-    return RequestContext(items)
+    return RequestContext(items, thread.heads, thread.contents)
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:

@@ -36,6 +36,7 @@ from jp_nb.agent.provider import (
     InputChange,
     KeepAlive,
     ModelRequest,
+    PrefixLoss,
     Provider,
     ProviderEvent,
     Retry,
@@ -49,6 +50,7 @@ from jp_nb.agent.turn_state import Call, LastRequest, Resolved, TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.head import RequestHead, mark_head
 from jp_nb.record.marks import (
     LastHost,
     is_continuation,
@@ -115,6 +117,7 @@ class Attempt:
     text_ended: bool = False  # and the display does not know it yet
     call_count: int = 0
     held_index: int | None = None  # item of the text that the trimmer holds back
+    head: RequestHead | None = None  # of the request, if it is to be recorded
 
     def trim(self, part: TextPart) -> TextPart | None:
         """Return the new part of a part of a continuation; None if there is none yet."""
@@ -322,6 +325,7 @@ class AnswerStream:
         self._attempt = attempt
         record = self._turn.record
         if resolved.host:
+            attempt.head = request.head
             last, record.last_host = record.last_host, LastHost.of(resolved.host)
             if last is not None and last.mark != record.last_host.mark:
                 self._notify(
@@ -389,6 +393,13 @@ class AnswerStream:
                     display(ShowText(part.kind, part.text))
 
     def _consume_item(self, event: ProviderEvent, attempt: Attempt) -> None:
+        if isinstance(event, PrefixLoss):
+            self._notify(
+                f"⚠ Only {event.kept} % of the previous request is at the beginning of this one: "
+                f"{event.part} changed. The provider's prompt cache does not cover the rest, see "
+                "`%jp request --diff`."
+            )
+            return
         is_call = isinstance(event, ToolCallStart | ToolCallArguments)
         attempt.has_content = attempt.has_content or is_call
         if isinstance(event, ToolCallStart):
@@ -431,7 +442,7 @@ class AnswerStream:
             _log_input_changes(changes, self._turn.record.stream)
         counts = Counter((change.reason, change.is_dropped) for change in changes)
         entries[-1:] = [with_input_changes(entry, counts) for entry in entries[-1:]]
-        self._turn.record.add(*entries)
+        self._record(entries, attempt)
         self._chain.note_recorded(entries)
         is_final = attempt.call_count or unfinished or self._turn.tokens.is_over
         if not is_final and self._chain.begin_continuation(finished, entries):
@@ -440,6 +451,13 @@ class AnswerStream:
         self._turn.display(EndOfText())
         self._notify_end(finished, attempt, unfinished)
         return False
+
+    def _record(self, entries: list[Entry], attempt: Attempt) -> None:
+        """Record the `entries` of a response, the first one with changes of the request's head."""
+        record = self._turn.record
+        if entries and attempt.head is not None:
+            entries[0] = mark_head(entries[0], attempt.head, record.thread.head)
+        record.add(*entries)
 
     def _notify_end(self, finished: Finished, attempt: Attempt, unfinished: Sequence[str]) -> None:
         for name in (*unfinished, *attempt.truncated_call()):
@@ -461,9 +479,9 @@ class AnswerStream:
         self._show_held_text(attempt)
         entries = attempt.entries_to_record(attempt.builder.peek())
         texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
-        for entry in self._turn.tokens.attach_usage_to_last(texts):
+        if texts:
             self._recorded_before = "the retry"
-            self._turn.record.add(entry)
+            self._record(self._turn.tokens.attach_usage_to_last(texts), attempt)
         # A continuation is displayed as one text.
         if attempt.has_content and attempt.trimmer is None:
             self._turn.display(EndOfText())

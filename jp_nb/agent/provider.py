@@ -8,13 +8,15 @@ Source: `docs/providers.md`, `docs/extending.md`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject
 from jp_nb.record.context import RequestContext
+from jp_nb.record.head import Attachment as Attachment
+from jp_nb.record.head import AttachmentMark, RequestHead, mark_attachment
+from jp_nb.record.head import ToolDefinition as ToolDefinition
 from jp_nb.record.marks import Usage as Usage
 
 
@@ -136,6 +138,18 @@ class InputChange:
     mark: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixLoss:
+    """A request that does not begin like the previous one of its conversation.
+
+    Caches and signatures are valid only for the common beginning: `kept` percent of the previous
+    request. `part` is the first part that differs, such as `tools`.
+    """
+
+    kept: int
+    part: str
+
+
 ProviderEvent = (
     TextPart
     | ToolCallStart
@@ -144,28 +158,12 @@ ProviderEvent = (
     | KeepAlive
     | Usage
     | InputChange
+    | PrefixLoss
     | Finished
     | Retry
 )
 
 ToolChoice = str  # "auto", "none", "required", or "tool:NAME"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool as the model sees it. `parameters` is a JSON schema of type object."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, JsonValue]
-
-    def to_json(self) -> JsonObject:
-        """Return the tool as one JSON object."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": dict(self.parameters),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +177,6 @@ class ModelParameters:
     top_k: int | None = None
     stop_words: tuple[str, ...] = ()
     other: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A document or an image that the model gets before the conversation.
-
-    The model sees `source`, such as `notes.md`. `media_type` is `text/plain` for every text.
-    """
-
-    source: str
-    media_type: str
-    content: str | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +199,33 @@ class ModelRequest:
     idle_timeout: float = 60.0  # seconds without an event; 0: no limit
     max_response_bytes: int = 1_048_576  # of the streamed text; 0: no limit
     conversation_id: str = ""  # stable in a conversation, for prompt caching
+    is_turn: bool = False  # True if the next request of the conversation begins with this one
+
+    @property
+    def head(self) -> RequestHead:
+        """The parts that are not messages."""
+        return RequestHead(
+            self.system,
+            self.tools,
+            tuple(map(mark_attachment, self.attachments)),
+            self.parameters.reasoning,
+            self.schema,
+            self.tool_choice,
+        )
+
+    def with_head(
+        self, head: RequestHead, contents: Mapping[AttachmentMark, Attachment]
+    ) -> ModelRequest:
+        """Return this request with another head. Attachments without contents are omitted."""
+        return replace(
+            self,
+            system=head.system,
+            tools=head.tools,
+            attachments=tuple(contents[mark] for mark in head.attachments if mark in contents),
+            parameters=replace(self.parameters, reasoning=head.reasoning),
+            schema=head.schema,
+            tool_choice=head.tool_choice,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from jp_nb.agent.provider import (
     InputChange,
     KeepAlive,
     ModelRequest,
+    PrefixLoss,
     ProviderEvent,
     Retry,
     TextPart,
@@ -46,6 +47,7 @@ from jp_nb.json_values import (
 )
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE, ChatRequest, ToolCallRequest, ToolCallResponse
+from jp_nb.record.head import HEAD, HEAD_CHANGE
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
 
 DIGEST_CHARS: Final = 20
@@ -54,7 +56,7 @@ MAX_CONTEXTS: Final = 4
 """Number of contexts to remember: the conversation, and its concurrent inquiries."""
 NO_MESSAGE: Final = ""
 """Id of the message before the first one."""
-_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS})
+_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS, HEAD, HEAD_CHANGE})
 """Metadata keys of `jp_nb` in responses, which are never sent to the model."""
 
 Hide = Callable[[str], str]
@@ -323,7 +325,7 @@ class ExchangeRecorder:
             event = replace(event, reason=self._hide(event.reason))
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
-        if isinstance(event, KeepAlive):
+        if isinstance(event, KeepAlive | PrefixLoss):
             return None
         before = self._events[-1] if self._events else None
         if isinstance(event, (TextPart, ToolCallArguments)):

@@ -33,6 +33,7 @@ from jp_nb.record.events import (
 from jp_nb.record.marks import missing_call, with_host, with_tool_choice
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.turns import OpenCall
+from jp_nb.text import one_line
 from jp_nb.tools.base import is_cancelled
 
 MODEL_ID = "assistant.model.id"
@@ -290,6 +291,7 @@ class TurnLoop:
         record = self.turn.record
         while True:
             self._on_interrupt = answers.interrupt
+            self._restore_attachments(resolved)
             request = resolved.model_request(
                 record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
             )
@@ -312,6 +314,21 @@ class TurnLoop:
                 text = f"⚠ The model did not call {missing}, although this turn requires it"
                 self.turn.display(Notice(text))
         return calls
+
+    def _restore_attachments(self, resolved: Resolved) -> None:
+        """Note the contents of attachments. If earlier ones are not known, begin a new head."""
+        record = self.turn.record
+        record.thread.note_contents(resolved.attachments)
+        if missing := record.thread.missing_attachments():
+            names = ", ".join({f"`{one_line(mark.source, limit=100)}`": None for mark in missing})
+            self.turn.display(
+                Notice(
+                    f"⚠ The conversation was sent with other contents of {names}, which are not "
+                    "available any more. This request sends the current attachments in front. "
+                    "The provider's prompt cache and earlier reasoning are lost."
+                )
+            )
+            record.thread = record.thread.without_heads()
 
     async def _run_calls(
         self,

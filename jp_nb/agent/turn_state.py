@@ -74,7 +74,8 @@ class Resolved(ChatModel):
         conversation_id: str,
     ) -> ModelRequest:
         """Return the request of the turn that continues `thread`."""
-        return self.make_request(
+        thread.note_contents(self.attachments)
+        request = self.make_request(
             thread,
             attachments=self.attachments,
             tools=tuple(tool.definition for tool in self.tools.tools.values()),
@@ -82,6 +83,7 @@ class Resolved(ChatModel):
             schema=schema,
             conversation_id=conversation_id,
         )
+        return replace(request, is_turn=True)
 
     @property
     def host(self) -> str:
@@ -105,7 +107,7 @@ class LastRequest:
     @property
     def as_sent(self) -> ModelRequest:
         """The request with the context of that time."""
-        return replace(self.request, thread=RequestContext(self.request.thread.items[: self.items]))
+        return replace(self.request, thread=self.request.thread.until(self.items))
 
 
 @dataclass(slots=True)
@@ -141,6 +143,7 @@ class TurnRecord:
         start = len(self.stream)
         self.stream.append(*self.stream.new_images(images), *entries)
         for entry in self.stream.entries[start:]:
+            self.thread.read_head(entry)
             self.thread.add(entry, self.provider, self.stream.images)
 
     @property

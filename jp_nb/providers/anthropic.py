@@ -37,13 +37,15 @@ from jp_nb.providers.dialect import (
     PDF,
     CallIds,
     FormattedAttachments,
+    HeadChange,
     HttpProvider,
     Message,
     Omitted,
     Rendering,
+    RequestBody,
     base64_text,
+    describe_forced_call,
     encode_json,
-    encode_messages_body,
     format_attachment_name,
     get_parameter_schema,
     omit_parameter,
@@ -64,6 +66,15 @@ _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7})
 """Index of a message and of a block in it, in an error of the API."""
 _CACHE: Final[Message] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
+# Models that accept system messages only at the beginning.
+_NO_SYSTEM_MESSAGES: Final = re.compile(
+    r"claude-(?:[23]|instant|(?:sonnet|haiku)-4|opus-4(?:-[0-7])?(?:-20\d{6})?$)"
+)
+_SYSTEM_MESSAGE: Final = b'{"role":"system"'
+_TOOL_CHANGE_BETAS: Final = (
+    "mid-conversation-tool-changes-2026-07-01",
+    "inline-tools-2026-09-15",
+)
 _BINDING_BETA: Final = "thinking-binding-controls"
 _MAX_MESSAGE_ID: Final = 200
 _MAX_LOGGED: Final = 1_000
@@ -76,12 +87,14 @@ def build_request_fields(
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
     abilities: Abilities | None = None,
+    appends: bool = False,
     omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `messages`.
 
     Sets three of the four cache markers that the API allows: on the last system text, on the last
     tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
+    If the rendering `appends` changes, the messages contain the demand to call a tool.
     """
     omitted = {} if omitted is None else omitted
     abilities = abilities or Abilities.of(request.model)
@@ -103,9 +116,8 @@ def build_request_fields(
         choice = request.tool_choice
         if active and choice not in ("auto", "none"):
             # The API rejects a forced tool with thinking. The instruction follows the cached part.
-            name = choice.removeprefix("tool:")
-            tool = "one of your tools" if name == choice else f"the tool `{name}`"
-            system.append(_text_block(f"Your next response must call {tool}."))
+            if not appends:
+                system.append(_text_block(describe_forced_call(choice)))
             choice = "auto"
         fields["tools"] = tools
         fields["tool_choice"] = _format_tool_choice(choice, len(tools))
@@ -269,6 +281,7 @@ class AnthropicRendering(Rendering):
     """
 
     continue_request: ClassVar[Message] = {"role": "user", "content": [_text_block(CONTINUE)]}
+    appended = frozenset({"system", "tools", "attachments", "tool_choice"})
 
     def __init__(self, unsigned_items: frozenset[int] = frozenset()) -> None:
         super().__init__(NAME, CallIds(limit=64, clean=True))
@@ -285,6 +298,20 @@ class AnthropicRendering(Rendering):
         copy = type(self)(unsigned_items)
         copy.last_message_id = self.last_message_id
         return copy
+
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        sent, _ = split_attachments(change.added, IMAGES | {PDF})
+        blocks = [block for attachment in sent for block in _format_attachment(attachment)]
+        texts = (change.instructions(), change.attachments(), change.forced_call())
+        content = [_text_block(text) for text in texts if text.strip()] + _format_tool_changes(
+            change
+        )
+        messages = []
+        if not blocks and self._ends_in_answer:
+            messages.append(self.continue_request)  # a system message must follow a user message
+        if blocks:
+            messages.append({"role": "user", "content": blocks})
+        return [*messages, {"role": "system", "content": content}] if content else messages
 
     def _strip_reasoning(self, message: Message) -> Message | None:
         content = message["content"]
@@ -306,7 +333,7 @@ class AnthropicRendering(Rendering):
             self._open_content("assistant").append(_text_block(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
-        if self.items in self.unsigned_items:
+        if self.items in self.unsigned_items or not self.is_bound:
             return False
         signature, redacted = (response.metadata.get(name) for name in (SIGNATURE, REDACTED))
         if redacted:
@@ -342,6 +369,20 @@ class AnthropicRendering(Rendering):
         content.insert(results, block)
 
 
+def _format_tool_changes(change: HeadChange) -> list[Message]:
+    before, after = change.before.tools, change.after.tools
+    blocks: list[Message] = [
+        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": tool.name}}
+        for tool in before
+        if tool not in after
+    ]
+    added = _format_tools([tool for tool in after if tool not in before], strict=False)
+    return blocks + [
+        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}}
+        for tool in added
+    ]
+
+
 PATH: Final = "/v1/messages"
 VERSION: Final = "2023-06-01"
 
@@ -366,21 +407,42 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
-        fields = self._build_fields(request, answer, omitted)
+    ) -> RequestBody:
+        appends = "tool_choice" in rendering.appended
+        fields = self._build_fields(request, answer, omitted, appends=appends)
         if self._asks_for_diagnostics:
             fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
         messages = rendering.encode(request.thread, user_parts=attached.user_parts)
-        return encode_messages_body(fields, messages)
+        headers = {}
+        late = (message for message in messages if message.startswith(_SYSTEM_MESSAGE))
+        if any(b'"type":"tool_' in message for message in late):
+            given = self._http.endpoint.headers.get("anthropic-beta")
+            headers["anthropic-beta"] = ",".join(filter(None, (given, *_TOOL_CHANGE_BETAS)))
+        return RequestBody(fields, messages, headers=headers)
 
     def _build_fields(
-        self, request: ModelRequest, answer: schemas.AnswerSchema | None, omitted: Omitted
+        self,
+        request: ModelRequest,
+        answer: schemas.AnswerSchema | None,
+        omitted: Omitted,
+        *,
+        appends: bool = False,
     ) -> Message:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         abilities = self._abilities_of(request.model)
         return build_request_fields(
-            request, answer=answer, betas=betas, abilities=abilities, omitted=omitted
+            request,
+            answer=answer,
+            betas=betas,
+            abilities=abilities,
+            appends=appends,
+            omitted=omitted,
         )
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        if _NO_SYSTEM_MESSAGES.match(model):
+            parts = frozenset({"attachments"})
+        return super()._appended_parts(model, parts)
 
     def _abilities_of(self, model: str) -> Abilities:
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
@@ -411,7 +473,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
     ) -> ProviderEvent | None:
         if error.status != 400:
-            return None
+            return super()._recover(error, request, rendering)
         text = str(error).lower()
         is_stale = "thinking" in text and ("signature" in text or "cannot be modified" in text)
         if is_stale and rendering.signed_items:
@@ -426,7 +488,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         sent = self._build_fields(request, self._answer_schema(request), {})
         corrected = abilities.correct(text, sent)
         if corrected == abilities:
-            return None
+            return super()._recover(error, request, rendering)
         self._corrected[request.model] = corrected
         return Retry(error.without_address)
 
@@ -441,8 +503,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         """
         if len(request.thread) - 1 in rendering.unsigned_items:
             return 0
-        body, _ = self._build_body(request, rendering, self._answer_schema(request))
-        signatures = _iter_signatures(error, json.loads(body)["messages"])
+        sent, _ = self._build_body(request, rendering, self._answer_schema(request))
+        signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
         return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
 
     async def models(self, *, seconds: float) -> ModelList:

@@ -17,7 +17,8 @@ import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -26,7 +27,9 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import (
     Attachment,
     ModelRequest,
+    PrefixLoss,
     ProviderEvent,
+    Retry,
     SentRequest,
     ToolDefinition,
 )
@@ -39,6 +42,7 @@ from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.head import AttachmentMark, RequestHead
 
 Message = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""
@@ -52,6 +56,21 @@ MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 PDF: Final = "application/pdf"
 IMAGES: Final = frozenset(MEDIA_TYPES)
 
+REFUSALS: Final = (400, 404, 422, 500)  # llama.cpp answers 500 to a failing chat template
+REFUSED_CHANGE: Final = re.compile(
+    r"\broles?\b|system (?:message|prompt)|template|tool_addition|tool_removal|anthropic-beta|"
+    r"additional_tools|configuration_update",
+    re.IGNORECASE,
+)
+NOTABLE_LOSS: Final = 0.05  # of the previous request
+MIN_CACHED_CHARS: Final = 4096  # providers cache prefixes of 1,024 tokens and more
+REPLACED_INSTRUCTIONS: Final = "These instructions replace all earlier ones:"
+
+REMOVED_TOOLS: Final = "removed_tools"
+
+"""Name in `Rendering.appended`: only the removal of tools is appended."""
+
+_HEAD_PARTS: Final = frozenset(each.name for each in fields(RequestHead))
 _LOGGER: Final = logging.getLogger(__name__)
 _USER_PARTS: Final = b'{"role":"user","content":['
 
@@ -64,15 +83,40 @@ def encode_json(value: object) -> bytes:
     return encode_utf8(compact_json(value))
 
 
-def encode_messages_body(
-    fields: Mapping[str, object], messages: bytes, *, member: str = "messages"
-) -> bytes:
-    """Encode a request body whose last member is the list of messages, under the name `member`.
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """The members of a request body, and its encoded messages, which are the last member.
 
-    `messages` is the encoded JSON list.
+    The provider caches the beginning of the members `prefix`, then the messages.
     """
-    head = encode_json({**fields, member: []})
-    return head[: -len(b"[]}")] + messages + b"}"
+
+    fields: Mapping[str, Any]
+    messages: Sequence[bytes]
+    name: str = "messages"  # member of the messages
+    prefix: tuple[str, ...] = ("tools", "system")
+    headers: Mapping[str, str] = field(default_factory=dict)  # of this request only
+
+    def encode(self) -> bytes:
+        """Return the JSON body."""
+        beginning = encode_json({**self.fields, self.name: []})
+        return beginning[: -len(b"]}")] + b",".join(self.messages) + b"]}"
+
+    def parts(self) -> list[tuple[str, bytes]]:
+        """Return the name and the content of each part of the beginning, in its order."""
+        named: list[tuple[str, bytes]] = []
+        for name in self.prefix:
+            listed = self.fields.get(name, ())
+            for each in listed if isinstance(listed, list | tuple) else (listed,):
+                named.append((f"`{name}`", encode_json(without_cache_marks(each))))
+        named += ((f"message {n}", content) for n, content in enumerate(self.messages, start=1))
+        return named
+
+
+def without_cache_marks(part: object) -> object:
+    """Return `part` without `cache_control`, which moves and is not part of what is cached."""
+    if isinstance(part, dict) and "cache_control" in part:
+        return {key: value for key, value in part.items() if key != "cache_control"}
+    return part
 
 
 def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
@@ -123,19 +167,93 @@ class CallIds:
         return waiting.popleft() if waiting else None
 
 
+@dataclass(frozen=True, slots=True)
+class HeadChange:
+    """A change of the request's head that is appended to the messages.
+
+    `before` and `after` differ only in parts that the rendering appends. `added` are attachments
+    that `before` does not have, or not with this content.
+    """
+
+    before: RequestHead
+    after: RequestHead
+    added: tuple[Attachment, ...]
+
+    def instructions(self) -> str:
+        """Return what the model must know about changed instructions; "" if they are the same."""
+        before, after = self.before.system, self.after.system
+        if before == after:
+            return ""
+        if after[: len(before)] == before:
+            return "\n\n".join(after[len(before) :])
+        if not any(text.strip() for text in after):
+            return "The instructions at the beginning of this conversation no longer apply."
+        return "\n\n".join((REPLACED_INSTRUCTIONS, *after))
+
+    def tools(self) -> str:
+        """Return what the model must know about the availability of tools in its list."""
+        before, after = ({tool.name for tool in x.tools} for x in (self.before, self.after))
+        lines = []
+        if removed := sorted(before - after):
+            lines.append(f"These tools are no longer available: {_join_names(removed)}.")
+        if before and (added := sorted(after - before)):
+            lines.append(f"These tools are available from now on: {_join_names(added)}.")
+        return "\n".join(lines)
+
+    def attachments(self) -> str:
+        """Return what the model must know about attachments that were replaced or removed."""
+        before = {mark.source for mark in self.before.attachments}
+        after = {mark.source for mark in self.after.attachments}
+        lines = []
+        if replaced := sorted(before & {each.source for each in self.added}):
+            lines.append(f"New contents of {_join_names(replaced)}. The earlier ones are outdated.")
+        if removed := sorted(before - after):
+            lines.append(f"The user removed these attachments: {_join_names(removed)}.")
+        return "\n".join(lines)
+
+    def forced_call(self) -> str:
+        """Return the demand to call a tool, if the request makes one; else ""."""
+        choice = self.after.tool_choice
+        if choice == self.before.tool_choice or choice in ("auto", "none"):
+            return ""
+        return describe_forced_call(choice)
+
+
+def describe_forced_call(choice: str) -> str:
+    """Return the demand to call a tool for a `choice` other than `auto` and `none`."""
+    name = choice.removeprefix("tool:")
+    tool = "one of your tools" if name == choice else f"the tool `{name}`"
+    return f"Your next response must call {tool}."
+
+
+def _join_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 class Rendering(ABC):
     """Messages of a request context in a provider's format. It grows with the context.
 
     Reasoning of the same `provider` is sent back as reasoning. If the API does not take images, a
     line of text replaces each. `items` is the number of rendered items of the context.
+
+    The head of the first request stays at the beginning. Changes of the parts in `appended`, which
+    are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
+    replace the beginning, and the cached prefix is lost. With `REMOVED_TOOLS`, only the removal of
+    tools becomes a message: they stay in the list, and new ones are added to it.
     """
 
     continue_request: ClassVar[Message]
     """User message that asks the model to continue its answer."""
+    appended: frozenset[str] = frozenset()
 
     def __init__(self, provider: str, ids: CallIds, *, takes_images: bool = True) -> None:
         self.messages: list[Message] = []
         self.items = 0
+        self.is_bound = True  # False while an item is rendered whose signatures are not valid
+        self.has_changes = False  # of the head, that were appended
+        self._heads = 0
+        self._had_tools = False
+        self._pending: list[Message] = []
         self._provider = provider
         self._ids = ids
         self._takes_images = takes_images
@@ -144,18 +262,85 @@ class Rendering(ABC):
     def update(self, context: RequestContext) -> None:
         """Render the items that were added to `context` since the last call."""
         for item in context.since(self.items):
+            self._add_changes(context)
             self._add(item)
             self.items += 1
 
+    def _add_changes(self, context: RequestContext) -> None:
+        for position in context.heads[self._heads :]:
+            if position.items > self.items:
+                break
+            before = context.heads[self._heads - 1].head if self._heads else None
+            self.messages += self._changes(before, position.head, context.contents)
+            self._heads += 1
+            self._had_tools = self._had_tools or bool(position.head.tools)
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with the head at the beginning of the conversation's requests.
+
+        Appended changes that no response has confirmed yet follow the messages of `encode`.
+        """
+        heads, wanted = request.thread.heads, request.head
+        first = self._first_head(heads[0].head if heads else wanted)
+        last = heads[-1].head if heads else None
+        self._pending = self._changes(last, wanted, request.thread.contents)
+        settled: dict[str, Any] = {}
+        if "system" in self.appended:
+            settled["system"] = first.system
+        if "attachments" in self.appended and first.attachments != wanted.attachments:
+            contents = request.thread.contents
+            known = (mark for mark in first.attachments if mark in contents)
+            settled["attachments"] = tuple(contents[mark] for mark in known)
+        if "schema" in self.appended:
+            settled["schema"] = None
+        if "reasoning" in self.appended:
+            settled["parameters"] = replace(request.parameters, reasoning=first.reasoning)
+        if "tools" in self.appended:
+            with_tools = (head.tools for _, head in heads if head.tools)
+            settled["tools"] = next(with_tools, wanted.tools)
+        elif REMOVED_TOOLS in self.appended:
+            offered = {tool.name: tool for _, head in heads for tool in head.tools}
+            # A tool keeps its place, and has its latest definition.
+            settled["tools"] = tuple((offered | {x.name: x for x in wanted.tools}).values())
+        return replace(request, **settled) if settled else request
+
+    def _first_head(self, head: RequestHead) -> RequestHead:
+        # These parts are for one turn, so they never are at the beginning if they can be appended.
+        return replace(head, schema=None, tool_choice="auto")
+
+    def _changes(
+        self,
+        before: RequestHead | None,
+        after: RequestHead,
+        contents: Mapping[AttachmentMark, Attachment],
+    ) -> list[Message]:
+        before = self._first_head(after) if before is None else before
+        parts = {name: getattr(after, name) for name in _HEAD_PARTS - self.appended}
+        if REMOVED_TOOLS in self.appended:
+            del parts["tools"]
+        elif not self._had_tools:  # the first tools are at the beginning
+            parts["tools"] = after.tools
+        added = [x for x in after.attachments if x not in before.attachments and x in contents]
+        before = replace(before, **parts)
+        if before == after:
+            return []
+        self.has_changes = True
+        return self._render_change(HeadChange(before, after, tuple(contents[x] for x in added)))
+
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        """Return the messages that tell the model about `change`."""
+        return []
+
     def encode(
         self, context: RequestContext, *, before: Sequence[bytes] = (), user_parts: bytes = b""
-    ) -> bytes:
-        """Return the rendered messages of `context` as a JSON list.
+    ) -> list[bytes]:
+        """Return the rendered messages of `context`, each as JSON.
 
         `context` is that of the last `update`. A request to continue follows if the model's last
-        answer was cut. `before` are encoded messages at the beginning of the list. `user_parts` are
-        encoded content parts, joined by commas. They are added to the start of the first rendered
-        message if it is a user message with parts. Otherwise, they are a new message before it.
+        answer was cut, then the changes of `settle`. `before` are encoded messages at the beginning
+        of the list. `user_parts` are encoded content parts, joined by commas. They are added to the
+        start of the first rendered message if it is a user message with parts. Otherwise, they are
+        a new message before it.
         """
         pieces = self.encode_messages()
         is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
@@ -165,7 +350,7 @@ class Rendering(ABC):
             pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
         elif user_parts:
             pieces.insert(0, _USER_PARTS + user_parts + b"]}")
-        return b"[" + b",".join([*before, *pieces]) + b"]"
+        return [*before, *pieces, *map(encode_json, self._pending)]
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
         # Few models continue an assistant message that comes last, so they are asked to.
@@ -180,7 +365,7 @@ class Rendering(ABC):
         return [*self._encoded]
 
     def _add(self, item: ContextItem) -> None:
-        entry = item.entry
+        entry, self.is_bound = item.entry, item.is_bound
         match entry:
             case ChatRequest():
                 self._add_request(*self._replace_images(entry.content, item.images))
@@ -359,6 +544,8 @@ class HttpProvider(ABC, Generic[R]):
     `make_rendering` returns an empty rendering of a conversation.
     """
 
+    records_heads = True
+
     def __init__(
         self,
         endpoint: Endpoint,
@@ -370,6 +557,8 @@ class HttpProvider(ABC, Generic[R]):
         self._renderings: dict[RequestContext, R] = {}  # the last one was used last
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
         self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
+        self._sent: dict[str, tuple[str, RequestBody]] = {}  # by conversation, with the model
+        self._replaces_head: set[str] = set()  # models that rejected appended changes
 
     @abstractmethod
     def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
@@ -383,7 +572,7 @@ class HttpProvider(ABC, Generic[R]):
         attached: FormattedAttachments,
         answer: AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
+    ) -> RequestBody:
         """Return the body of a request, and add the settings that it omits to `omitted`."""
 
     @abstractmethod
@@ -394,24 +583,40 @@ class HttpProvider(ABC, Generic[R]):
         self, error: ProviderError, request: ModelRequest, rendering: R
     ) -> ProviderEvent | None:
         """Return a `Retry` if another form of the request can succeed after `error`."""
+        is_refusal = error.status in REFUSALS and REFUSED_CHANGE.search(str(error))
+        if rendering.has_changes and request.model not in self._replaces_head and is_refusal:
+            self._replaces_head.add(request.model)
+            return Retry(error.without_address)
         return None
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        """Return those of the appended `parts` of a rendering that `model` supports."""
+        return frozenset() if model in self._replaces_head else parts
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
         rendering = self._renderings.get(request.thread)
-        if rendering is None or rendering.items > len(request.thread):
-            rendering = self._make_rendering()
+        fresh = self._make_rendering() if rendering is None else rendering.make_empty()
+        fresh.appended = self._appended_parts(request.model, type(fresh).appended)
+        if (
+            rendering is None
+            or rendering.items > len(request.thread)
+            or rendering.appended != fresh.appended
+        ):
+            rendering = fresh
         self._keep_rendering(request.thread, rendering)
         answer = self._answer_schema(request)
-        body, omitted = self._build_body(request, rendering, answer)
+        encoded, omitted = self._build_body(request, rendering, answer)
+        loss = self._note_sent(request, encoded) if request.is_turn else None
+        body = encoded.encode()
         provider = self._http.endpoint.provider
         for setting, reason in omitted.items():
             if (key := (request.conversation_id, setting)) not in self._reported:
                 self._reported.add(key)
                 _LOGGER.warning("%s: %s is not sent: %s", provider, setting, reason)
         decoder = self._make_decoder(answer, body)
-        return stream_events(
-            self._send(request, body, decoder),
+        events = stream_events(
+            self._send(request, body, decoder, encoded.headers),
             StreamDecoder(
                 decoder,
                 provider=provider,
@@ -422,12 +627,26 @@ class HttpProvider(ABC, Generic[R]):
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover(error, request, rendering),
         )
+        return events if loss is None else _prepend(loss, events)
+
+    def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
+        """Note the `body` that is sent; return what it lost of the previous one, if it is much."""
+        key = request.conversation_id
+        model, before = self._sent.pop(key, ("", None))
+        self._sent[key] = request.model, body
+        if len(self._sent) > MAX_RENDERINGS:
+            del self._sent[next(iter(self._sent))]
+        if before is None:
+            return None
+        if model != request.model:
+            return find_prefix_loss(before, replace(body, messages=()), "the model")
+        return find_prefix_loss(before, body)
 
     def _send(
-        self, request: ModelRequest, body: bytes, decoder: Decoder
+        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         # Yield the bytes of the response, which go to `decoder`.
-        return self._http.post(body, url=self._get_url(request))
+        return self._http.post(body, url=self._get_url(request), headers=headers)
 
     def _get_url(self, request: ModelRequest) -> str:
         return self._http.endpoint.url
@@ -448,17 +667,21 @@ class HttpProvider(ABC, Generic[R]):
         )
         cached = next(known, None)
         rendering = self._make_rendering() if cached is None else cached.make_empty()
+        rendering.appended = self._appended_parts(request.model, type(rendering).appended)
         rendering.update(request.thread)
         body, omitted = self._build_body(request, rendering, self._answer_schema(request))
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
-        return self._http.preview(body, url=self._get_url(request), omitted=lines)
+        return self._http.preview(
+            body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
+        )
 
     def _build_body(
         self, request: ModelRequest, rendering: R, answer: AnswerSchema | None
-    ) -> tuple[bytes, Omitted]:
-        attached = self._format_attachments(request.attachments)
+    ) -> tuple[RequestBody, Omitted]:
+        settled = rendering.settle(request)
+        attached = self._format_attachments(settled.attachments)
         omitted = dict(attached.omitted)
-        return self._encode_body(request, rendering, attached, answer, omitted), omitted
+        return self._encode_body(settled, rendering, attached, answer, omitted), omitted
 
     @property
     def address(self) -> str:
@@ -477,6 +700,40 @@ class HttpProvider(ABC, Generic[R]):
     async def aclose(self) -> None:
         """Close connections."""
         await self._http.aclose()
+
+
+async def _prepend(
+    first: ProviderEvent, events: AsyncGenerator[ProviderEvent, None]
+) -> AsyncGenerator[ProviderEvent, None]:
+    async with aclosing(events):
+        yield first
+        async for event in events:
+            yield event
+
+
+def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") -> PrefixLoss | None:
+    """Return what a request lost of the beginning of the previous one.
+
+    None if it lost less than a twentieth, or less than the smallest prefix that is cached. `part`
+    is the reason if nothing can be kept.
+    """
+    count = len(before.messages)
+    alike = all(before.fields.get(name) == after.fields.get(name) for name in before.prefix)
+    if not part and alike and before.messages == after.messages[:count]:
+        return None
+    kept, total, first = 0, 0, part
+    rest = iter(() if part else after.parts())
+    for name, content in before.parts():
+        total += len(content)
+        if not first:
+            if next(rest, ("", b""))[1] == content:
+                kept += len(content)
+            else:
+                first = name
+    lost = total - kept
+    if lost <= NOTABLE_LOSS * total or lost < MIN_CACHED_CHARS:
+        return None
+    return PrefixLoss(100 * kept // total, first)
 
 
 def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:

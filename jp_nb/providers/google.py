@@ -189,7 +189,7 @@ class GoogleProvider(HttpProvider[R]):
         return Finished("refused", error.without_address) if _REFUSAL.search(text) else None
 
     async def _send(
-        self, request: ModelRequest, body: bytes, decoder: Decoder
+        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         assert isinstance(decoder, ContinuedDecoder)
         url, sent = self._get_url(request), body

@@ -38,9 +38,9 @@ from jp_nb.providers.dialect import (
     Message,
     Omitted,
     Rendering,
+    RequestBody,
     base64_text,
     encode_json,
-    encode_messages_body,
     format_attachment_name,
     format_documents_xml,
     get_parameter_schema,
@@ -396,11 +396,11 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
         attached: FormattedAttachments,
         answer: AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
+    ) -> RequestBody:
         thinking = self._find_thinking(request)
         fields = build_request_fields(request, answer=answer, thinking=thinking, omitted=omitted)
         contents = rendering.encode(request.thread, before=attached.messages)
-        return encode_messages_body(fields, contents, member="contents")
+        return RequestBody(fields, contents, "contents", prefix=("tools", "systemInstruction"))
 
     def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> GenerateDecoder:
         return GenerateDecoder(answer, request=body)

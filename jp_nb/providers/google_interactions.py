@@ -44,9 +44,9 @@ from jp_nb.providers.dialect import (
     Message,
     Omitted,
     Rendering,
+    RequestBody,
     base64_text,
     encode_json,
-    encode_messages_body,
     format_attachment_name,
     format_documents_xml,
     get_parameter_schema,
@@ -601,11 +601,11 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         attached: FormattedAttachments,
         answer: AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
+    ) -> RequestBody:
         thinking = self._find_thinking(request)
         fields = build_request_fields(request, answer=answer, thinking=thinking, omitted=omitted)
         steps = rendering.encode(request.thread, before=attached.messages)
-        return encode_messages_body(fields, steps, member="input")
+        return RequestBody(fields, steps, "input", prefix=("tools", "system_instruction"))
 
     def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> InteractionsDecoder:
         return InteractionsDecoder(answer)

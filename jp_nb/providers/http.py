@@ -105,16 +105,20 @@ class HttpClient:
         self._client: httpx.AsyncClient | None = None
         self._origin = ""
 
-    async def post(self, body: bytes, *, url: str = "") -> AsyncGenerator[bytes, None]:
+    async def post(
+        self, body: bytes, *, url: str = "", headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """Send `body` and yield the bytes of the event stream in the response.
 
-        `url` is an address of this endpoint's server; "" for that of the endpoint.
+        `url` is an address of this endpoint's server; "" for that of the endpoint. `headers` are
+        those of this request only.
 
         Raises:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: The response is not an event stream.
         """
-        async with self._send("POST", url or self.endpoint.url, body, self._headers()) as response:
+        url = url or self.endpoint.url
+        async with self._send("POST", url, body, self._headers(headers)) as response:
             await self._check_event_stream(response)
             async with aclosing(_chunks(response)) as chunks:
                 async for chunk in chunks:
@@ -177,7 +181,7 @@ class HttpClient:
         """
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
-        headers = {**self._headers(), "accept": "application/json"}
+        headers = {**self._headers(None), "accept": "application/json"}
         redactor, received = self.redactor(), bytearray()
         async with self._send(method, url, content, headers) as response:
             if response.status_code != 200:
@@ -207,7 +211,14 @@ class HttpClient:
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
 
-    def preview(self, body: bytes, *, url: str, omitted: Sequence[str] = ()) -> SentRequest:
+    def preview(
+        self,
+        body: bytes,
+        *,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        omitted: Sequence[str] = (),
+    ) -> SentRequest:
         """Return the request that `post` sends, without the key."""
         redactor = self.redactor()
         hide = redactor.hide if redactor.applies_to_responses else str
@@ -216,7 +227,7 @@ class HttpClient:
         return SentRequest(
             "POST",
             public,
-            {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
+            {name: hide(value) for name, value in {**AGENT, **self._headers(headers)}.items()},
             shown,
             self._make_key_reference(),
             tuple(map(hide, omitted)),
@@ -224,9 +235,10 @@ class HttpClient:
             hide=hide,
         )
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         return {
             **self.endpoint.headers,
+            **(more or {}),
             "content-type": "application/json",
             "accept": EVENT_STREAM,
         }

@@ -39,16 +39,18 @@ from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
+    REMOVED_TOOLS,
     RESULT_IMAGES_INTRO,
     CallIds,
     FormattedAttachments,
+    HeadChange,
     HttpProvider,
     Message,
     Omitted,
     Rendering,
+    RequestBody,
     base64_text,
     encode_json,
-    encode_messages_body,
     format_attachment_name,
     format_documents_xml,
     get_parameter_schema,
@@ -116,10 +118,7 @@ def format_system_messages(
     texts = [text for text in (*request.system, documents) if text.strip()]
     answer = make_answer_schema(request, profile) if profile.answer is None else None
     if answer is not None:
-        texts.append(
-            "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
-            + json.dumps(answer.schema, ensure_ascii=False)
-        )
+        texts.append(_describe_answer(answer))
     if not texts:
         return []
     if request.model.startswith(profile.cached_by_mark):
@@ -127,6 +126,11 @@ def format_system_messages(
         parts[-1]["cache_control"] = {"type": "ephemeral"}
         return [{"role": "system", "content": parts}]
     return [{"role": "system", "content": "\n\n".join(texts)}]
+
+
+def _describe_answer(answer: schemas.AnswerSchema) -> str:
+    schema = json.dumps(answer.schema, ensure_ascii=False)
+    return f"Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
 
 def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> FormattedAttachments:
@@ -226,6 +230,7 @@ class ChatRendering(Rendering):
     """Chat messages of a context: one message for each response, followed by its tool results."""
 
     continue_request: ClassVar[Message] = {"role": "user", "content": CONTINUE}
+    appended = frozenset({"system", "attachments", "schema", REMOVED_TOOLS})
 
     def __init__(self, profile: Profile) -> None:
         ids = CallIds(limit=profile.max_id_length)
@@ -238,6 +243,18 @@ class ChatRendering(Rendering):
     def make_empty(self) -> Self:
         """Return an empty rendering."""
         return type(self)(self._profile)
+
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        attached = format_attachments(change.added, self._profile)
+        schema, texts = change.after.schema, [change.instructions(), change.tools()]
+        texts += [change.attachments(), attached.system]
+        if self._profile.answer is None and schema is not None:
+            texts.append(_describe_answer(schemas.adapt_for_json_mode(schema)))
+        elif self._profile.answer is None and change.before.schema is not None:
+            texts.append("Answer with text again.")
+        text = "\n\n".join(text for text in texts if text.strip())
+        messages = [json.loads(message) for message in attached.messages]
+        return [*messages, {"role": "system", "content": text}] if text else messages
 
     def _strip_reasoning(self, message: Message) -> Message | None:
         has_content = message["content"] is not None or "tool_calls" in message
@@ -538,12 +555,13 @@ class ChatProvider(HttpProvider[ChatRendering]):
         attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
+    ) -> RequestBody:
         profile = self._profile
         fields = build_request_fields(request, profile, answer=answer, omitted=omitted)
         system = format_system_messages(request, profile, documents=attached.system)
         before = (*map(encode_json, system), *attached.messages)
-        return encode_messages_body(fields, rendering.encode(request.thread, before=before))
+        messages = rendering.encode(request.thread, before=before)
+        return RequestBody(fields, messages, prefix=("tools",))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ChatDecoder:
         return ChatDecoder(self._profile, answer, request=body)

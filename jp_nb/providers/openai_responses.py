@@ -38,9 +38,9 @@ from jp_nb.providers.dialect import (
     Message,
     Omitted,
     Rendering,
+    RequestBody,
     base64_text,
     encode_json,
-    encode_messages_body,
     format_attachment_name,
     format_documents_xml,
     format_response_text,
@@ -487,7 +487,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         attached: FormattedAttachments,
         answer: schemas.AnswerSchema | None,
         omitted: Omitted,
-    ) -> bytes:
+    ) -> RequestBody:
         fields = build_request_fields(
             request, answer=answer, refused=self._refused_by(request.model), omitted=omitted
         )
@@ -495,17 +495,17 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         system = {"type": "message", "role": self._system_role, "content": texts}
         before = ([encode_json(system)] if texts else []) + [*attached.messages]
         items = rendering.encode(request.thread, before=before)
-        return encode_messages_body(fields, items, member="input")
+        return RequestBody(fields, items, "input", prefix=("tools",))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ResponsesDecoder:
         return ResponsesDecoder(self._http.endpoint.provider, answer, request=body)
 
     def _send(
-        self, request: ModelRequest, body: bytes, decoder: Decoder
+        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         if "stream" in self._refused_by(request.model):
             return self._fetch_as_stream(body)
-        return super()._send(request, body, decoder)
+        return super()._send(request, body, decoder, headers)
 
     async def _fetch_as_stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         url = self._http.endpoint.url

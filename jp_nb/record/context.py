@@ -9,9 +9,10 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
+from typing import NamedTuple
 
 from jp_nb.images import Image
 from jp_nb.record.compaction import replacements
@@ -20,6 +21,7 @@ from jp_nb.record.events import (
     NO_IMAGES,
     ChatRequest,
     ChatResponse,
+    Compaction,
     ConfigDelta,
     Entry,
     RecordedImages,
@@ -27,6 +29,14 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_reasoning,
     omitted_images,
+)
+from jp_nb.record.head import (
+    Attachment,
+    AttachmentMark,
+    RequestHead,
+    begins_head,
+    mark_attachment,
+    read_head,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import is_continuation
@@ -50,12 +60,21 @@ class ContextItem:
     """A visible entry, and the provider that was configured when it was recorded.
 
     Metadata of the entry, such as signatures, is from that `provider`. Another provider receives
-    reasoning as text. The text of the entry has notes about missing images.
+    reasoning as text. The text of the entry has notes about missing images. If not `is_bound`, what
+    was sent before the entry has changed, so its signatures are not valid.
     """
 
     entry: ContextEntry
     provider: str
     images: tuple[Image, ...] = ()
+    is_bound: bool = True
+
+
+class HeadPosition(NamedTuple):
+    """The head of requests with more than `items` items, until the next position."""
+
+    items: int
+    head: RequestHead
 
 
 @dataclass(slots=True, eq=False)
@@ -64,9 +83,15 @@ class RequestContext:
 
     Items never change, so a provider may keep its rendering of the first items. A repair or a fork
     makes another `RequestContext`.
+
+    Attributes:
+        heads: The head of the first request that had a response, and each later one that differs.
+        contents: Attachments that this kernel has read.
     """
 
     items: list[ContextItem] = field(default_factory=list)
+    heads: list[HeadPosition] = field(default_factory=list)
+    contents: dict[AttachmentMark, Attachment] = field(default_factory=dict)
     _shown: int = field(default=0, init=False)
     _shown_bytes: int = field(default=0, init=False)
 
@@ -80,7 +105,47 @@ class RequestContext:
         """Yield the items from `index` on."""
         return islice(self.items, index, None)
 
-    def add(self, entry: Entry, provider: str, images: RecordedImages | None = None) -> None:
+    @property
+    def head(self) -> RequestHead | None:
+        """The head of the last request that had a response, if it is known."""
+        return self.heads[-1].head if self.heads else None
+
+    def note_contents(self, attachments: Iterable[Attachment]) -> None:
+        """Note the contents of the current `attachments`, and forget those that are not needed."""
+        needed = {mark for _, head in self.heads for mark in head.attachments}
+        for mark in self.contents.keys() - needed:
+            del self.contents[mark]
+        self.contents.update((mark_attachment(each), each) for each in attachments)
+
+    def missing_attachments(self) -> list[AttachmentMark]:
+        """Return the attachments of earlier requests that this kernel has not read."""
+        marks = dict.fromkeys(mark for _, head in self.heads for mark in head.attachments)
+        return [mark for mark in marks if mark not in self.contents]
+
+    def until(self, count: int) -> RequestContext:
+        """Return a context with the first `count` items."""
+        heads = [position for position in self.heads if position.items < count]
+        return RequestContext(self.items[:count], heads, self.contents)
+
+    def without_heads(self) -> RequestContext:
+        """Return a context whose next request begins a new head. Signatures are not valid in it."""
+        items = [replace(item, is_bound=False) for item in self.items]
+        return RequestContext(items, contents=self.contents)
+
+    def read_head(self, entry: Entry) -> None:
+        """Note the head of the request whose response begins with `entry`, if it is recorded."""
+        head = read_head(entry, self.head)
+        if head is not None and head is not self.head:
+            self.heads.append(HeadPosition(len(self.items), head))
+
+    def add(
+        self,
+        entry: Entry,
+        provider: str,
+        images: RecordedImages | None = None,
+        *,
+        is_bound: bool = True,
+    ) -> None:
         """Append `entry` if its kind is visible to providers.
 
         `images` are those of the conversation.
@@ -88,7 +153,7 @@ class RequestContext:
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
             self.items.append(self._with_images(entry, provider, images))
         elif isinstance(entry, VISIBLE):
-            self.items.append(ContextItem(entry, provider))
+            self.items.append(ContextItem(entry, provider, is_bound=is_bound))
 
     def _with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
@@ -144,15 +209,29 @@ def _build(
     replaced: Mapping[int, tuple[Entry, ...]],
 ) -> RequestContext:
     context = RequestContext()
-    changes = 0
+    changes, start = 0, _find_last_restart(stream.entries)
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             changes += 1
-        elif index not in hidden:
+            continue
+        if index >= start:
+            context.read_head(entry)
+        if index not in hidden:
             for shown in replaced.get(index, (entry,)):
                 provider = providers[min(changes, len(providers) - 1)]
-                context.add(shown, provider, stream.images)
+                context.add(shown, provider, stream.images, is_bound=index >= start)
     return context
+
+
+def _find_last_restart(entries: Sequence[Entry]) -> int:
+    # Requests from this entry on do not begin with what was sent before it.
+    start, has_head = 0, False
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Compaction):
+            start, has_head = index, False
+        elif begins_head(entry):
+            start, has_head = (index if has_head else start), True
+    return start
 
 
 def _find_unanswered(stream: ConversationStream, *, except_turn: int) -> set[int]:

@@ -20,6 +20,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.config_history import Projection
 from jp_nb.record.context import RequestSpan, build_context, find_requests
 from jp_nb.record.events import ChatRequest
+from jp_nb.record.head import read_head
 from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.requests import TracedRequest
@@ -114,6 +115,7 @@ class PastRequests:
         resolved = self._turns.resolve(basis, conversation_id)
         providers = self._active.settings.projection.providers()
         thread = build_context(self._stream, providers)
+        thread.contents = dict(self._turns.contents)
         thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
             thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
@@ -137,12 +139,18 @@ class PastRequests:
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
         resolved, turn = self._resolved(basis, remarks), then.last_turn()
+        thread = build_context(then, projection.providers(), in_turn=True)
+        thread.contents = dict(self._turns.contents)
         request = resolved.model_request(
-            build_context(then, projection.providers(), in_turn=True),
+            thread,
             choice=self._choice(place, then, basis.config),
             schema=turn.schema if turn is not None else None,
             conversation_id=self._stream.id,
         )
+        if place.end > place.position:
+            head = read_head(self._stream.entries[place.position], thread.head)
+            if head is not None:
+                request = request.with_head(head, thread.contents)
         return _traced(
             place.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
         )

@@ -39,6 +39,7 @@ from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import IMAGES, ChatRequest, ToolCallResponse
+from jp_nb.record.head import AttachmentMark
 from jp_nb.record.marks import (
     EXPLAINS_ERROR,
     HOST,
@@ -87,6 +88,7 @@ class TurnRunner:
         self.runner = AgentRunner(host, active)
         self._agent, self._front_end = self.runner.agent, self.runner.front_end
         self._context: tuple[ConversationStream, RequestContext] | None = None
+        self.contents: dict[AttachmentMark, Attachment] = {}  # of attachments that were sent
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(
@@ -379,6 +381,7 @@ class TurnRunner:
         stream = self.repair_conversation(resumes=True)
         self._context = None  # the context now includes the last turn
         thread = build_context(stream, self._provider_names(), in_turn=True)
+        thread.contents = self.contents
         return self._run_loop(
             resolved,
             thread,
@@ -458,6 +461,7 @@ class TurnRunner:
         if self._context is None or self._context[0] is not stream:
             empty = not stream.turn_count  # spares a new conversation the settings
             context = RequestContext() if empty else build_context(stream, self._provider_names())
+            context.contents = self.contents
             self._context = stream, context
         return self._context[1]
 

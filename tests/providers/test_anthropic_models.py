@@ -208,7 +208,7 @@ async def test_model_that_thinks_unasked_is_told_which_tool_to_call() -> None:
     assert error.status == 400
     bodies = [request.body for request in server.requests]
     assert [body["tool_choice"]["type"] for body in bodies] == ["any", "auto", "auto"]
-    assert "one of your tools" in bodies[1]["system"][-1]["text"]
+    assert "one of your tools" in bodies[1]["messages"][-1]["content"][-1]["text"]
 
 
 def make_tool(**properties: Any) -> dict[str, Any]:

@@ -683,7 +683,7 @@ def test_interrupted_answer_is_sent_as_text_with_a_request_to_continue() -> None
         context = make_context(user("a"), *entries, provider="google")
         rendering = InteractionsRendering()
         rendering.update(context)
-        first, *rest = json.loads(rendering.encode(context))
+        first, *rest = map(json.loads, rendering.encode(context))
         assert first == asked
         assert [step["type"] for step in rest] == kinds
 

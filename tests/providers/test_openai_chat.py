@@ -128,7 +128,7 @@ def test_answer_of_reasoning_alone_is_omitted(subtests: pytest.Subtests) -> None
             rendering = ChatRendering(PROFILES[profile])
             for _ in range(2):
                 rendering.update(context)
-                sent = json.loads(rendering.encode(context))
+                sent = list(map(json.loads, rendering.encode(context)))
                 said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
                 assert all(said_or_called)
                 assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
@@ -309,7 +309,7 @@ async def test_json_mode_describes_a_wrapped_list_in_words() -> None:
         seen = await collect(provider, ask(schema=schema))
         await provider.aclose()
     assert text_of(seen, "structured") == "[1]"
-    prompt = server.requests[0].body["messages"][0]
+    prompt = server.requests[0].body["messages"][-1]
     assert prompt["role"] == "system"
     assert json.loads(prompt["content"].partition("\n")[2])["properties"] == {"value": schema}
 

@@ -194,7 +194,7 @@ def test_cut_answer_is_continued_on_request() -> None:
     rendering = ResponsesRendering(OWN)
     context = own(user("a"), answer("b"), reasoned("Hm."))
     rendering.update(context)
-    sent = json.loads(rendering.encode(context))
+    sent = list(map(json.loads, rendering.encode(context)))
     assert sent == [said("user", "a"), said("assistant", "b"), said("user", CONTINUE)]
 
 

@@ -534,6 +534,11 @@ _ANTHROPIC_BLOCKS: Mapping[str, Mapping[str, tuple[list[str], list[str]]]] = {
         "redacted_thinking": (["data"], []),
         "tool_use": (["id", "name", "input"], ["cache_control"]),
     },
+    "system": {
+        "text": (["text"], ["cache_control"]),
+        "tool_addition": (["tool"], ["cache_control"]),
+        "tool_removal": (["tool"], ["cache_control"]),
+    },
 }
 
 
@@ -560,21 +565,27 @@ def _validate_anthropic(body: Json) -> None:
     _validate_anthropic_messages(body["messages"])
 
 
+_ROLES_AFTER = {
+    "user": ("user", "assistant", "system"),
+    "assistant": ("user",),
+    "system": ("assistant",),  # a system message follows a user message
+}
+
+
 def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
     _require(bool(messages), "messages: empty")
     asked: list[str] = []
     seen: set[str] = set()
-    # The real server merges adjacent messages of one role. Only attachments need that.
-    leading = int(
-        len(messages) > 1 and messages[1].get("role") == "user" and _attached(messages[0])
-    )
+    before: Json = {"role": "assistant", "content": ()}
     for number, message in enumerate(messages):
         place = f"messages[{number}]"
         _fields(message, ["role", "content"], [], place)
         role = message["role"]
-        expected = ("user", "assistant")[max(number - leading, 0) % 2]
-        _require(role == expected, f"{place}: roles must alternate")
-        content = message["content"]
+        _require(role in _ROLES_AFTER[before["role"]], f"{place}: roles must alternate")
+        # The real server merges adjacent messages of one role. Only attachments need that.
+        merged = role == before["role"] == "user"
+        _require(not merged or _attached(before) or _attached(message), f"{place}: two users")
+        before, content = message, message["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         _require(bool(content), f"{place}.content: empty")
@@ -587,7 +598,8 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
         _texts([block for block in content if block["type"] == "text"], place)
         kinds = [block["type"] for block in content]
         results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        _require(sorted(results) == sorted(asked), f"{place}: results {results}, asked {asked}")
+        if role != "system":
+            _require(sorted(results) == sorted(asked), f"{place}: results {results}, asked {asked}")
         _require("tool_result" not in kinds[len(results) :], f"{place}: results come first")
         asked = [block["id"] for block in content if block["type"] == "tool_use"]
         for id_ in asked:
