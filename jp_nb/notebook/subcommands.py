@@ -213,7 +213,7 @@ _TABLE: Final = (
         "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),
-    Subcommand("usage", "show the tokens used, by turn and by model",
+    Subcommand("usage", "show the tokens used, by request and by model",
                "commands.reports:usage", "[N]", "a number of turns",
                options=(MagicOption(("--why",), "show the reasoning that models did not get"),)),
     Subcommand(

@@ -16,7 +16,7 @@ PROBE_SECONDS: Final = 0.5
 """Limit for connecting to an address, and again for its answer."""
 SILENCE_SECONDS: Final = 5.0
 """Time for which addresses without an answer are not asked again."""
-_PATH: Final = "/health"  # of llama-server, which needs no key for it
+_REQUEST: Final = b"GET /health HTTP/1.0\r\nHost: %b\r\n\r\n"  # llama-server needs no key for it
 _HEALTHY: Final = re.compile(rb"HTTP/1\.[01] (?:200|503) ")  # 503: it loads its model
 
 _answering: set[str] = set()  # addresses that have answered in this kernel
@@ -69,7 +69,7 @@ def _probe(address: str) -> tuple[bool, bool]:
     try:
         with socket.create_connection((host, port), PROBE_SECONDS) as connection:
             is_open = True
-            connection.sendall(f"GET {_PATH} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            connection.sendall(_REQUEST % parts.netloc.encode())
             return True, _HEALTHY.match(connection.recv(64)) is not None
     except OSError:
         return is_open, False

@@ -646,14 +646,17 @@ class IdleWatch:
         if self._end_deadline is not None:
             return None
         setting = "assistant.request.stream_idle_timeout_secs"
-        silence = f"{self._seconds:g} s ({setting})"
-        if wall_clock() < self._deadline or self._decoder.events.open_calls:
-            silence = (
-                f"{PATIENCE * self._seconds:g} s, only keep-alives or an unfinished tool call "
-                f"({PATIENCE} times {setting})"
-            )
+        limit, times = PATIENCE * self._seconds, f"{PATIENCE} times {setting}"
+        if self._decoder.events.open_calls:
+            silence = f"{limit:g} s within a tool call ({times})"
+        elif wall_clock() < self._deadline:
+            silence = f"{limit:g} s, only keep-alives ({times})"
+        else:
+            silence = f"{self._seconds:g} s ({setting})"
         raise ProviderError(
-            f"{self._decoder.provider} sent no content for {silence}", kind="timeout"
+            f"{self._decoder.provider} sent no content for {silence}. To wait longer, increase it: "
+            f"`%jp config {setting}=SECONDS`",
+            kind="timeout",
         )
 
     def _remaining_s(self) -> float:

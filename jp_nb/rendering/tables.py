@@ -33,8 +33,9 @@ ALL: Final = "all"
 MAX_ROWS: Final = 50
 """Limit of rows, because an untrusted record may have any number of models and compactions."""
 _REQUEST_CHARS: Final = 40
-_COUNTS: Final = ("in", "from cache", "out", "reasoning")
-_BY_TURN: Final = ("turn", "request", "model", *_COUNTS)
+_BY_REQUEST: Final = (
+    "turn", "request", "model", "in", "from cache", "into cache", "out", "reasoning",
+)  # fmt: skip
 _BY_MODEL: Final = (
     "model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning",
 )  # fmt: skip
@@ -56,7 +57,7 @@ COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted on
 
 
 def usage_report(document: Document, last: int) -> Report:
-    """Return the tokens of the active conversation: its `last` turns, each model, and the total."""
+    """Return the tokens of the active conversation: by request of `last` turns, and by model."""
     stream, parts = document.conversation, list[Report]()
     models = _group_by_model(
         one for entry in stream.raw for one in read_usage(as_object(entry).get("metadata"))
@@ -67,7 +68,7 @@ def usage_report(document: Document, last: int) -> Report:
     turns = list(stream.turns())
     if models:
         rows = list(chain.from_iterable(map(_turn_rows, turns[-last:])))
-        tables = table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(models)))
+        tables = table(_BY_REQUEST, rows), table(_BY_MODEL, list(_model_rows(models)))
         parts.append(joined(tables, between="\n\n"))
     return joined([*parts, *map(note, _notes(stream, len(turns), last, notebook_total))])
 
@@ -96,15 +97,22 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
 
 
 def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
+    # One row for each request of the turn to a model.
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
-    request = one_line(asked, limit=_REQUEST_CHARS)
-    used = (one for entry in turn.entries for one in read_usage(entry.metadata))
-    models = _group_by_model(used) or {UNKNOWN: []}
-    for row, (model, each) in enumerate(list(models.items())[:MAX_ROWS]):
-        took = sum(each, Usage())
-        counts = took.input_tokens, took.cache_read_tokens, took.output_tokens
-        numbers = map(_format_number, (*counts, took.reasoning_tokens))
-        yield str(turn.number), "" if row else request, model or UNKNOWN, *numbers
+    first = str(turn.number), one_line(asked, limit=_REQUEST_CHARS)
+    used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
+    for row, one in enumerate(used[:MAX_ROWS] or [ModelUsage("", Usage())]):
+        took = one.tokens
+        counts = (
+            took.input_tokens,
+            took.cache_read_tokens,
+            took.cache_write_tokens,
+            took.output_tokens,
+            took.reasoning_tokens,
+        )
+        yield *(("", "") if row else first), one.model or UNKNOWN, *map(_format_number, counts)
+    if len(used) > MAX_ROWS:
+        yield "", f"{len(used) - MAX_ROWS} more", *[""] * (len(_BY_REQUEST) - 2)
 
 
 def _model_rows(models: dict[str, list[Usage]]) -> Iterator[tuple[str, ...]]:

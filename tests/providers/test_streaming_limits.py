@@ -8,6 +8,7 @@ import tracemalloc
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from itertools import chain, repeat
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -136,7 +137,33 @@ async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
     for piece, decoder in ((b": still here\n\n", chat_stream()), (PING, anthropic_stream())):
         _, error = await collect_timed(endless(piece), monkeypatch, decoder=decoder)
         assert (error.kind, error.retryable) == ("timeout", True)
-        assert "sent no content for 2 s, only keep-alives" in str(error)
+        assert "sent no content for 2 s, only keep-alives (2 times assistant." in str(error)
+        assert "`%jp config assistant.request.stream_idle_timeout_secs=SECONDS`" in str(error)
+
+
+async def test_server_that_only_sends_keep_alives_ends_and_a_slow_one_may_answer(
+    subtests: pytest.Subtests,
+) -> None:
+    pings = 0
+
+    def answer() -> Iterable[bytes | float]:
+        yield STREAM
+        for _ in range(pings):
+            yield from (b": still here\n\n", 0.1)
+        yield from (HELLO, STOP, DONE)
+
+    with LoopbackServer(lambda _: RawResponse(answer())) as server:
+        provider = create_provider("openai", {"base_url": server.url})
+        with subtests.test("a slow model"):
+            pings, start = 8, perf_counter()
+            assert text_of(await collect(provider, ask(idle_timeout=0.5))) == "Hello."
+            assert perf_counter() - start > 0.5
+        with subtests.test("nothing but keep-alives"):
+            pings, start = 10_000, perf_counter()
+            _, error = await collect_failure(provider, ask(idle_timeout=0.5))
+            assert "sent no content for 1 s, only keep-alives" in str(error)
+            assert perf_counter() - start < 5
+        await provider.aclose()
 
 
 async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +171,7 @@ async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.Mo
     pieces = chain([HELLO, f"data: {begins}\n\n".encode()], repeat(None))
     seen, error = await collect_timed(pieces, monkeypatch, seconds=0.1)
     assert text_of(seen) == "Hello."
-    assert "sent no content for 2 s, only keep-alives or an unfinished tool call" in str(error)
+    assert "sent no content for 2 s within a tool call" in str(error)
 
 
 @pytest.mark.parametrize("idle_timeout", [0, 60])

@@ -44,18 +44,20 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows(text)]
 
 
-def test_turns_and_models_are_listed_with_the_cache_share() -> None:
-    one = took(input_tokens=1000, cache_read_tokens=750, output_tokens=20)
+def test_requests_and_models_are_listed_with_the_cache_share() -> None:
+    first = took(input_tokens=400, cache_write_tokens=400, output_tokens=8)
+    one = took(input_tokens=600, cache_read_tokens=350, cache_write_tokens=250, output_tokens=12)
     two = took("p/small", input_tokens=500, output_tokens=5)
-    shown = usage_report(document(START, ASKED, one, START, ASKED, SAID, two), 10)
+    shown = usage_report(document(START, ASKED, first, one, START, ASKED, SAID, two), 10)
     assert [row for row in cells(shown.text) if row] == [
-        ["turn", "request", "model", "in", "from cache", "out", "reasoning"],
-        ["0", "q", "p/m", "1,000", "750", "20", "-"],
-        ["1", "q", "p/small", "500", "-", "5", "-"],
+        ["turn", "request", "model", "in", "from cache", "into cache", "out", "reasoning"],
+        ["0", "q", "p/m", "400", "-", "400", "8", "-"],
+        ["p/m", "600", "350", "250", "12", "-"],
+        ["1", "q", "p/small", "500", "-", "-", "5", "-"],
         ["model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning"],
-        ["p/m", "1", "1,000", "750", "75%", "-", "20", "-"],
+        ["p/m", "2", "1,000", "350", "35%", "650", "20", "-"],
         ["p/small", "1", "500", "-", "-", "-", "5", "-"],
-        ["all", "2", "1,500", "750", "50%", "-", "25", "-"],
+        ["all", "3", "1,500", "350", "23%", "650", "25", "-"],
     ]
 
 
