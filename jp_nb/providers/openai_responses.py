@@ -98,12 +98,14 @@ def build_request_fields(
     *,
     answer: schemas.AnswerSchema | None = None,
     refused: frozenset[str] = frozenset(),
+    local: Local | None = None,
     omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `input`.
 
     `refused` are names of `_REFUSABLE`, and efforts, that the server does not accept for this
-    model. Parameters that are not sent are added to `omitted`, each with the reason.
+    model. `local` is the kind of a local server. Parameters that are not sent are added to
+    `omitted`, each with the reason.
     """
     omitted = {} if omitted is None else omitted
     fields: Message = {"model": request.model, "store": False}
@@ -118,30 +120,37 @@ def build_request_fields(
     if request.conversation_id and "prompt_cache_key" not in refused:
         # A digest, because a conversation of JP may have a name as its id.
         fields["prompt_cache_key"] = sha256(request.conversation_id.encode()).hexdigest()[:32]
-    fields.update(_format_tools(request))
-    text: Message = {}
-    if answer is not None:
-        text["format"] = {
-            "type": "json_schema",
-            "name": "structured_output",
-            "schema": answer.schema,
-            "strict": answer.strict,
-        }
-    other = request.parameters.other
-    if "verbosity" in other:
-        text["verbosity"] = other["verbosity"]
-    if text:
-        fields["text"] = text
+    fields.update(_format_tools(request, local))
+    fields.update(_format_text(request, answer, local))
     if reasoning := _format_reasoning(request, refused, omitted):
         fields["reasoning"] = reasoning
     return fields | _format_sampling(request, refused, omitted)
 
 
-def _format_tools(request: ModelRequest) -> Message:
-    if not request.tools:
+def _format_text(
+    request: ModelRequest, answer: schemas.AnswerSchema | None, local: Local | None
+) -> Message:
+    fields: Message = {}
+    text: Message = {}
+    if answer is not None:
+        form = {"name": "structured_output", "schema": answer.schema, "strict": answer.strict}
+        if local == "llamacpp":  # it reads only the member of Chat Completions
+            fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        else:
+            text["format"] = {"type": "json_schema", **form}
+    if "verbosity" in request.parameters.other:
+        text["verbosity"] = request.parameters.other["verbosity"]
+    return {**fields, "text": text} if text else fields
+
+
+def _format_tools(request: ModelRequest, local: Local | None) -> Message:
+    tools, choice = request.tools, request.tool_choice
+    if not tools:
         return {}
-    choice = request.tool_choice
     name = choice.removeprefix("tool:")
+    if name != choice and local == "llamacpp":  # it ignores a named choice
+        tools = tuple(tool for tool in tools if tool.name == name) or tools
+        name = choice = "required"
     return {
         "tools": [
             {
@@ -151,7 +160,7 @@ def _format_tools(request: ModelRequest) -> Message:
                 "parameters": get_parameter_schema(tool),
                 "strict": False,
             }
-            for tool in request.tools
+            for tool in tools
         ],
         "tool_choice": choice if name == choice else {"type": "function", "name": name},
     }
@@ -475,7 +484,10 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self._images_in_results = True
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
-        return None if request.schema is None else schemas.adapt_for_openai(request.schema)
+        if request.schema is None:
+            return None
+        is_local = self._local is not None
+        return (schemas.pass_schema if is_local else schemas.adapt_for_openai)(request.schema)
 
     def _refused_by(self, model: str) -> frozenset[str]:
         return self._refused.get(model, frozenset())
@@ -489,7 +501,11 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         omitted: Omitted,
     ) -> RequestBody:
         fields = build_request_fields(
-            request, answer=answer, refused=self._refused_by(request.model), omitted=omitted
+            request,
+            answer=answer,
+            refused=self._refused_by(request.model),
+            local=self._local,
+            omitted=omitted,
         )
         texts = [_text_part(text) for text in request.system if text.strip()]
         system = {"type": "message", "role": self._system_role, "content": texts}

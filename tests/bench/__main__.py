@@ -37,6 +37,7 @@ SCENARIOS = (
     ("200 tool cycles, per cycle", "cycles-200-1", 201),
     ("10 cycles of 8 parallel calls, per cycle", "cycles-10-8", 11),
     ("one answer of 2,000 deltas, per delta", "text-2000", 2000),
+    ("the same in the Responses API, per delta", "responses-2000", 2000),
 )
 
 
@@ -61,7 +62,12 @@ def turns(url: str) -> None:
     raw, session = RawLoop(), Session(LiveHost(FakeShell()))
 
     def ours(base: str) -> None:
-        options = ("assistant.instructions:=[]", f"providers.llm.openai.base_url={base}")
+        dialect = "responses" if "/responses-" in base else "chat"
+        options = (
+            "assistant.instructions:=[]",
+            f"providers.llm.openai.base_url={base}",
+            f"providers.llm.openai.dialect={dialect}",
+        )
         directives = [Directive("cfg", option) for option in options]
         turn = session.turns.run("Go.", new=True, model="openai/m", directives=directives)
         assert turn.text, turn

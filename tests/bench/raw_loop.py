@@ -42,7 +42,11 @@ async def turn(client: httpx.AsyncClient, url: str, request: str) -> str:
             async for line in response.aiter_lines():
                 if not line.startswith("data: ") or line == "data: [DONE]":
                     continue
-                delta = json.loads(line[6:])["choices"][0]["delta"]
+                message = json.loads(line[6:])
+                if "choices" not in message:  # of the Responses API
+                    text.append(message.get("delta", ""))
+                    continue
+                delta = message["choices"][0]["delta"]
                 if "content" in delta:
                     text.append(delta["content"])
                 for piece in delta.get("tool_calls", ()):

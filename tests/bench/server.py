@@ -1,4 +1,4 @@
-"""Chat Completions server that replies with prepared bytes, as fast as possible.
+"""Server with Chat Completions and Responses that replies with prepared bytes, as fast as possible.
 
 It runs in its own process, so that client and server do not share an interpreter lock. It prints
 its address, and stops when its standard input ends.
@@ -38,9 +38,25 @@ def _text(deltas: int) -> bytes:
     return b"".join([*pieces, _chunk({}, "stop"), b"data: [DONE]\n\n"])
 
 
+def _responses_text(deltas: int) -> bytes:
+    place = {"output_index": 0, "content_index": 0, "item_id": "m"}
+    delta = {"type": "response.output_text.delta", **place, "delta": "word "}
+    part = {"type": "output_text", "text": "word " * deltas, "annotations": []}
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    end = {"type": "response.completed", "response": {"status": "completed", "output": [item]}}
+    pieces = [json.dumps(one) for one in (*[delta] * deltas, done, end)]
+    return "".join(f"data: {piece}\n\n" for piece in pieces).encode()
+
+
 def reply(scenario: str, number: int) -> bytes:
-    """Reply `number` (from 0) of a scenario: `cycles-N-P` (P calls each) or `text-N`."""
+    """Reply `number` (from 0) of a scenario: `cycles-N-P` (P calls each) or `text-N`.
+
+    `responses-N` is a text in the Responses API.
+    """
     kind, *counts = scenario.split("-")
+    if kind == "responses":
+        return _responses_text(int(counts[0]))
     if kind == "text":
         return _text(int(counts[0]))
     cycles, parallel = map(int, counts)

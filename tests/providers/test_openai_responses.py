@@ -21,7 +21,7 @@ from jp_nb.agent.provider import (
     Retry,
     ToolCallStart,
 )
-from jp_nb.providers import create_provider, openai_responses
+from jp_nb.providers import create_provider, openai_responses, schemas
 from jp_nb.providers.dialect import CONTINUE
 from jp_nb.providers.openai_responses import (
     ResponsesRendering,
@@ -246,6 +246,19 @@ def test_options(subtests: pytest.Subtests) -> None:
         with subtests.test(sent=sent):
             fields = build_request_fields(ask(**given))
             assert {key: fields[key] for key in sent} == sent
+
+
+@pytest.mark.req("RESP-22")
+def test_llamacpp_gets_the_members_that_it_reads() -> None:
+    """Its server ignores `text.format`, and a choice by name."""
+    request = ask(tools=(WEATHER, TODAY), tool_choice="tool:today", schema={"type": "array"})
+    answer = schemas.pass_schema({"type": "array"})
+    fields = build_request_fields(request, answer=answer, local="llamacpp")
+    assert "text" not in fields
+    assert fields["response_format"]["json_schema"]["schema"] == {"type": "array"}
+    assert ([tool["name"] for tool in fields["tools"]], fields["tool_choice"]) == (
+        ["today"], "required"
+    )  # fmt: skip
 
 
 def test_parameters_that_the_api_does_not_have_are_named() -> None:

@@ -104,6 +104,7 @@ _BODY = {
     "model", "input", "store", "stream", "stream_options", "include", "truncation",
     "prompt_cache_key", "tools", "tool_choice", "text", "reasoning", "max_output_tokens",
     "temperature", "top_p", "parallel_tool_calls", "service_tier", "prompt_cache_options",
+    "response_format",  # of llama.cpp
 }  # fmt: skip
 _ITEMS: Mapping[str, set[str]] = {
     "message": {"role", "content"},

@@ -1,0 +1,56 @@
+"""Encrypted reasoning of the Responses API, through the life of a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jp_nb.interop.directories import load_directory
+from jp_nb.record.clock import utc_now
+from jp_nb.record.document import Document
+from tests.support.loopback import LoopbackServer, Reply
+from tests.support.sessions import Notebook
+
+ENCRYPTED = 'gAAAAA"\\/+\u2028\u00e9=='
+REPLY = Reply(reasoning="Hm.", text="A.", signature=ENCRYPTED)
+
+
+def configure(notebook: Notebook, server: LoopbackServer) -> None:
+    notebook.jp(f"config providers.llm.openai.base_url={server.url}")
+    notebook.jp("config providers.llm.openai.dialect=responses")
+    notebook.jp("config assistant.model.id=openai/m")
+
+
+def open_notebook(folder: Path, server: LoopbackServer) -> Notebook:
+    notebook = Notebook(folder)
+    configure(notebook, server)
+    return notebook
+
+
+@pytest.mark.req("RESP-4")
+def test_encrypted_reasoning_survives_saving_forking_and_exporting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghij")
+    with LoopbackServer([REPLY] * 4) as server:
+        notebook = open_notebook(folder, server)
+        notebook.ask("One.")
+        notebook.session.conversations.fork(0)
+        notebook.ask("Two.")
+        notebook.jp("export out")
+        saved = json.loads(json.dumps(notebook.session.document.to_json()))
+        notebook.session.close()
+        for document in (saved, load_directory(Path("out"), clock=utc_now)):
+            again = open_notebook(folder, server)
+            loaded = Document.load(document, clock=utc_now)
+            again.session.conversations.adopt_imported(loaded)
+            configure(again, server)
+            again.ask("Three.")
+            again.session.close()
+    second, *later = (request.body["input"] for request in server.requests[1:])
+    assert [item.get("encrypted_content") for item in second] == [None, None, ENCRYPTED, None, None]
+    for items in later:
+        assert items[: len(second)] == second
+        assert items[len(second)]["encrypted_content"] == ENCRYPTED
