@@ -26,7 +26,13 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.dialect import FormattedAttachments, HttpProvider, Rendering, encode_json
+from jp_nb.providers.dialect import (
+    FormattedAttachments,
+    HeadChange,
+    HttpProvider,
+    Rendering,
+    encode_json,
+)
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.models import list_google_models
@@ -75,6 +81,15 @@ def end_with_error(error: Any) -> Finished:
         return Finished("refused", str(message or code))
     word = fields.get("status")
     raise classify_stream_error({"message": message, "code": code, "type": word}, provider=NAME)
+
+
+def describe_change(change: HeadChange) -> str:
+    """Return a text for the model about changed instructions, tools, and attachments.
+
+    The APIs have no messages of the system within a conversation, so it is marked as such.
+    """
+    said = "\n\n".join(filter(None, (change.instructions(), change.tools(), change.attachments())))
+    return f"<system>\n{said}\n</system>" if said.strip() else ""
 
 
 def name_model(request: ModelRequest) -> str:
@@ -176,7 +191,7 @@ class GoogleProvider(HttpProvider[R]):
         self, error: ProviderError, request: ModelRequest, rendering: R
     ) -> ProviderEvent | None:
         if error.status != 400:
-            return None
+            return super()._recover(error, request, rendering)
         text = str(error).lower()
         if "signature" in text or "thought" in text:
             return self._repair(error, request, rendering)
@@ -186,7 +201,9 @@ class GoogleProvider(HttpProvider[R]):
                 return None
             self._rejected_levels.add((request.model, level))
             return Retry(error.without_address)
-        return Finished("refused", error.without_address) if _REFUSAL.search(text) else None
+        if _REFUSAL.search(text):
+            return Finished("refused", error.without_address)
+        return super()._recover(error, request, rendering)
 
     async def _send(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]

@@ -33,8 +33,10 @@ from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
+    REMOVED_TOOLS,
     CallIds,
     FormattedAttachments,
+    HeadChange,
     Message,
     Omitted,
     Rendering,
@@ -53,6 +55,7 @@ from jp_nb.providers.google import (
     SIGNATURE,
     ContinuedDecoder,
     GoogleProvider,
+    describe_change,
     end_with_error,
     name_model,
 )
@@ -171,6 +174,7 @@ class GenerateRendering(Rendering):
     """
 
     continue_request: ClassVar[Message] = {"role": "user", "parts": [{"text": CONTINUE}]}
+    appended = frozenset({"system", "attachments", REMOVED_TOOLS})
 
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__(NAME, CallIds())
@@ -187,6 +191,16 @@ class GenerateRendering(Rendering):
     def _ends_in_answer(self) -> bool:
         return bool(self.messages) and self.messages[-1]["role"] == "model"
 
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        text = describe_change(change)
+        parts = [
+            part
+            for each in format_attachments(change.added).messages
+            for part in json.loads(each)["parts"]
+        ]
+        parts += [{"text": text}] if text else []
+        return [{"role": "user", "parts": parts}] if parts else []
+
     def _strip_reasoning(self, message: Message) -> Message | None:
         parts = message["parts"]
         while parts and (parts[-1].get("thought") or parts[-1].get("text") == ""):
@@ -194,7 +208,8 @@ class GenerateRendering(Rendering):
         return {**message, "parts": parts} if parts else None
 
     def _add(self, item: ContextItem) -> None:
-        is_signed = item.provider == self._provider and self.items >= self._unsigned_items
+        is_own = item.provider == self._provider and item.is_bound
+        is_signed = is_own and self.items >= self._unsigned_items
         self._signature = item.entry.metadata.get(SIGNATURE) if is_signed else None
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)

@@ -26,11 +26,11 @@ from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateRendering
 from jp_nb.providers.google_generate import build_request_fields as build_generate_fields
 from jp_nb.providers.google_interactions import (
-    STEP,
     InteractionsRendering,
     build_request_fields,
     format_attachments,
 )
+from jp_nb.providers.google_interactions_decoder import STEP
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallResponse
 from tests.providers.helpers import (

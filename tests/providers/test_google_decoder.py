@@ -20,7 +20,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google import adapt_for_google
-from jp_nb.providers.google_interactions import STEP, InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import STEP, InteractionsDecoder
 from jp_nb.providers.streaming import StreamDecoder
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from tests.providers.helpers import decode as decode_bytes
@@ -164,7 +164,7 @@ def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subte
 
 @pytest.mark.req("GEM-17")
 def test_unknown_events_and_steps_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", "jp_nb.providers.google_interactions")
+    caplog.set_level("DEBUG", "jp_nb.providers.google_interactions_decoder")
     twice = [{"event_type": "step.dream"}, start(0, type="dream"), stop(0)] * 2
     assert len(build(*twice, ending())) == 2
     assert caplog.messages == ["google: unknown event step.dream", "google: unknown step dream"]

@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, TextPart
 from jp_nb.providers import create_provider
-from jp_nb.providers.google_interactions import InteractionsDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import (
     TODAY,

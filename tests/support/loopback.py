@@ -509,6 +509,7 @@ def validate(request: Received) -> None:
         _validate_anthropic(body)
     elif request.protocol in ("interactions", "generate"):
         fault = loopback_google.find_fault(request.path, request.query, request.headers, body)
+        _require(not fault, fault)
     elif request.protocol == "responses":
         fault = loopback_responses.find_fault(body)
         _require(not fault, fault)

@@ -1,0 +1,317 @@
+"""Decode the stream of Google's Interactions API.
+
+Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import Finished, FinishReason, Flush, KeepAlive, ToolCallStart
+from jp_nb.errors import ProviderError
+from jp_nb.json_values import compact_json
+from jp_nb.providers.dialect import Message
+from jp_nb.providers.google import NAME, SIGNATURE, ContinuedDecoder, end_with_error
+from jp_nb.providers.schemas import AnswerSchema
+from jp_nb.providers.streaming import EventBuffer, WireObject, is_json_object
+
+STEP: Final = "google_step"
+"""Metadata key of an entry for its steps, if they cannot be made of the entry."""
+MAX_UNKNOWN: Final = 20
+"""Maximum number of unknown events, steps, and deltas of a response that the log names."""
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+def text_content(text: str) -> Message:
+    """Return a content of a step."""
+    return {"type": "text", "text": text}
+
+
+def output_step(text: str) -> Message:
+    """Return a step that says `text`."""
+    return {"type": "model_output", "content": [text_content(text)]}
+
+
+def thought_step(text: str, signature: JsonValue) -> Message:
+    """Return the step of a thought. The summary and the signature are optional."""
+    step: Message = {"type": "thought"}
+    if signature:
+        step["signature"] = signature
+    if text:
+        step["summary"] = [text_content(text)]
+    return step
+
+
+def call_step(id_: str, name: str, arguments: JsonValue) -> Message:
+    """Return the step of a tool call."""
+    return {"type": "function_call", "id": id_, "name": name, "arguments": arguments}
+
+
+def join_texts(steps: Sequence[Message], key: str) -> str:
+    """Return the texts of `steps`, whose contents are under `key`."""
+    contents = (each for step in steps for each in step.get(key) or [])
+    return "".join(each["text"] for each in contents if each.get("type") == "text")
+
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "completed": "completed",
+    "requires_action": "completed",
+    "incomplete": "max_tokens",
+    "budget_exceeded": "max_tokens",
+    "requires_continuation": "max_tokens",  # after the last continuation
+}
+_USAGE: Final = (
+    ("total_input_tokens", "input_tokens"),
+    ("total_output_tokens", "output_tokens"),
+    ("total_thought_tokens", "output_tokens"),  # not included in the output of the server
+    ("total_thought_tokens", "reasoning_tokens"),
+    ("total_cached_tokens", "cache_read_tokens"),
+)
+_UNFINISHED: Final = frozenset({"in_progress", "queued"})
+_CONTENTS: Final = {"thought": "summary", "model_output": "content"}
+
+
+class _OpenStep:
+    """A step that arrives. `step` grows to the step that is sent back."""
+
+    def __init__(self, index: int, step: Message) -> None:
+        self.index = index
+        self.step = step
+        self.type: str = step["type"]
+        self.signature: list[str] = []
+        self.arguments: list[str] = []
+        self._text: Message | None = None  # the last content, a text whose pieces arrive
+        self._pieces: list[str] = []
+
+    def add_content(self, content: Message) -> None:
+        """Add a content. A text continues the text before it."""
+        contents = self.step.setdefault(_CONTENTS[self.type], [])
+        if content.keys() != {"type", "text"} or content["type"] != "text":
+            self._end_text()
+            contents.append(content)
+            return
+        if self._text is None:
+            if not contents or contents[-1].get("type") != "text":
+                contents.append(text_content(""))
+            self._text = contents[-1]
+            self._pieces = [self._text["text"]]
+        self._pieces.append(content["text"])
+
+    def add_annotations(self, annotations: list[JsonValue]) -> None:
+        """Add annotations of the last text."""
+        self.step["content"][-1].setdefault("annotations", []).extend(annotations)
+
+    def merge(self, delta: WireObject) -> None:
+        """Add the fields of a delta that this module does not know."""
+        for key, value in delta.items():
+            if isinstance(value, list) and isinstance(self.step.get(key), list):
+                self.step[key] += value
+            elif key != "type":
+                self.step[key] = value
+
+    def end(self) -> None:
+        """Complete `step`, except the arguments of a call."""
+        self._end_text()
+        if self.signature:
+            self.step["signature"] = "".join(self.signature)
+
+    def _end_text(self) -> None:
+        if self._text is not None:
+            self._text["text"] = "".join(self._pieces)
+            self._text = None
+
+
+class InteractionsDecoder(ContinuedDecoder):
+    """Decoder for one response of the Interactions API."""
+
+    def __init__(self, schema: AnswerSchema | None = None) -> None:
+        super().__init__(schema, _USAGE)
+        self._has_schema = schema is not None
+        self._steps: dict[int, _OpenStep] = {}  # by the server's index
+        self._count = 0
+        self._output: list[_OpenStep] = []  # complete texts that the next request may continue
+        self._pending_call: Flush | None = None
+        self._error: Any = None
+        self._is_continued = False
+        self._unknown: set[str] = set()
+
+    def begin_continuation(self) -> str:
+        """Return the token for the next request, whose stream follows; "" if there is none."""
+        self._steps.clear()
+        self._is_continued = True
+        return super().begin_continuation()
+
+    def feed(self, message: WireObject, out: EventBuffer) -> None:
+        """Add the events of `message`."""
+        match message.get("event_type"):
+            case "step.delta":
+                self._apply_delta(self._steps[message["index"]], message["delta"], out)
+                self.add_usage((message.get("metadata") or {}).get("total_usage"), out)
+            case "step.start":
+                self._start_step(message["index"], message["step"], out)
+            case "step.stop":
+                self._stop_step(self._steps.pop(message["index"]), out)
+                self.add_usage(message.get("usage"), out)
+            case "interaction.completed":
+                self._complete(message["interaction"], out)
+            case "interaction.status_update":
+                out.add(KeepAlive())
+                self.add_usage(message.get("usage"), out)
+            case "error":
+                out.add(end_with_error(message.get("error")))
+            case None if "error" in message:
+                out.add(end_with_error(message["error"]))
+            case kind if kind != "interaction.created":
+                self._report_unknown(f"event {kind}")
+
+    def _report_unknown(self, what: str) -> None:
+        if what not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
+            self._unknown.add(what)
+            _LOGGER.debug("google: unknown %.100s", what)
+
+    def _start_step(self, wire_index: int, step: Message, out: EventBuffer) -> None:
+        kind, index = step["type"], self._count
+        self._flush_pending_call(out)
+        if self._is_continued and self._output and kind == "model_output":
+            index = self._output[0].index
+        else:
+            self._flush_output(out)
+            self._count += 1
+        self._is_continued = False
+        opened = self._steps[wire_index] = _OpenStep(index, {**step})
+        if kind in _CONTENTS:
+            for content in step.get(_CONTENTS[kind]) or []:
+                self._show(opened, content, out)
+        elif kind == "function_call":
+            out.add(ToolCallStart(index, step["id"], step["name"]))
+        elif kind != "user_input":
+            out.held_chars += len(compact_json(step))
+            self._report_unknown(f"step {kind}")
+
+    def _apply_delta(self, step: _OpenStep, delta: WireObject, out: EventBuffer) -> None:
+        match step.type, delta["type"]:
+            case "model_output", "text" | "image" | "audio" | "document" | "video":
+                step.add_content(delta)
+                self._show(step, delta, out)
+            case "model_output", "text_annotation_delta":
+                step.add_annotations(delta.get("annotations") or [])
+                out.held_chars += len(compact_json(delta))
+            case "thought", "thought_summary":
+                if content := delta.get("content"):
+                    step.add_content(content)
+                    self._show(step, content, out)
+            case "thought", "thought_signature":
+                step.signature.append(delta["signature"])
+                out.held_chars += len(delta["signature"])
+            case "function_call", "arguments_delta":
+                if text := delta.get("arguments"):
+                    step.arguments.append(text)
+                    out.add_text(step.index, None, text)
+            case _, kind:
+                step.merge(delta)
+                out.held_chars += len(compact_json(delta))
+                self._report_unknown(f"delta {kind} of a step {step.type}")
+
+    def _show(self, step: _OpenStep, content: WireObject, out: EventBuffer) -> None:
+        if content.get("type") != "text":
+            out.held_chars += len(compact_json(content))
+        elif step.type == "thought":
+            out.add_text(step.index, "reasoning", content["text"])
+        elif content["text"]:
+            self._answer.feed(step.index, content["text"], out)
+
+    def _stop_step(self, step: _OpenStep, out: EventBuffer) -> None:
+        step.end()
+        match step.type:
+            case "model_output":
+                self._error = step.step.get("error") or self._error
+                self._output.append(step)
+            case "thought":
+                self._stop_thought(step, out)
+            case "function_call":
+                self._stop_call(step, out)
+            case kind if kind != "user_input":
+                _flush_step(step, out)
+
+    def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
+        text, signature = join_texts([step.step], "summary"), step.step.get("signature")
+        if step.step != thought_step(text, signature):
+            _flush_step(step, out)
+        elif signature:
+            out.held_chars -= sum(map(len, step.signature))
+            _flush_step(step, out, {SIGNATURE: signature})
+        elif text:
+            out.add(Flush(step.index))
+
+    def _stop_call(self, step: _OpenStep, out: EventBuffer) -> None:
+        text, call = "".join(step.arguments), step.step
+        if not text and call.get("arguments"):
+            text = json.dumps(call["arguments"], ensure_ascii=False)
+            out.add_text(step.index, None, text)
+        is_complete = is_json_object(text)
+        if step.arguments:
+            call["arguments"] = json.loads(text) if is_complete else {}
+        is_known = call == call_step(call["id"], call["name"], call.get("arguments", {}))
+        flush = Flush(step.index, {} if is_known else {STEP: call})
+        if is_complete:
+            out.add(flush)
+        else:  # The arguments are empty or cut, which the status tells.
+            self._pending_call = flush
+
+    def _flush_pending_call(self, out: EventBuffer) -> None:
+        flush, self._pending_call = self._pending_call, None
+        if flush is not None:
+            out.add(flush)
+
+    def _flush_output(self, out: EventBuffer) -> None:
+        opened, self._output = self._output, []
+        if not opened:
+            return
+        index, steps = opened[0].index, [each.step for each in opened]
+        text = join_texts(steps, "content")
+        self._answer.finish(index, out)
+        if not text:
+            if any(step.get("content") for step in steps):  # such as an image
+                _flush_step(opened[0], out)
+        elif steps == [output_step(text)] and not self._has_schema:
+            out.add(Flush(index))
+        else:
+            kept: Any = steps if len(steps) > 1 else steps[0]
+            out.add(Flush(index, {STEP: kept}))
+
+    def _complete(self, interaction: WireObject, out: EventBuffer) -> None:
+        status = interaction["status"]
+        if self._count == 0:  # a model that does not stream its steps
+            for index, step in enumerate(interaction.get("steps") or []):
+                self._start_step(index, step, out)
+                self._stop_step(self._steps.pop(index), out)
+        self.add_usage(interaction.get("usage"), out)
+        token = interaction.get("continuation_token")
+        if status == "requires_continuation" and self.keep_token(token):
+            return
+        if status in _UNFINISHED:
+            raise ProviderError(
+                f"{NAME} ended its response while it was {status}", kind="transient"
+            )
+        error = next(iter(interaction.get("errors") or []), self._error)
+        if error or status == "failed":
+            out.add(end_with_error(error or {"message": "the interaction failed"}))
+            return
+        reason: FinishReason = _FINISH.get(status, "other")
+        if reason != "max_tokens":
+            self._flush_pending_call(out)
+        self._flush_output(out)
+        out.add(Finished(reason, str(status) if reason == "other" else None))
+
+
+def _flush_step(
+    step: _OpenStep, out: EventBuffer, metadata: Mapping[str, JsonValue] | None = None
+) -> None:
+    # Without any text, the step needs a part to be stored. An empty one is not shown.
+    out.add_text(step.index, "reasoning", "")
+    out.add(Flush(step.index, {STEP: step.step} if metadata is None else metadata))

@@ -1,0 +1,150 @@
+"""Turns with Gemini: its steps in the record, and a change of the provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.directives import Directive
+from jp_nb.interop.directories import load_directory, save_directory
+from jp_nb.record.clock import utc_now
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.loopback import LoopbackServer, Received, Reply
+from tests.support.loopback_google import named
+
+THOUGHT = {"type": "thought", "signature": "c2ln", "later": {"b": 1, "a": [None, 1.5]}}
+OUTPUT = {
+    "type": "model_output",
+    "content": [{"type": "text", "text": "Look.", "annotations": [{"type": "x", "n": 1}]}],
+}
+DREAM = {"type": "dream", "depth": 3}
+CALL = {"type": "function_call", "id": "fc_1", "name": "weather", "arguments": {}, "later": 2}
+STEPS = (THOUGHT, OUTPUT, DREAM, CALL)
+
+
+def stream(*steps: dict[str, Any], status: str = "completed") -> Reply:
+    events: list[dict[str, Any]] = []
+    for index, step in enumerate(steps):
+        events.append({"event_type": "step.start", "index": index, "step": step})
+        events.append({"event_type": "step.stop", "index": index})
+    interaction = {"id": "v1", "status": status}
+    events.append({"event_type": "interaction.completed", "interaction": interaction})
+    return Reply(raw=tuple(map(named, events)))
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    replies = iter([stream(*STEPS, status="requires_action")])
+
+    def answer(request: Received) -> Reply | str:
+        return '{"a": 1}' if "response_format" in request.body else next(replies, "Fine.")
+
+    with LoopbackServer(answer) as opened:
+        yield opened
+
+
+def open_session(server: LoopbackServer, stored: Any = None) -> Session:
+    session = Session(FakeHost(home=FakeHome(stored=stored)))
+    for name in ("google", "anthropic", "openai"):
+        session.configure(Directive("cfg", f"providers.llm.{name}.base_url={server.url}"))
+    return session
+
+
+def weather() -> str:
+    """Return the weather."""
+    return "sun"
+
+
+def sent_steps(server: LoopbackServer) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = server.requests[-1].body["input"]
+    return steps
+
+
+@pytest.mark.req("GEM-4", "GEM-17")
+def test_steps_are_the_same_json_after_saving_forking_and_exporting(
+    folder: Path, server: LoopbackServer
+) -> None:
+    session = open_session(server)
+    jp.tool(run="unattended")(weather)
+    session.turns.run("Go.", model="google/m")
+    assert sent_steps(server)[1:5] == [*STEPS]
+    stored = json.loads(json.dumps(session.document.to_json()))
+    session.close()
+    reopened = open_session(server, stored)
+    reopened.turns.run("And now?", model="google/m")
+    assert sent_steps(server)[1:5] == [*STEPS]
+    reopened.conversations.fork()
+    reopened.turns.run("And then?")
+    assert sent_steps(server)[1:5] == [*STEPS]
+    save_directory(reopened.document.to_json(), Path("out"), "native")
+    reopened.close()
+    imported = open_session(server, load_directory(Path("out"), clock=utc_now))
+    imported.turns.run("At last?", model="google/m")
+    assert sent_steps(server)[1:5] == [*STEPS]
+    imported.close()
+
+
+@pytest.mark.req("GEM-16")
+def test_conversation_changes_the_provider_with_an_open_call(
+    folder: Path, server: LoopbackServer
+) -> None:
+    session = open_session(server)  # without the tool, so the call fails
+    session.turns.run("Go.", model="google/m")
+    for model in ("anthropic/m", "google/m", "openai/m", "google/m"):
+        assert session.turns.run("Next.", model=model).text == "Fine."
+    assert sent_steps(server)[1:5] == [*STEPS]
+    assert sent_steps(server)[5]["type"] == "function_result"
+    session.close()
+    assert "google_step" not in json.dumps([request.body for request in server.requests])
+
+
+@pytest.mark.req("PRE-1", "GEM-15", "GEM-14")
+def test_each_request_begins_with_the_previous_one(
+    folder: Path, server: LoopbackServer, subtests: pytest.Subtests
+) -> None:
+    session = open_session(server)
+    jp.tool(run="unattended")(weather)
+    jp.tool(run="unattended")(today)
+    Path("notes.md").write_text("Some notes.")
+    prompt = "assistant.system_prompt=Be kind."
+    instructions = 'assistant.system_prompt_sections:=[{"content": "Be brief."}]'
+    session.turns.run("Go.", model="google/m")  # with a tool round
+    for name, directive in (
+        ("next turn", None),
+        ("removed tool", Directive("no_tool", "today")),
+        ("added instructions", Directive("cfg", instructions)),
+        ("replaced instructions", Directive("cfg", prompt)),
+        ("effort", Directive("cfg", "assistant.model.parameters.reasoning=high")),
+        ("schema", {"type": "object", "properties": {"a": {"type": "integer"}}}),
+        ("after the schema", None),
+        ("attachment", Directive("attach", "notes.md")),
+        ("last turn", None),
+    ):
+        schema = directive if isinstance(directive, dict) else None
+        given = [directive] if isinstance(directive, Directive) else []
+        session.turns.run(name, directives=given, schema=schema)
+        with subtests.test(name):
+            *_, before, after = [request.body for request in server.requests]
+            assert after["input"][: len(before["input"])] == before["input"]
+            assert after["system_instruction"] == before["system_instruction"]
+            assert after["tools"] == before["tools"]
+    session.close()
+    last = server.requests[-1].body
+    allowed = last["generation_config"]["tool_choice"]["allowed_tools"]
+    assert allowed["mode"] == "auto"
+    assert {tool["name"] for tool in last["tools"]} - {*allowed["tools"]} == {"today"}
+    said = json.dumps(last["input"])
+    assert "These tools are no longer available: `today`." in said
+    assert "These instructions replace all earlier ones:" in said
+    assert "Some notes." in said
+
+
+def today() -> str:
+    """Return the date."""
+    return "today"
