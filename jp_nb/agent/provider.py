@@ -7,8 +7,9 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
@@ -150,6 +151,39 @@ class PrefixLoss:
     part: str
 
 
+BodyPart = tuple[str, bytes]
+"""Name and content of a part of a request body, such as a message or one of its `tools`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """The common beginning of two requests, in bytes of the first one.
+
+    `part` is the first part that differs; "" if the second request begins with the first one.
+    """
+
+    kept: int
+    total: int
+    part: str
+
+    @property
+    def percent(self) -> int:
+        """The common beginning in percent, rounded down."""
+        return 100 * self.kept // self.total if self.total else 0
+
+
+def compare_parts(before: Sequence[BodyPart], after: Sequence[BodyPart]) -> SharedPrefix:
+    """Return the common beginning of two requests with these parts."""
+    pairs = zip(before, after, strict=False)
+    same = len(list(takewhile(lambda pair: pair[0][1] == pair[1][1], pairs)))
+    sizes, part = [len(content) for _, content in before], ""
+    if same < len(before):
+        added = after[same][0] if same < len(after) else ""
+        is_new = added and added not in {name for name, _ in before[same:]}
+        part = added if is_new else before[same][0]
+    return SharedPrefix(sum(sizes[:same]), sum(sizes), part)
+
+
 ProviderEvent = (
     TextPart
     | ToolCallStart
@@ -253,6 +287,7 @@ class SentRequest:
     key: KeyReference | None = None
     omitted: tuple[str, ...] = ()  # settings that are not sent, each with the reason
     is_exact: bool = True  # False: a secret was removed from the body
+    parts: tuple[BodyPart, ...] = field(default=(), repr=False)  # in the order of prompt caches
     hide: Callable[[str], str] = field(default=str, repr=False, compare=False)  # the key in a text
 
 

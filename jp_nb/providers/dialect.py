@@ -26,12 +26,14 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import (
     Attachment,
+    BodyPart,
     ModelRequest,
     PrefixLoss,
     ProviderEvent,
     Retry,
     SentRequest,
     ToolDefinition,
+    compare_parts,
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import MEDIA_TYPES, Image
@@ -101,9 +103,9 @@ class RequestBody:
         beginning = encode_json({**self.fields, self.name: []})
         return beginning[: -len(b"]}")] + b",".join(self.messages) + b"]}"
 
-    def parts(self) -> list[tuple[str, bytes]]:
-        """Return the name and the content of each part of the beginning, in its order."""
-        named: list[tuple[str, bytes]] = []
+    def parts(self) -> list[BodyPart]:
+        """Return the parts of the beginning in their order."""
+        named: list[BodyPart] = []
         for name in self.prefix:
             listed = self.fields.get(name, ())
             for each in listed if isinstance(listed, list | tuple) else (listed,):
@@ -671,9 +673,11 @@ class HttpProvider(ABC, Generic[R]):
         rendering.update(request.thread)
         body, omitted = self._build_body(request, rendering, self._answer_schema(request))
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
-        return self._http.preview(
+        sent = self._http.preview(
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
+        hidden = ((name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts())
+        return replace(sent, parts=tuple(hidden))
 
     def _build_body(
         self, request: ModelRequest, rendering: R, answer: AnswerSchema | None
@@ -721,19 +725,11 @@ def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") ->
     alike = all(before.fields.get(name) == after.fields.get(name) for name in before.prefix)
     if not part and alike and before.messages == after.messages[:count]:
         return None
-    kept, total, first = 0, 0, part
-    rest = iter(() if part else after.parts())
-    for name, content in before.parts():
-        total += len(content)
-        if not first:
-            if next(rest, ("", b""))[1] == content:
-                kept += len(content)
-            else:
-                first = name
-    lost = total - kept
-    if lost <= NOTABLE_LOSS * total or lost < MIN_CACHED_CHARS:
+    shared = compare_parts(before.parts(), () if part else after.parts())
+    lost = shared.total - shared.kept
+    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
         return None
-    return PrefixLoss(100 * kept // total, first)
+    return PrefixLoss(shared.percent, part or shared.part)
 
 
 def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:

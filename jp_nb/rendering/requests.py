@@ -25,7 +25,13 @@ from jp_nb.agent.compaction import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest, ToolDefinition
+from jp_nb.agent.provider import (
+    Attachment,
+    ModelRequest,
+    SentRequest,
+    ToolDefinition,
+    compare_parts,
+)
 from jp_nb.config.schema import mask_secrets
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, format_bytes
@@ -503,33 +509,14 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
 
 
 def describe_shared_prefix(before: TracedRequest, after: TracedRequest) -> str:
-    """Return a line about the common prefix of two requests, which a prompt cache can serve.
-
-    The prefix has the tools, system texts, attachments, and messages, in this order.
-    """
+    """Return a line about the common prefix of two requests, which a prompt cache can serve."""
     begins = "shared prefix for a prompt cache:"
     if before.model != after.model:
         return f"{begins} none, because each model has its own cache"
-    tokens, shared, end = 0, list[str](), ""
-    one, other = before.shown, after.shown
-    for part, alike in (
-        ("tools", one.tools == other.tools),
-        ("system", one.system == other.system),
-        ("attachments", one.attachments == other.attachments),
-    ):
-        if not alike:
-            end = f"{part} differ"
-            break
-        if count := before.estimated_tokens[part]:
-            tokens += count
-            shared.append(part)
-    else:
-        same = count_equal(before.messages, after.messages)
-        tokens += sum(message.tokens for message in before.messages[:same])
-        if same:
-            shared.append(f"{same:,} message{'' if same == 1 else 's'}")
-        end = "all of the first request" if same == len(before.messages) else "they differ"
-    if not shared:
-        return f"{begins} none; {end}"
-    then = "" if end.startswith("all") else "then "
-    return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {then}{end}"
+    if not (before.sent.parts and after.sent.parts):
+        return f"{begins} unknown, because this provider does not list the parts of its requests"
+    shared = compare_parts(before.sent.parts, after.sent.parts)
+    if not shared.part:
+        return f"{begins} all of request {before.name}"
+    kept = f"{shared.percent} % of request {before.name}; then" if shared.kept else "none;"
+    return f"{begins} {kept} {shared.part} differs"

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
+import pytest
+
+from jp_nb.agent.provider import Attachment, ModelRequest, PrefixLoss, ToolDefinition
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
-from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.difference import compare_values
 from jp_nb.rendering.requests import TracedRequest, describe_shared_prefix, request_difference
-from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, user
+from tests.providers.helpers import (
+    TODAY,
+    WEATHER,
+    answer,
+    ask,
+    called,
+    collect,
+    result,
+    user,
+)
+from tests.support.loopback import LoopbackServer, Reply
 
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
@@ -56,15 +69,53 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
 def test_shared_beginning_of_two_requests_is_described() -> None:
     tools, system = {"tools": (WEATHER,)}, {"system": ("s",)}
     rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        ({}, {}, "about 3 tokens (1 message); all of the first request"),
-        (tools, {}, "none; tools differ"),
-        (tools, {**tools, **system}, "(tools); then system"),
-        (system, system, "(system, 1 message); all of the first request"),
+        ({}, {}, "cache: all of request 0.1"),
+        (tools, {}, "cache: none; `tools` differs"),
+        (tools, {**tools, **system}, "% of request 0.1; then message 1 differs"),
+        (tools, {"tools": (WEATHER, TODAY)}, "% of request 0.1; then `tools` differs"),
+        ({"tools": (WEATHER, TODAY)}, tools, "% of request 0.1; then `tools` differs"),
+        (system, system, "cache: all of request 0.1"),
     ]
     for before, after, shared in rows:
         one = traced(ask(user("Hello world."), **before))
         other = traced(ask(user("Hello world."), answer("Hi."), **after))
-        assert shared in describe_shared_prefix(one, other)
+        assert describe_shared_prefix(one, other).endswith(shared)
+
+
+def test_appended_change_keeps_the_shared_beginning() -> None:
+    before, after = (
+        ask(user("Hello."), answer("Hi."), user("More."), system=(text,))
+        for text in ("Be short.", "Be long.")
+    )
+    before = replace(before, thread=before.thread.until(1))
+    after.thread.heads.append(HeadPosition(1, before.head))
+    text = request_difference(traced(before), traced(after)).text
+    assert 'system: "Be short." → "Be long."' in text
+    assert "shared prefix for a prompt cache: all of request 0.1" in text
+
+
+async def test_line_about_the_shared_beginning_agrees_with_the_notice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-a-test")
+    rules = tuple(f"Rule {number}. " * 100 for number in range(9))
+    one, other = (
+        ask(user("Hello."), system=(*rules, last), conversation_id="c", is_turn=True)
+        for last in ("Old end. " * 600, "New end. " * 600)
+    )
+    with LoopbackServer([Reply(text="Hi.")] * 2) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        await collect(provider, one)
+        loss = (await collect(provider, other))[0]
+        sent = [
+            TracedRequest(name, "anthropic", each, provider.preview(each), ())
+            for name, each in (("0.1", one), ("1.1", other))
+        ]
+        await provider.aclose()
+    assert isinstance(loss, PrefixLoss)
+    assert describe_shared_prefix(*sent).endswith(
+        f"{loss.kept} % of request 0.1; then {loss.part} differs"
+    )
 
 
 def test_messages_with_different_images_differ() -> None:
