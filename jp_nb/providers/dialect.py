@@ -613,9 +613,7 @@ class HttpProvider(ABC, Generic[R]):
         body = encoded.encode()
         provider = self._http.endpoint.provider
         for setting, reason in omitted.items():
-            if (key := (request.conversation_id, setting)) not in self._reported:
-                self._reported.add(key)
-                _LOGGER.warning("%s: %s is not sent: %s", provider, setting, reason)
+            self._warn_once(request, setting, f"is not sent: {reason}")
         decoder = self._make_decoder(answer, body)
         events = stream_events(
             self._send(request, body, decoder, encoded.headers),
@@ -630,6 +628,11 @@ class HttpProvider(ABC, Generic[R]):
             recover=lambda error: self._recover(error, request, rendering),
         )
         return events if loss is None else _prepend(loss, events)
+
+    def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
+        if (key := (request.conversation_id, setting)) not in self._reported:
+            self._reported.add(key)
+            _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
 
     def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
         """Note the `body` that is sent; return what it lost of the previous one, if it is much."""

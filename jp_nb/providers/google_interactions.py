@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import (
@@ -329,6 +329,14 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, InteractionsRendering, format_attachments)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response."""
+        for name in ("temperature", "top_p"):
+            if getattr(request.parameters, name) is not None:
+                setting = f"assistant.model.parameters.{name}"
+                self._warn_once(request, setting, "is sent, but Google has deprecated it")
+        return super().stream(request)
 
     def _encode_body(
         self,

@@ -38,6 +38,7 @@ SCENARIOS = (
     ("10 cycles of 8 parallel calls, per cycle", "cycles-10-8", 11),
     ("one answer of 2,000 deltas, per delta", "text-2000", 2000),
     ("the same in the Responses API, per delta", "responses-2000", 2000),
+    ("the same in the Interactions API, per delta", "interactions-2000", 2000),
 )
 
 
@@ -67,9 +68,11 @@ def turns(url: str) -> None:
             "assistant.instructions:=[]",
             f"providers.llm.openai.base_url={base}",
             f"providers.llm.openai.dialect={dialect}",
+            f"providers.llm.google.base_url={base}",
         )
         directives = [Directive("cfg", option) for option in options]
-        turn = session.turns.run("Go.", new=True, model="openai/m", directives=directives)
+        model = "google/m" if "/interactions-" in base else "openai/m"
+        turn = session.turns.run("Go.", new=True, model=model, directives=directives)
         assert turn.text, turn
 
     try:

@@ -43,8 +43,9 @@ async def turn(client: httpx.AsyncClient, url: str, request: str) -> str:
                 if not line.startswith("data: ") or line == "data: [DONE]":
                     continue
                 message = json.loads(line[6:])
-                if "choices" not in message:  # of the Responses API
-                    text.append(message.get("delta", ""))
+                if "choices" not in message:  # of the Responses or the Interactions API
+                    delta = message.get("delta", "")
+                    text.append(delta["text"] if isinstance(delta, dict) else delta)
                     continue
                 delta = message["choices"][0]["delta"]
                 if "content" in delta:

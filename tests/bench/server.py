@@ -1,4 +1,4 @@
-"""Server with Chat Completions and Responses that replies with prepared bytes, as fast as possible.
+"""Server with several protocols that replies with prepared bytes, as fast as possible.
 
 It runs in its own process, so that client and server do not share an interpreter lock. It prints
 its address, and stops when its standard input ends.
@@ -49,12 +49,24 @@ def _responses_text(deltas: int) -> bytes:
     return "".join(f"data: {piece}\n\n" for piece in pieces).encode()
 
 
+def _interactions_text(deltas: int) -> bytes:
+    start = {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}}
+    text = {"type": "text", "text": "word "}
+    delta = {"event_type": "step.delta", "index": 0, "delta": text}
+    stop = {"event_type": "step.stop", "index": 0}
+    end = {"event_type": "interaction.completed", "interaction": {"status": "completed"}}
+    pieces = [json.dumps(one) for one in (start, *[delta] * deltas, stop, end)]
+    return "".join(f"data: {piece}\n\n" for piece in pieces).encode()
+
+
 def reply(scenario: str, number: int) -> bytes:
     """Reply `number` (from 0) of a scenario: `cycles-N-P` (P calls each) or `text-N`.
 
-    `responses-N` is a text in the Responses API.
+    `responses-N` is a text in the Responses API, `interactions-N` one in Google's Interactions API.
     """
     kind, *counts = scenario.split("-")
+    if kind == "interactions":
+        return _interactions_text(int(counts[0]))
     if kind == "responses":
         return _responses_text(int(counts[0]))
     if kind == "text":

@@ -359,6 +359,18 @@ def test_sampling_parameters() -> None:
     assert (other["topK"], other["stopSequences"], other["seed"]) == (4, ["END"], 7)
 
 
+@pytest.mark.req("GEM-9")
+async def test_deprecated_parameters_are_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    with LoopbackServer(["a", "b"]) as server:
+        provider = google(server)
+        for _ in "ab":
+            await collect(provider, ask(parameters=ModelParameters(temperature=0.5)))
+        await provider.aclose()
+    assert caplog.messages == [
+        "google: assistant.model.parameters.temperature is sent, but Google has deprecated it"
+    ]
+
+
 @pytest.mark.req("GEM-8")
 def test_schema(subtests: pytest.Subtests) -> None:
     point = {"type": "object", "properties": {"x": {"type": "number"}}}
