@@ -56,7 +56,8 @@ def join_texts(steps: Sequence[Message], key: str) -> str:
     """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
     listed = (step.get(key) for step in steps)
     contents = (each for group in listed if isinstance(group, list) for each in group)
-    texts = (each.get("text") for each in contents if isinstance(each, dict))
+    known = (each for each in contents if isinstance(each, dict) and each.get("type") == "text")
+    texts = (each.get("text") for each in known)
     return "".join(text for text in texts if isinstance(text, str))
 
 
