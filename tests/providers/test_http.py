@@ -296,13 +296,15 @@ async def test_key_variable_that_the_user_named_must_be_set(
 
 async def test_request_on_a_connection_that_the_server_has_closed_is_sent_again_at_once() -> None:
     closed = RawResponse(())
-    with LoopbackServer(["A.", closed, "B.", closed, closed, "C."]) as server:
+    with LoopbackServer([closed, "A.", closed, "B.", closed, closed, "C."]) as server:
         provider = create_provider("openai", {"base_url": server.url})
+        await collect_failure(provider, ask())
+        assert len(server.requests) == 1  # not sent again: the connection was new
         assert text_of(await collect(provider, ask())) == "A."
         assert text_of(await collect(provider, ask())) == "B."
-        assert (len(server.requests), server.connections) == (3, 2)
+        assert (len(server.requests), server.connections) == (4, 3)
         _, error = await collect_failure(provider, ask())  # the new connection ends, too
         assert (error.kind, error.retryable) == ("transient", True)
-        assert (len(server.requests), server.connections) == (5, 3)
+        assert (len(server.requests), server.connections) == (6, 4)
         assert text_of(await collect(provider, ask())) == "C."
         await provider.aclose()
