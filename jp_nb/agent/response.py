@@ -32,6 +32,7 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.json_values import read_json
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.shapes import add_shape
 
 
 @dataclass(slots=True)
@@ -119,22 +120,25 @@ class ResponseBuilder:
         return [entry for entry in entries if entry is not None]
 
     def _entry(self, buffer: _Buffer, metadata: Mapping[str, JsonValue]) -> Entry | None:
-        text, stored = "".join(buffer.parts), dict(metadata)
+        text = "".join(buffer.parts)
         if buffer.kind == "message":
+            stored = add_shape(metadata)
             return ChatResponse(message=text, metadata=stored) if text.strip() else None
         if buffer.kind == "reasoning":
+            stored = add_shape(metadata)
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
         if buffer.kind == "structured":
             data: JsonValue = text
             with suppress(ValueError):
                 data = read_json(text)
-            return ChatResponse(data=data, metadata=stored)
+            return ChatResponse(data=data, metadata=add_shape(metadata, data=data))
         self._call_count += 1
+        arguments = self._parse_arguments(self._call_count - 1, text)
         return ToolCallRequest(
             id=buffer.id,
             name=buffer.name,
-            arguments=self._parse_arguments(self._call_count - 1, text),
-            metadata=stored,
+            arguments=arguments,
+            metadata=add_shape(metadata, arguments=arguments),
         )
 
     def _parse_arguments(self, number: int, text: str) -> dict[str, JsonValue]:

@@ -32,6 +32,7 @@ from pydantic import (
 from jp_nb.errors import StorageError
 from jp_nb.images import MAX_BYTES, Image, find_image_problem
 from jp_nb.json_values import copy_json
+from jp_nb.record.shapes import restore_shape
 
 RawEntry = dict[str, JsonValue]
 LINKS = ("event_id", "request_id")
@@ -502,6 +503,8 @@ def decode(raw: JsonValue, index: int) -> Entry:
         payload = normalize_response(payload)
     elif model is ConfigDelta or model is Compaction:
         _normalize_global(payload, model)
+    elif model is ChatResponse or model is ToolCallRequest:
+        payload = restore_shape(payload)
     try:
         return model.model_validate(payload)
     except ValidationError as exc:

@@ -1,0 +1,127 @@
+"""The order of keys and the spelling of numbers in values that providers get back.
+
+Jupyter saves a notebook with sorted keys, and a page writes `1.0` as `1`. Providers cache requests,
+and bind reasoning to them, byte for byte. So the metadata of a model's output has the *shape* of
+values that Jupyter would spell in another way. It is their JSON text, but each text is empty:
+
+    {"arguments":{"path":"","at":[1.0,2]},"metadata":{"google_step":{"type":"","id":""}}}
+
+A record may be from someone else, so a shape only replaces equal values. Any other is ignored.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import (
+    MAX_INTEGER,
+    MAX_LEVELS,
+    JsonObject,
+    as_object,
+    compact_json,
+    is_deeper,
+    read_json,
+)
+
+SHAPE: Final = "shape"
+"""Metadata key of the text."""
+MAX_SHAPE_CHARS: Final = 100_000
+"""A longer shape is neither stored nor read. The keys are then sent in sorted order."""
+_FIELDS: Final[tuple[str, ...]] = ("arguments", "data")
+"""Fields of entries that have JSON from a model."""
+
+
+def add_shape(metadata: Mapping[str, JsonValue], **fields: JsonValue) -> JsonObject:
+    """Return the `metadata` of a model's output with the shape of it and of `fields`, if needed.
+
+    `fields` are `arguments` or `data` of the entry.
+    """
+    shapes = _find_shapes(fields)
+    if below := _find_shapes(metadata):
+        shapes["metadata"] = below
+    if not shapes or len(text := compact_json(shapes)) > MAX_SHAPE_CHARS:
+        return dict(metadata)
+    return {**metadata, SHAPE: text}
+
+
+def restore_shape(raw: JsonObject) -> JsonObject:
+    """Return a stored entry with its values in their original shape."""
+    metadata = raw.get("metadata")
+    text = metadata.get(SHAPE) if isinstance(metadata, dict) else None
+    if not isinstance(text, str) or len(text) > MAX_SHAPE_CHARS:
+        return raw
+    try:
+        shapes = as_object(read_json(text))
+    except ValueError:
+        return raw
+    fields = {name: shapes[name] for name in _FIELDS if name in shapes}
+    below = _apply_shapes(as_object(metadata), as_object(shapes.get("metadata")))
+    return {**_apply_shapes(raw, fields), "metadata": below}
+
+
+def _find_shapes(values: Mapping[str, JsonValue]) -> JsonObject:
+    return {
+        name: _empty_texts(value)
+        for name, value in values.items()
+        if not is_deeper(value, MAX_LEVELS - 2) and not _is_preserved(value)
+    }
+
+
+def _is_preserved(value: JsonValue) -> bool:
+    """Return True if Jupyter saves and loads `value` in the same spelling."""
+    match value:
+        case bool():
+            return True
+        case int():
+            return abs(value) <= MAX_INTEGER
+        case float():
+            return not value.is_integer()
+        case list():
+            return all(map(_is_preserved, value))
+        case dict():
+            keys = list(value)
+            # A page moves keys that are numbers.
+            is_sorted = keys == sorted(keys) and not any(key.isdecimal() for key in keys)
+            return (is_sorted or len(keys) == 1) and all(map(_is_preserved, value.values()))
+    return True
+
+
+def _empty_texts(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return ""
+        case list():
+            return [_empty_texts(each) for each in value]
+        case dict():
+            return {key: _empty_texts(each) for key, each in value.items()}
+    return value
+
+
+def _apply_shapes(values: JsonObject, shapes: JsonObject) -> JsonObject:
+    changed = dict(values)
+    for name, shape in shapes.items():
+        with suppress(KeyError, ValueError, OverflowError):
+            changed[name] = _apply(shape, values[name])
+    return changed
+
+
+def _apply(shape: JsonValue, value: JsonValue) -> JsonValue:
+    match shape, value:
+        case dict(), dict() if shape.keys() == value.keys():
+            return {key: _apply(each, value[key]) for key, each in shape.items()}
+        case list(), list() if len(shape) == len(value):
+            return [_apply(each, item) for each, item in zip(shape, value, strict=True)]
+        case "", str():
+            return value
+        case (bool() | None, _) | (_, bool()):
+            if shape is value:
+                return value
+        case (int() | float(), int() | float()) if float(shape) == float(value):
+            return shape
+    raise ValueError("the shape is that of another value")
