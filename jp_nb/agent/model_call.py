@@ -324,8 +324,9 @@ class AnswerStream:
         )
         self._attempt = attempt
         record = self._turn.record
-        if resolved.host:
+        if resolved.records_heads:
             attempt.head = request.head
+        if resolved.host:
             last, record.last_host = record.last_host, LastHost.of(resolved.host)
             if last is not None and last.mark != record.last_host.mark:
                 self._notify(

@@ -547,6 +547,7 @@ class HttpProvider(ABC, Generic[R]):
     """
 
     records_heads = True
+    """The record has the heads of requests, because each request begins with the last one."""
 
     def __init__(
         self,

@@ -149,6 +149,19 @@ def make_endpoint(
     )
 
 
+def find_dialect(provider: str, config: ProviderConfig) -> str | None:
+    """Return the API that requests to `provider` use; None if it has only one.
+
+    Raises:
+        ConfigError: `base_url` is not an http or https address.
+    """
+    dialect: str | None = getattr(config, "dialect", None)
+    if dialect is None and isinstance(config, OpenAi):
+        is_openai = make_endpoint(provider, config, "", headers={}).is_openai
+        return "responses" if is_openai else "chat"
+    return dialect
+
+
 Level = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
 REASONING_SHARES: Final[dict[Level, float]] = {
     "none": 0.0,

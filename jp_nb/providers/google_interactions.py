@@ -248,7 +248,8 @@ class InteractionsRendering(Rendering):
 
     def _may_send_back(self, entry: ContextEntry, steps: list[Any]) -> bool:
         # The text of an entry can have changed: a compaction removes arguments.
-        if not steps or not all(isinstance(step, dict) and step.get("type") for step in steps):
+        valid = (isinstance(step, dict) and isinstance(step.get("type"), str) for step in steps)
+        if not steps or not all(valid):
             return False
         if any("signature" in step for step in steps) and not self._may_sign():
             return False

@@ -53,9 +53,12 @@ def call_step(id_: str, name: str, arguments: JsonValue) -> Message:
 
 
 def join_texts(steps: Sequence[Message], key: str) -> str:
-    """Return the texts of `steps`, whose contents are under `key`."""
-    contents = (each for step in steps for each in step.get(key) or [])
-    return "".join(each["text"] for each in contents if each.get("type") == "text")
+    """Return the texts of `steps`, whose contents are under `key`. Omit invalid ones."""
+    listed = (step.get(key) for step in steps)
+    contents = (each for group in listed if isinstance(group, list) for each in group)
+    known = (each for each in contents if isinstance(each, dict) and each.get("type") == "text")
+    texts = (each.get("text") for each in known)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 _FINISH: Final[Mapping[str, FinishReason]] = {

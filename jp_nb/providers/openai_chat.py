@@ -27,8 +27,6 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import (
     ChatCompletionsProvider,
-    LlamaCpp,
-    OpenAi,
     OpenRouter,
 )
 from jp_nb.errors import ProviderError
@@ -57,7 +55,7 @@ from jp_nb.providers.dialect import (
     omit_parameter,
     split_attachments,
 )
-from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
+from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.streaming import (
@@ -592,10 +590,7 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
         headers = {key: value for key, value in attribution.items() if value}
     endpoint = make_endpoint(name, config, profile.path, headers=headers)
-    dialect = config.dialect if isinstance(config, LlamaCpp | OpenAi | OpenRouter) else "chat"
-    if dialect is None:
-        dialect = "responses" if endpoint.is_openai else "chat"
-    if dialect == "chat":
+    if find_dialect(name, config) != "responses":
         return ChatProvider(endpoint, profile)
     from jp_nb.providers.openai_responses import ResponsesProvider  # few conversations need it
 

@@ -9,6 +9,7 @@ Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/resp
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -22,6 +23,7 @@ from jp_nb.agent.provider import (
     ModelRequest,
     ProviderEvent,
     Retry,
+    ToolDefinition,
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
@@ -31,9 +33,11 @@ from jp_nb.providers.dialect import (
     CONTINUE,
     IMAGES,
     PDF,
+    REMOVED_TOOLS,
     RESULT_IMAGES_INTRO,
     CallIds,
     FormattedAttachments,
+    HeadChange,
     HttpProvider,
     Message,
     Omitted,
@@ -48,7 +52,7 @@ from jp_nb.providers.dialect import (
     omit_parameter,
     split_attachments,
 )
-from jp_nb.providers.endpoint import Endpoint, parse_reasoning
+from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
 from jp_nb.providers.models import Local, list_chat_completions_models
 from jp_nb.providers.openai_responses_decoder import (
     ANNOTATIONS,
@@ -133,14 +137,22 @@ def _format_text(
     fields: Message = {}
     text: Message = {}
     if answer is not None:
-        form = {"name": "structured_output", "schema": answer.schema, "strict": answer.strict}
+        text["format"] = _format_answer(answer)
         if local == "llamacpp":  # it reads only the member of Chat Completions
-            fields["response_format"] = {"type": "json_schema", "json_schema": form}
-        else:
-            text["format"] = {"type": "json_schema", **form}
+            form = {key: text["format"].pop(key) for key in ("name", "schema", "strict")}
+            fields["response_format"] = {**text.pop("format"), "json_schema": form}
     if "verbosity" in request.parameters.other:
         text["verbosity"] = request.parameters.other["verbosity"]
     return {**fields, "text": text} if text else fields
+
+
+def _adapt(schema: Mapping[str, JsonValue], *, is_local: bool = False) -> schemas.AnswerSchema:
+    return schemas.pass_schema(schema) if is_local else schemas.adapt_for_openai(schema)
+
+
+def _format_answer(answer: schemas.AnswerSchema) -> Message:
+    form = {"name": "structured_output", "schema": answer.schema, "strict": answer.strict}
+    return {"type": "json_schema", **form}
 
 
 def _format_tools(request: ModelRequest, local: Local | None) -> Message:
@@ -152,18 +164,32 @@ def _format_tools(request: ModelRequest, local: Local | None) -> Message:
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name = choice = "required"
     return {
-        "tools": [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": get_parameter_schema(tool),
-                "strict": False,
-            }
-            for tool in tools
-        ],
+        "tools": [*map(_format_tool, tools)],
         "tool_choice": choice if name == choice else {"type": "function", "name": name},
     }
+
+
+def _format_tool(tool: ToolDefinition) -> Message:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": get_parameter_schema(tool),
+        "strict": False,
+    }
+
+
+def _format_allowed_tools(names: Sequence[str], mode: str) -> Message | str:
+    tools = [{"type": "function", "name": name} for name in names]
+    return {"type": "allowed_tools", "mode": mode, "tools": tools} if tools else "none"
+
+
+def _format_effort(reasoning: ReasoningEffort, refused: frozenset[str] = frozenset()) -> str:
+    level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
+    effort = _EFFORTS.get(level, level)
+    while f"effort {effort}" in refused:
+        effort = _NEXT_EFFORTS[effort]
+    return effort
 
 
 def _format_reasoning(
@@ -172,11 +198,7 @@ def _format_reasoning(
     fields: Message = {}
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
-        level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
-        effort = _EFFORTS.get(level, level)
-        while f"effort {effort}" in refused:
-            effort = _NEXT_EFFORTS[effort]
-        fields["effort"] = effort
+        fields["effort"] = _format_effort(reasoning, refused)
         if "summary" in refused:
             omit_parameter(omitted, "reasoning.summary", "the server refused it for this account")
         elif not (reasoning.exclude or reasoning.is_off):
@@ -259,6 +281,11 @@ def _user_message(parts: list[Message]) -> Message:
 _CALL_TYPES: Final = ("function_call", "function_call_output")
 
 
+OPENAI_APPENDED: Final = frozenset({"system", "attachments", "tools", "reasoning", "schema"})
+"""Changes that OpenAI's own server accepts as items."""
+OTHERS_APPENDED: Final = frozenset({"system", "attachments", REMOVED_TOOLS})
+
+
 class ResponsesRendering(Rendering):
     """Input items of a context.
 
@@ -268,16 +295,21 @@ class ResponsesRendering(Rendering):
     """
 
     continue_request: ClassVar[Message] = _user_message([_text_part(CONTINUE)])
+    appended = OPENAI_APPENDED | OTHERS_APPENDED
 
     def __init__(
         self,
         provider: str,
         *,
-        takes_images: bool = True,
+        media_types: frozenset[str] = IMAGES | {PDF},
+        system_role: str = "developer",
         stale_items: frozenset[int] = frozenset(),
         images_in_results: bool = True,
     ) -> None:
-        super().__init__(provider, CallIds(limit=64), takes_images=takes_images)
+        super().__init__(provider, CallIds(limit=64), takes_images=media_types >= IMAGES)
+        self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
+        self._media_types = media_types
+        self._system_role = system_role
         self.stale_items = stale_items
         self.images_in_results = images_in_results
         self.has_result_images = False
@@ -296,10 +328,42 @@ class ResponsesRendering(Rendering):
         """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
         return type(self)(
             self._provider,
-            takes_images=self._takes_images,
+            media_types=self._media_types,
+            system_role=self._system_role,
             stale_items=self.stale_items | stale_items,
             images_in_results=self.images_in_results and not result_images,
         )
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with the head at the beginning; see `Rendering.settle`."""
+        offered = {tool.name for _, head in request.thread.heads for tool in head.tools}
+        names = tuple(tool.name for tool in request.tools)
+        is_limited = "tools" in self.appended and not offered <= {*names}
+        self.allowed_tools = names if is_limited else None
+        return super().settle(request)
+
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        before, after = change.before, change.after
+        attached = format_attachments(change.added, self._media_types)
+        items: list[Message] = [json.loads(message) for message in attached.messages]
+        texts = [change.instructions(), change.tools(), change.attachments()]
+        if parts := [_text_part(text) for text in texts if text.strip()]:
+            items.append({"type": "message", "role": self._system_role, "content": parts})
+        new_tools = [tool for tool in after.tools if tool not in before.tools]
+        if "tools" in self.appended and new_tools:
+            tools = [*map(_format_tool, new_tools)]
+            items.append({"type": "additional_tools", "role": "developer", "tools": tools})
+        update: Message = {}
+        if before.reasoning != after.reasoning:
+            reasoning = parse_reasoning(after.reasoning) or ReasoningEffort("auto")
+            update["reasoning"] = {"effort": _format_effort(reasoning)}
+        if before.schema != after.schema:
+            schema = after.schema
+            answer = {"type": "text"} if schema is None else _format_answer(_adapt(schema))
+            update["text"] = {"format": answer}
+        if update:
+            items.append({"type": "configuration_update", **update})
+        return items
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
         # The API answers, and does not continue, a message of the assistant that comes last.
@@ -358,13 +422,13 @@ class ResponsesRendering(Rendering):
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata, text = response.metadata, response.reasoning or ""
-        if isinstance(item := metadata.get(ITEM), dict):
+        if isinstance(item := metadata.get(ITEM), dict) and self.is_bound:
             self.messages.append(item)
             return True
         item_id, encrypted = metadata.get(ITEM_ID), metadata.get(ENCRYPTED)
         if item_id is None:
             return True  # incomplete, and not sent back
-        if not encrypted or self.items in self.stale_items:
+        if not (encrypted and self.is_bound) or self.items in self.stale_items:
             return False
         self.encrypted_items[str(item_id)] = self.items
         self._follows_reasoning = True
@@ -467,27 +531,29 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         media_types: frozenset[str],
         local: Local | None = None,
     ) -> None:
-        takes_images = media_types >= IMAGES
+        # Chat templates of other servers may know only `system`.
+        role = self._system_role = "developer" if endpoint.is_openai else "system"
         super().__init__(
             endpoint,
             lambda: ResponsesRendering(
                 endpoint.provider,
-                takes_images=takes_images,
+                media_types=media_types,
+                system_role=role,
                 images_in_results=self._images_in_results,
             ),
             lambda attachments: format_attachments(attachments, media_types),
         )
-        # Chat templates of other servers may know only `system`.
-        self._system_role = "developer" if endpoint.is_openai else "system"
         self._local = local
         self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
         self._images_in_results = True
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
-        if request.schema is None:
-            return None
         is_local = self._local is not None
-        return (schemas.pass_schema if is_local else schemas.adapt_for_openai)(request.schema)
+        return None if request.schema is None else _adapt(request.schema, is_local=is_local)
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
+        return super()._appended_parts(model, parts & accepted)
 
     def _refused_by(self, model: str) -> frozenset[str]:
         return self._refused.get(model, frozenset())
@@ -502,11 +568,14 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     ) -> RequestBody:
         fields = build_request_fields(
             request,
-            answer=answer,
+            answer=None if "schema" in rendering.appended else answer,
             refused=self._refused_by(request.model),
             local=self._local,
             omitted=omitted,
         )
+        allowed, choice = rendering.allowed_tools, request.tool_choice
+        if allowed is not None and choice in ("auto", "required"):
+            fields["tool_choice"] = _format_allowed_tools(allowed, choice)
         texts = [_text_part(text) for text in request.system if text.strip()]
         system = {"type": "message", "role": self._system_role, "content": texts}
         before = ([encode_json(system)] if texts else []) + [*attached.messages]
@@ -539,7 +608,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self, error: ProviderError, request: ModelRequest, rendering: ResponsesRendering
     ) -> ProviderEvent | None:
         if error.status != 400 or error.kind != "other":
-            return None
+            return super()._recover(error, request, rendering)
         text = str(error).lower()
         refused = self._refused_by(request.model)
         fields = build_request_fields(request, refused=refused)
@@ -561,7 +630,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             self._images_in_results = False
             self._keep_rendering(request.thread, rendering.without(result_images=True))
             return Retry(error.without_address)
-        return None
+        return super()._recover(error, request, rendering)
 
     def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:
         self._refused[request.model] = self._refused_by(request.model) | {name}

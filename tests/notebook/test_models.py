@@ -203,6 +203,22 @@ def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     assert len(server.requests) == 1
 
 
+@pytest.mark.req("RESP-24")
+def test_doctor_names_the_dialect_and_models_lists_those_of_its_server(
+    notebook: Notebook, subtests: pytest.Subtests
+) -> None:
+    listed = {"data": [{"id": "gpt-x"}]}
+    with LoopbackServer(paths={"/v1/models": listed}) as server:
+        notebook.jp(f"config providers.llm.openai.base_url={server.url}")
+        notebook.jp("config assistant.model.id=openai/gpt-x")
+        for setting, dialect in (("", "chat"), ("responses", "responses")):
+            with subtests.test(setting=setting):
+                if setting:
+                    notebook.jp(f"config providers.llm.openai.dialect={setting}")
+                assert f"dialect `{dialect}`" in notebook.jp("doctor")
+                assert "gpt-x" in notebook.jp("models openai --refresh")
+
+
 def test_doctor_warns_of_an_alias_whose_model_ends(notebook: Notebook) -> None:
     use(notebook, "claude-opus-4-5")
     for alias, name in (

@@ -210,6 +210,24 @@ def test_stored_steps_are_sent_back_unless_their_text_changed() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        [],
+        5,
+        {"type": 5},
+        {"type": ["x"]},
+        {"type": "model_output", "content": 5},
+        {"type": "model_output", "content": [5]},
+        {"type": "model_output", "content": [{"type": "text"}]},
+        [{"type": "model_output", "content": [{"type": "text", "text": ["a"]}]}, None],
+    ],
+)
+def test_invalid_step_of_a_record_is_made_again_from_its_text(step: Any) -> None:
+    steps = steps_of(make_context(user("a"), answer("b", google_step=step), provider="google"))
+    assert steps[1] == {"type": "model_output", "content": [text("b")]}
+
+
 @pytest.mark.parametrize("make", [InteractionsRendering, GenerateRendering])
 def test_context_rendered_in_steps_gives_the_same_bytes(make: Any) -> None:
     entries = [

@@ -131,6 +131,11 @@ def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subte
             },
         ),
         (
+            "content of a later kind that has a text",
+            [start(0, type="model_output", content=[{"type": "later", "text": "x"}]), stop(0)],
+            {"type": "model_output", "content": [{"type": "later", "text": "x"}]},
+        ),
+        (
             "only an image",
             [start(0, type="model_output"), delta(0, **image), stop(0)],
             {"type": "model_output", "content": [image]},

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ from jp_nb.agent.provider import (
     Retry,
     ToolCallStart,
 )
-from jp_nb.providers import create_provider, openai_responses, schemas
+from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
 from jp_nb.providers.dialect import CONTINUE
 from jp_nb.providers.openai_responses import (
     ResponsesRendering,
@@ -37,6 +40,7 @@ from jp_nb.providers.openai_responses_decoder import (
 )
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import Entry, ToolCallRequest, ToolCallResponse
+from jp_nb.record.head import mark_head
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -180,6 +184,13 @@ def test_metadata_of_another_provider_is_not_sent() -> None:
     assert foreign == said("assistant", "<think>\nHm.\n</think>\n\n")
     assert text == said("assistant", "b")
     assert "id" not in call
+
+
+def test_reasoning_that_is_not_bound_is_sent_as_text() -> None:
+    context = own(user("a"), reasoned("Hm."), answer("b", **{ITEM_ID: "msg_1"})).without_heads()
+    assert items_of(context)[1:] == [
+        said("assistant", "<think>\nHm.\n</think>\n\n"), said("assistant", "b")
+    ]  # fmt: skip
 
 
 @pytest.mark.req("RESP-23")
@@ -577,3 +588,95 @@ async def test_conversation_continues_in_another_dialect() -> None:
     assert chat["messages"][1]["content"].startswith("<think>\nHm.")
     assert responses["input"][1]["type"] == "reasoning"
     assert responses["input"][5] == said("assistant", "B.")
+
+
+@pytest.fixture
+def _as_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_OPENAI_URL", re.compile("http://127"))
+
+
+def changed_requests() -> list[ModelRequest]:
+    """Return requests of one conversation, each with one change of its head."""
+    context = own(user("a"))
+    notes, more = (Attachment("notes.md", "text/plain", text) for text in ("old", "new"))
+    first = ModelRequest(
+        "m", context, system=("s",), tools=(WEATHER,), attachments=(notes,),
+        parameters=ModelParameters(reasoning="low"),
+    )  # fmt: skip
+    second = replace(first, system=("s", "t"))
+    third = replace(second, tools=(WEATHER, TODAY))
+    fourth = replace(third, tools=(TODAY,))
+    fifth = replace(fourth, parameters=ModelParameters(reasoning="high"))
+    sixth = replace(fifth, schema={"type": "object", "properties": {}})
+    return [first, second, third, fourth, fifth, sixth, replace(fifth, attachments=(more,))]
+
+
+async def send_all(server: LoopbackServer, requests: list[ModelRequest]) -> list[Json]:
+    """Send `requests` of one conversation, record the responses, and return the accepted bodies."""
+    provider = connect(server)
+    accepted = []
+    for request in requests:
+        context = request.thread
+        context.note_contents(request.attachments)
+        await attempts(provider, request)
+        accepted.append(server.requests[-1].body)
+        entry = mark_head(answer("A."), request.head, context.head)
+        context.read_head(entry)
+        context.add(entry, OWN)
+        context.add(user("more"), OWN)
+    await provider.aclose()
+    return accepted
+
+
+@pytest.mark.req("PRE-1", "RESP-10")
+@pytest.mark.usefixtures("_as_openai")
+async def test_changes_of_the_head_are_appended_as_items() -> None:
+    with LoopbackServer(lambda _: "A.") as server:
+        bodies = await send_all(server, changed_requests())
+    for before, after in pairwise(bodies):
+        assert after["input"][: len(before["input"])] == before["input"]
+        for name in ("tools", "reasoning", "text"):
+            assert after.get(name) == bodies[0].get(name)
+    kinds = [
+        [item for item in after["input"][len(before["input"]) :] if item.get("content") != "A."]
+        for before, after in pairwise(bodies)
+    ]
+    texts = [[part["text"] for one in items for part in one.get("content", ())] for items in kinds]
+    assert "t" in texts[0]
+    assert [item["type"] for item in kinds[1]][-1] == "additional_tools"
+    assert kinds[1][-1]["tools"][0]["name"] == "today"
+    assert [body["tool_choice"] for body in bodies[2:4]] == [
+        "auto",
+        {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "today"}]},
+    ]
+    assert kinds[3][-1] == {"type": "configuration_update", "reasoning": {"effort": "high"}}
+    assert kinds[4][-1]["text"]["format"]["type"] == "json_schema"
+    assert kinds[5][-1] == {"type": "configuration_update", "text": {"format": {"type": "text"}}}
+    assert any("new" in text for text in texts[5])
+
+
+@pytest.mark.req("PRE-1", "RESP-10")
+async def test_other_servers_get_changed_instructions_as_a_message() -> None:
+    requests = changed_requests()[:2]
+    with LoopbackServer(lambda _: "A.") as server:
+        first, second = (body["input"] for body in await send_all(server, requests))
+    assert second[: len(first)] == first
+    assert {"system"} == {item["role"] for item in second if "t" in str(item["content"][0])[-4:]}
+
+
+@pytest.mark.req("RESP-10")
+@pytest.mark.usefixtures("_as_openai")
+async def test_model_that_refuses_items_of_changes_gets_the_old_way_once_noted() -> None:
+    def is_accepted(body: Json) -> bool:
+        known = {"message", "function_call", "function_call_output", "reasoning"}
+        return {item["type"] for item in body["input"]} <= known
+
+    message = "Invalid value: 'additional_tools'. Supported values are: 'message', 'reasoning'."
+    with LoopbackServer(unless(is_accepted, message)) as server:
+        bodies = await send_all(server, changed_requests()[:5])
+        count = len(server.requests)
+    assert count == 6  # one refusal
+    assert [[tool["name"] for tool in body["tools"]] for body in bodies[2:4]] == [
+        ["weather", "today"], ["today"]
+    ]  # fmt: skip
+    assert bodies[4]["reasoning"]["effort"] == "high"

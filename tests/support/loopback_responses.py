@@ -111,6 +111,8 @@ _ITEMS: Mapping[str, set[str]] = {
     "reasoning": {"id", "summary", "encrypted_content"},
     "function_call": {"call_id", "name", "arguments"},
     "function_call_output": {"call_id", "output"},
+    "additional_tools": {"role", "tools"},
+    "configuration_update": set(),
 }
 _PARTS: Mapping[str, set[str]] = {
     "input_text": {"text"},
@@ -163,6 +165,10 @@ def _find_item_fault(item: Json, following: list[Json], waiting: set[str]) -> st
             accepted = {("message", "assistant"), ("function_call", "assistant")}
             accepted.add(("reasoning", "assistant"))
             return "" if kinds & accepted else "reasoning without its required following item"
+        case "additional_tools":
+            return "" if item["role"] == "developer" and item["tools"] else "not a list of tools"
+        case "configuration_update":
+            return "" if {"reasoning", "text"} & item.keys() else "no configuration"
         case _ if waiting:
             return f"calls without results: {sorted(waiting)}"
     return _find_part_fault(item["content"]) if item["content"] else "content: empty"

@@ -24,6 +24,7 @@ from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
 from jp_nb.packages import list_versions
+from jp_nb.providers.endpoint import find_dialect
 from jp_nb.providers.local_server import find_address, forget_addresses, has_answered
 from jp_nb.record.outcomes import (
     DEFAULT_LIMIT,
@@ -384,6 +385,8 @@ def _describe_model(session: Session) -> str:
     key = "no key needed"
     if variable:
         key = f"key in {variable}: {'set' if os.environ.get(variable) else 'not set'}"
+    if dialect := find_dialect(model.provider, settings):
+        key += f", dialect `{dialect}`"
     override = getattr(settings, "base_url_env", None)
     if override and os.environ.get(override):
         return f"{text} at the address in {override}, {key}"
