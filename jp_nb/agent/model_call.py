@@ -324,7 +324,7 @@ class AnswerStream:
         )
         self._attempt = attempt
         record = self._turn.record
-        if resolved.records_heads:
+        if resolved.host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head
         if resolved.host:
             last, record.last_host = record.last_host, LastHost.of(resolved.host)

@@ -90,11 +90,6 @@ class Resolved(ChatModel):
         """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
         return urlsplit(self.provider.address).netloc
 
-    @property
-    def records_heads(self) -> bool:
-        """True if the heads of requests are recorded, also if a cassette answers them."""
-        return bool(getattr(self.provider, "records_heads", False))
-
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:

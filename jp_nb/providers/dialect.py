@@ -546,9 +546,6 @@ class HttpProvider(ABC, Generic[R]):
     `make_rendering` returns an empty rendering of a conversation.
     """
 
-    records_heads = True
-    """The record has the heads of requests, because each request begins with the last one."""
-
     def __init__(
         self,
         endpoint: Endpoint,

@@ -472,11 +472,6 @@ class CassetteProvider:
         return await self._provider.models(seconds=seconds)
 
     @property
-    def records_heads(self) -> bool:
-        """True if the wrapped provider needs the heads of requests. A replay needs the same."""
-        return bool(getattr(self._provider, "records_heads", False))
-
-    @property
     def address(self) -> str:
         """Address of the wrapped provider; "" if the cassette is offline. See `Provider`."""
         return "" if self._cassette.is_offline else self._provider.address
