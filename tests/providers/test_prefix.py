@@ -1,0 +1,219 @@
+"""Each request begins with the previous one of its conversation, whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, ToolDefinition
+from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.providers import create_provider
+from jp_nb.providers.anthropic_decoder import SIGNATURE
+from jp_nb.providers.dialect import HttpProvider
+from jp_nb.record.clock import utc_now
+from jp_nb.record.context import build_context
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Compaction,
+    Entry,
+    ToolCallPolicy,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+from jp_nb.record.head import HEAD, HEAD_CHANGE, RequestHead, mark_head, read_head
+from jp_nb.record.stream import ConversationStream
+
+NEAR = {"base_url": "http://127.0.0.1:9"}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+}
+MODELS = {"anthropic": "claude-opus-5-5", "openai": "gpt-4.1", "llamacpp": "m", "deepseek": "m"}
+SETTINGS: dict[str, dict[str, Any]] = {"openai": {"dialect": "chat"}}
+
+
+def make_tool(name: str, version: int) -> ToolDefinition:
+    parameters: dict[str, Any] = {
+        "z": {"type": "string"},
+        "a": {"type": "integer", "minimum": version},
+    }
+    return ToolDefinition(name, f"Tool {name}.", {"type": "object", "properties": parameters})
+
+
+heads = st.fixed_dictionaries(
+    {
+        "system": st.sampled_from([(), ("Be brief.",), ("Be brief.", "Be kind."), ("Be Bo.",)]),
+        "tools": st.lists(
+            st.builds(make_tool, st.sampled_from("abc"), st.integers(0, 1)),
+            max_size=3,
+            unique_by=lambda tool: tool.name,
+        ).map(tuple),
+        "attachments": st.lists(
+            st.builds(
+                Attachment,
+                st.sampled_from(["x.md", "y.md"]),
+                st.just("text/plain"),
+                st.sampled_from(["One.", "Two."]),
+            ),
+            max_size=2,
+            unique_by=lambda attachment: attachment.source,
+        ).map(tuple),
+        "reasoning": st.sampled_from([None, "low", "high"]),
+        "schema": st.sampled_from([None, None, SCHEMA]),
+        "tool_choice": st.sampled_from(["auto", "auto", "none", "required"]),
+    }
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("request"), heads),
+        st.sampled_from(["call", "compact", "undo", "reopen"]),
+    ),
+    max_size=12,
+)
+
+
+@dataclass
+class History:
+    """A conversation, and the parts of each request that is still in its record."""
+
+    provider: HttpProvider[Any]
+    name: str
+    record: TurnRecord = field(init=False)
+    head: dict[str, Any] = field(default_factory=dict)
+    sent: list[tuple[int, list[tuple[str, bytes]]]] = field(default_factory=list)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        stream = ConversationStream.new(clock=utc_now, made="live")
+        self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
+
+    @property
+    def needs_tools_in_front(self) -> bool:
+        """True if the head has tools that the server does not accept at a later place."""
+        heads = self.record.thread.heads
+        offered = {tool.name: tool for _, head in heads for tool in head.tools}
+        new = [x for x in self.head.get("tools", ()) if offered.get(x.name) != x]
+        return bool(new) and (self.name != "anthropic" or not offered)
+
+    def make_request(self) -> ModelRequest:
+        parts = dict(self.head)
+        parameters = ModelParameters(reasoning=parts.pop("reasoning", None))
+        self.record.thread.note_contents(parts.get("attachments", ()))
+        return ModelRequest(
+            MODELS[self.name], self.record.thread, parameters=parameters, is_turn=True, **parts
+        )
+
+    def respond(self, *entries: Entry) -> None:
+        """Send a request, check its beginning, and append its response."""
+        request = self.make_request()
+        may_lose = self.needs_tools_in_front
+        live = self.provider._renderings.get(request.thread) or self.provider._make_rendering()
+        self.provider._keep_rendering(request.thread, live)
+        answer = self.provider._answer_schema(request)
+        body, _ = self.provider._build_body(request, live, answer)
+        assert body.encode() == self.provider.preview(request).body
+        before = self.sent[-1][1] if self.sent else []
+        assert may_lose or body.parts()[: len(before)] == before
+        self.sent.append((len(self.record.stream), body.parts()))
+        first, *rest = entries
+        self.record.add(mark_head(first, request.head, self.record.thread.head), *rest)
+
+    def reopen(self) -> None:
+        """Read the record as another kernel does after the notebook was saved."""
+        stream = self.record.stream
+        raw = json.loads(json.dumps(stream.raw, sort_keys=True))
+        stream = ConversationStream(stream.head, clock=utc_now, raw=raw)
+        contents = self.record.thread.contents
+        self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
+        self.record.thread.contents = contents
+
+
+@pytest.mark.req("PRE-1")
+@pytest.mark.parametrize("name", MODELS)
+@given(history=steps)
+def test_random_histories_only_grow(name: str, history: list[Any]) -> None:
+    provider = create_provider(name, NEAR | SETTINGS.get(name, {}))
+    assert isinstance(provider, HttpProvider)
+    talk = History(provider, name)
+    talk.record.start_turn(ChatRequest(content="Begin."))
+    talk.respond(ChatResponse(reasoning="Hm."), ChatResponse(message="Text 0."))
+    for number, step in enumerate(history):
+        match step:
+            case ("request", head):
+                talk.head = head
+                talk.record.start_turn(ChatRequest(content=f"Turn {number}."))
+                talk.respond(ChatResponse(message=f"Text {number}."))
+            case "call":
+                call = ToolCallRequest(id=f"c{number}", name="a", arguments={"a": 1})
+                talk.record.start_turn(ChatRequest(content=f"Call {number}."))
+                talk.respond(call)
+                talk.record.add(ToolCallResponse(id=call.id, content="x", is_error=False))
+                talk.respond(ChatResponse(message="Done."))
+            case "compact":
+                last = talk.record.stream.turn_count - 1
+                talk.record.add(Compaction(from_turn=0, to_turn=last, reasoning="strip"))
+                talk.sent.clear()
+                talk.reopen()
+            case "undo" if talk.record.stream.turn_count > 1:
+                stream = talk.record.stream
+                start = max(n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart))
+                stream.rewrite(stream.items()[:start])
+                talk.sent = [each for each in talk.sent if each[0] <= start]
+                talk.reopen()
+            case "reopen":
+                talk.reopen()
+
+
+def signed(number: int) -> ChatResponse:
+    return ChatResponse(reasoning="Hm.", metadata={SIGNATURE: f"sig{number}"})
+
+
+@pytest.mark.req("PRE-4", "PRE-5")
+def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
+    provider = create_provider("anthropic", NEAR)
+    assert isinstance(provider, HttpProvider)
+    talk = History(provider, "anthropic")
+    for number in range(3):
+        talk.record.start_turn(ChatRequest(content=f"Turn {number}."))
+        talk.respond(signed(number), ChatResponse(message=f"Text {number}."))
+
+    def sent_signatures() -> list[str]:
+        body = provider.preview(talk.make_request()).body.decode()
+        return re.findall("sig[0-9]", body)
+
+    assert sent_signatures() == ["sig0", "sig1", "sig2"]
+    talk.reopen()
+    assert sent_signatures() == ["sig0", "sig1", "sig2"]
+    whole = talk.record.stream
+    start = max(n for n, each in enumerate(whole.entries) if isinstance(each, TurnStart))
+    talk.record = TurnRecord(whole, build_context(whole.until(start), ["anthropic"]), "anthropic")
+    assert sent_signatures() == ["sig0", "sig1"]  # as after undo, and in a fork
+
+    omitted = ToolCallPolicy(policy="omit")
+    whole.append(Compaction(from_turn=0, to_turn=0, tool_calls=omitted))
+    talk.reopen()
+    assert sent_signatures() == []
+    talk.sent.clear()
+    talk.record.start_turn(ChatRequest(content="Turn 3."))
+    talk.respond(signed(3), ChatResponse(message="Text 3."))
+    assert sent_signatures() == ["sig3"]
+    talk.reopen()
+    assert sent_signatures() == ["sig3"]
+
+
+def test_unknown_or_damaged_head_is_ignored() -> None:
+    before = RequestHead(system=("One.",))
+    damaged: Any
+    for damaged in ({"x": 1}, {"tools": ["none"]}, {"system": "One."}, {"attachments": [{}]}, []):
+        entry = ChatResponse(message="a", metadata={HEAD_CHANGE: damaged})
+        assert read_head(entry, before) is before
+        assert read_head(entry.with_metadata(**{HEAD: damaged}), None) is None

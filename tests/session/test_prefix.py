@@ -1,0 +1,210 @@
+"""Changes in the middle of a conversation keep what was sent before, with each dialect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.agent.display import Notice
+from jp_nb.config.directives import Directive
+from jp_nb.tools.outcome import Success
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.sessions import Notebook
+
+PROMPT = "assistant.system_prompt"
+ENABLE = "conversation.tools.weather.enable"
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+PROVIDERS = {
+    "anthropic": 'id = "anthropic/claude-opus-5-5"',
+    "openai": 'id = "openai/gpt-4.1"\n[providers.llm.openai]\ndialect = "chat"',
+    "llamacpp": 'id = "llamacpp/m"',
+}
+
+
+@pytest.fixture(autouse=True)
+def tools() -> Iterator[None]:
+    @jp.tool
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        return f"sun in {city}"
+
+    rules = [jp.ConfigRule(path, write=True, apply="unattended") for path in (PROMPT, ENABLE)]
+
+    @jp.tool(access=rules)
+    def switch(path: str, value: str) -> Success:
+        """Change a setting."""
+        *parents, last = path.split(".")
+        change: Any = {last: json.loads(value)}
+        for key in reversed(parents):
+            change = {key: change}
+        return Success("Done.", config=change)
+
+    yield
+    for name in ("weather", "switch"):
+        jp.remove_tool(name)
+
+
+@dataclass
+class Talk:
+    """A notebook whose model is on `server`. `reopen` reads it again, as another kernel does."""
+
+    provider: str
+    folder: Path
+    server: LoopbackServer
+    stack: ExitStack
+
+    def open(self, stored: Any = None) -> Notebook:
+        table, model = f"[providers.llm.{self.provider}]", PROVIDERS[self.provider]
+        address = f'base_url = "{self.server.url}"\napi_key_env = "PREFIX_KEY"\n'
+        settings = f"[assistant.model]\n{model}\n{'' if table in model else table}\n{address}"
+        (self.folder / ".jp" / "config.toml").write_text(settings)
+        home = FakeHome(self.folder / "trip.ipynb", stored=stored)
+        notebook = Notebook(self.folder, host=FakeHost(home=home))
+        self.stack.callback(notebook.session.close)
+        return notebook
+
+    def reopen(self, notebook: Notebook) -> Notebook:
+        stored = notebook.session.document.to_json()
+        return self.open(json.loads(json.dumps(stored, sort_keys=True)))
+
+
+@pytest.fixture(params=PROVIDERS)
+def begin(
+    request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Talk]]:
+    """Return a function that starts a server with these replies."""
+    monkeypatch.setenv("PREFIX_KEY", "k-0123456789abcdef0123")
+    with ExitStack() as stack:
+
+        def start(*replies: Reply | str) -> Talk:
+            (folder / "notes.md").write_text("Notes of a trip.")
+            server = stack.enter_context(LoopbackServer(list(replies)))
+            return Talk(request.param, folder, server, stack)
+
+        yield start
+
+
+def list_parts(received: Received) -> list[str]:
+    """Return the parts of a request in the order in which a server caches them."""
+    body = received.body
+    parts = [*body.get("tools", ()), *body.get("system", ())]
+    for message in body["messages"]:
+        content = message["content"]
+        blocks = content if isinstance(content, list) else [message]
+        parts += [[message["role"], block] for block in blocks]
+    return [
+        json.dumps(part).replace(', "cache_control": {"type": "ephemeral"}', "") for part in parts
+    ]
+
+
+def keeps_all(before: Received, after: Received) -> bool:
+    first = list_parts(before)
+    return list_parts(after)[: len(first)] == first
+
+
+def notices_in(notebook: Notebook) -> str:
+    """Return the notices of all turns."""
+    host = notebook.session.host
+    assert isinstance(host, FakeHost)
+    events = [event for output in host.person.outputs for event in output.events]
+    return "\n".join(event.text for event in events if isinstance(event, Notice))
+
+
+def call(**arguments: Any) -> Reply:
+    return Reply(tool_calls=(ToolCall("switch", arguments),))
+
+
+OFF = Directive("no_tool", "weather")
+CHANGES: dict[str, tuple[list[Directive], dict[str, Any], list[Reply | str]]] = {
+    "next turn": ([], {}, []),
+    "tool round": ([], {}, [Reply(text="Hm.", tool_calls=(ToolCall("weather", {"city": "x"}),))]),
+    "tool off": ([OFF], {}, []),
+    "tool off by a tool": ([], {}, [call(path=ENABLE, value="false")]),
+    "instructions": ([Directive("cfg", f"{PROMPT}=Be Bo.")], {}, []),
+    "instructions by a tool": ([], {}, [call(path=PROMPT, value='"Be Bo."')]),
+    "effort": ([Directive("cfg", "assistant.model.parameters.reasoning=high")], {}, []),
+    "schema": ([], {"schema": SCHEMA}, ['{"n": 1}']),
+    "forced tool": ([], {"tool_choice": "tool:weather"}, []),
+    "attachment": ([Directive("attach", "notes.md")], {}, []),
+}
+
+
+@pytest.mark.req("PRE-1", "PRE-3")
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_is_appended(begin: Callable[..., Talk], change: str) -> None:
+    directives, options, replies = CHANGES[change]
+    talk = begin("One.", "Two.", *replies, "Three.", "Four.")
+    notebook = talk.open()
+    notebook.ask("First. " + "word " * 3000)
+    notebook.ask("Second.")
+    notebook.ask("Third.", *directives, **options)
+    if len(talk.server.requests) < 3 + len(replies):
+        notebook.ask("Fourth.")
+    # llama.cpp has no choice of one tool, so it gets only that one.
+    loses = (talk.provider, change) == ("llamacpp", "forced tool")
+    assert all(keeps_all(*pair) for pair in pairwise(talk.server.requests)) != loses
+    assert ("of the previous request" in notices_in(notebook)) == loses
+
+
+@pytest.mark.req("PRE-1", "PRE-3")
+def test_new_tool_and_edited_attachment(begin: Callable[..., Talk]) -> None:
+    talk = begin("One.", "Two.", "Three.", "Four.")
+    notebook = talk.open()
+    notebook.ask("First. " + "word " * 3000, OFF, Directive("attach", "notes.md"))
+    (talk.folder / "notes.md").write_text("Edited notes.")
+    notebook.ask("Second.")
+    notebook.ask("Third.", Directive("cfg", "conversation.attachments:=[]"))
+    notebook.ask("Fourth.", Directive("tool", "weather"))
+    first, second, third, fourth = talk.server.requests
+    later = "".join(list_parts(second)[len(list_parts(first)) :])
+    assert "Edited notes." in later
+    assert "removed these attachments: `notes.md`" in list_parts(third)[-1]
+    appends_tools = talk.provider == "anthropic"  # chat completions have no way to add a tool
+    assert keeps_all(first, second)
+    assert keeps_all(second, third)
+    assert keeps_all(third, fourth) == appends_tools
+    assert ("`tools` changed" in notices_in(notebook)) != appends_tools
+
+
+@pytest.mark.req("PRE-1")
+def test_saved_conversation_continues_with_the_same_bytes(begin: Callable[..., Talk]) -> None:
+    talk = begin("One.", "Two.", "Three.", "Four.", "Five.")
+    notebook = talk.open()
+    notebook.ask("First.", Directive("attach", "notes.md"))
+    notebook.ask("Second.", OFF, Directive("cfg", f"{PROMPT}=Be Bo."))
+    again = talk.reopen(notebook)
+    again.ask("Third.")
+    (talk.folder / "notes.md").write_text("Edited notes.")
+    later = talk.reopen(again)
+    later.ask("Fourth.")
+    later.ask("Fifth.")
+    first, second, third, fourth, fifth = talk.server.requests
+    assert keeps_all(first, second)
+    assert keeps_all(second, third)
+    assert not keeps_all(third, fourth)
+    assert "other contents of `notes.md`" in notices_in(later)
+    assert keeps_all(fourth, fifth)
+
+
+@pytest.mark.req("PRE-1")
+def test_head_is_in_front_if_the_server_rejects_a_later_one(begin: Callable[..., Talk]) -> None:
+    refusal = Reply(status=400, message="role 'system' is not supported on this model")
+    talk = begin("One.", refusal, "Two.", "Three.")
+    notebook = talk.open()
+    notebook.ask("First.")
+    notebook.ask("Second.", Directive("cfg", f"{PROMPT}=Be Bo."))
+    notebook.ask("Third.")
+    _, refused, second, third = talk.server.requests
+    assert "Be Bo." in list_parts(refused)[-1]
+    assert "Be Bo." in "".join(list_parts(second))
+    assert "replace all earlier" not in "".join(list_parts(second))
+    assert keeps_all(second, third)
