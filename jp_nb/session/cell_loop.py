@@ -50,27 +50,6 @@ def _is_main_thread() -> bool:
     return current_thread() is main_thread()
 
 
-@contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Handle an interrupt that arrives in the block, which must be short, at the end of the block.
-
-    A lock that is held by a context manager needs this on the main thread: an interrupt between
-    `__enter__` and the block would leave it locked.
-    """
-    handler = signal.getsignal(signal.SIGINT) if _is_main_thread() else None
-    if handler is None:  # only the main thread handles signals
-        yield
-        return
-    arrived: list[int] = []
-    try:
-        signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if arrived:
-            signal.raise_signal(signal.SIGINT)
-
-
 class DeferredInterrupts:
     """Delays SIGINT while jobs run, so that it cannot end a job halfway.
 

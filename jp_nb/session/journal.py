@@ -8,11 +8,12 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
@@ -24,7 +25,6 @@ from jp_nb.record.events import RawEntry
 from jp_nb.record.signing import SIGNATURE
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import CallProgress, latest_progress
-from jp_nb.session.cell_loop import hold_interrupts
 from jp_nb.storage.journal import (
     EntriesDigest,
     JournalContents,
@@ -299,6 +299,27 @@ def is_of_place(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
     if not notebook:
         return not head.notebook and kernel_folder != "" and head.folder == kernel_folder
     return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Handle an interrupt that arrives in the block, which must be short, at the end of the block.
+
+    A lock that is held by a context manager needs this on the main thread: an interrupt between
+    `__enter__` and the block would leave it locked.
+    """
+    handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
+    if handler is None:  # only the main thread handles signals
+        yield
+        return
+    arrived: list[int] = []
+    try:
+        signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
