@@ -320,7 +320,8 @@ class TurnLoop:
         record = self.turn.record
         record.thread.note_contents(resolved.attachments)
         if missing := record.thread.missing_attachments():
-            names = ", ".join({f"`{one_line(mark.source, limit=100)}`": None for mark in missing})
+            first, *others = {f"`{one_line(mark.source, limit=100)}`": None for mark in missing}
+            names = f"{first} and {len(others)} more attachments" if others else first
             self.turn.display(
                 Notice(
                     f"⚠ The conversation was sent with other contents of {names}, which are not "

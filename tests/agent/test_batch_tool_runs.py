@@ -32,6 +32,7 @@ def make_result_tool(content: str, *, fails: bool = False) -> PythonTool:
     return PythonTool(t)
 
 
+@pytest.mark.req("PRE-2")
 @pytest.mark.parametrize("fails", [False, True])
 async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     content = "a" * 40 + "b" * 1000 + "c" * 40

@@ -195,6 +195,24 @@ def test_saved_conversation_continues_with_the_same_bytes(begin: Callable[..., T
     assert keeps_all(fourth, fifth)
 
 
+def test_record_of_a_stranger_with_many_attachments_gives_a_short_notice(
+    begin: Callable[..., Talk],
+) -> None:
+    talk = begin("One.", "Two.")
+    notebook = talk.open()
+    notebook.ask("First.")
+    stored: Any = json.loads(json.dumps(notebook.session.document.to_json()))
+    response = next(e for e in stored["events"] if e["type"] == "chat_response")
+    listed = [{"source": f"{n}\n" * 99, "type": "text/plain", "digest": ""} for n in range(1000)]
+    response["metadata"]["head"]["attachments"] = listed
+    again = talk.open({**stored, "signature": None})
+    again.ask("Second.")
+    notices = notices_in(again)
+    assert "and 999 more attachments" in notices
+    assert len(notices) < 1000
+    assert "Two." in again.session.document.to_json()["events"][-1]["message"]  # type: ignore
+
+
 @pytest.mark.req("PRE-1")
 def test_head_is_in_front_if_the_server_rejects_a_later_one(begin: Callable[..., Talk]) -> None:
     refusal = Reply(status=400, message="role 'system' is not supported on this model")
