@@ -23,8 +23,8 @@ def configure(notebook: Notebook, server: LoopbackServer) -> None:
     notebook.jp("config assistant.model.id=openai/m")
 
 
-def open_notebook(folder: Path, server: LoopbackServer) -> Notebook:
-    notebook = Notebook(folder)
+def open_notebook(folder: Path, server: LoopbackServer, days: int = 0) -> Notebook:
+    notebook = Notebook(folder, days=days)
     configure(notebook, server)
     return notebook
 
@@ -43,7 +43,7 @@ def test_encrypted_reasoning_survives_saving_forking_and_exporting(
         saved = json.loads(json.dumps(notebook.session.document.to_json()))
         notebook.session.close()
         for document in (saved, load_directory(Path("out"), clock=utc_now)):
-            again = open_notebook(folder, server)
+            again = open_notebook(folder, server, days=1)  # its own conversation has another id
             loaded = Document.load(document, clock=utc_now)
             again.session.conversations.adopt_imported(loaded)
             configure(again, server)

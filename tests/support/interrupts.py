@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -26,10 +26,15 @@ def interrupt_at_step(number: int, function: Callable[[], object], *modules: Mod
                 signal.raise_signal(signal.SIGINT)
         return trace
 
+    def run() -> Iterator[object]:
+        # An interrupt within an `except` block may leave its exception behind as the one that is
+        # handled. It ends with the generator.
+        yield function()
+
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        function()
+        next(run())
     finally:
         sys.settrace(before)
     return left <= 0
