@@ -26,7 +26,6 @@ from jp_nb.agent.provider import (
     InputChange,
     KeepAlive,
     ModelRequest,
-    PrefixLoss,
     ProviderEvent,
     Retry,
     TextPart,
@@ -326,7 +325,7 @@ class ExchangeRecorder:
             event = replace(event, reason=self._hide(event.reason))
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
-        if isinstance(event, KeepAlive | PrefixLoss):
+        if isinstance(event, KeepAlive):
             return None
         before = self._events[-1] if self._events else None
         if isinstance(event, (TextPart, ToolCallArguments)):

@@ -20,7 +20,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelList, ModelRequest, Provider, ProviderEvent, SentRequest
+from jp_nb.agent.provider import (
+    ModelList,
+    ModelRequest,
+    PrefixLoss,
+    Provider,
+    ProviderEvent,
+    SentRequest,
+)
 from jp_nb.agent.recording import (
     Exchange,
     ExchangeRecorder,
@@ -439,6 +446,8 @@ class CassetteProvider:
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
+                    if isinstance(event, PrefixLoss):  # a replay does not know what was sent
+                        continue
                     if not ended and (exchange := recorder.on_event(event)) is not None:
                         self._cassette.keep(exchange)  # before the turn continues
                         ended = True
