@@ -127,7 +127,7 @@ def test_no_image_is_fetched_unless_its_server_is_allowed(
         assert server.paths == []
 
         page.run_cell(4)
-        with page.page.expect_request(f"http://{server.host}/a"):
+        with page.page.expect_response(f"http://{server.host}/a"):
             page.run_cell(5)
         page.output_text(5, contains=END)
         assert page.outputs(5).locator("img").count() == 1
