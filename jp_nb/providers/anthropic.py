@@ -31,28 +31,21 @@ from jp_nb.json_values import compact_json
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
 from jp_nb.providers.anthropic_models import Abilities
-from jp_nb.providers.dialect import (
-    CONTINUE,
+from jp_nb.providers.attachments import (
     IMAGES,
     PDF,
-    CallIds,
     FormattedAttachments,
-    HeadChange,
-    HttpProvider,
-    Message,
-    Omitted,
-    Rendering,
-    RequestBody,
     base64_text,
-    describe_forced_call,
-    encode_json,
     format_attachment_name,
-    get_parameter_schema,
-    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
+from jp_nb.providers.head_changes import HeadChange, describe_forced_call
+from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
 from jp_nb.providers.models import list_anthropic_models
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import (
     WireObject,
 )

@@ -12,9 +12,10 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.providers import schemas
-from jp_nb.providers.dialect import IMAGES, PDF, Message
+from jp_nb.providers.attachments import IMAGES, PDF
 from jp_nb.providers.endpoint import Level, ReasoningEffort
 from jp_nb.providers.models import Local
+from jp_nb.providers.request_body import Message
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(

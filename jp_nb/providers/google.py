@@ -26,16 +26,14 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.dialect import (
-    FormattedAttachments,
-    HeadChange,
-    HttpProvider,
-    Rendering,
-    encode_json,
-)
+from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.head_changes import HeadChange
+from jp_nb.providers.messages import Rendering
 from jp_nb.providers.models import list_google_models
+from jp_nb.providers.request_body import encode_json
 from jp_nb.providers.schemas import (
     DROPPED,
     MAX_EXPANSIONS,

@@ -29,24 +29,13 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.providers.dialect import (
-    CONTINUE,
+from jp_nb.providers.attachments import (
     IMAGES,
     PDF,
-    REMOVED_TOOLS,
-    CallIds,
     FormattedAttachments,
-    HeadChange,
-    Message,
-    Omitted,
-    Rendering,
-    RequestBody,
     base64_text,
-    encode_json,
     format_attachment_name,
     format_documents_xml,
-    get_parameter_schema,
-    omit_parameter,
     split_attachments,
 )
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
@@ -59,7 +48,10 @@ from jp_nb.providers.google import (
     end_with_error,
     name_model,
 )
-from jp_nb.providers.schemas import AnswerSchema
+from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest

@@ -26,27 +26,16 @@ from jp_nb.config.tree.models import Google
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.json_values import compact_json
-from jp_nb.providers.dialect import (
-    CONTINUE,
+from jp_nb.providers.attachments import (
     IMAGES,
     PDF,
-    REMOVED_TOOLS,
-    CallIds,
     FormattedAttachments,
-    HeadChange,
-    HttpProvider,
-    Message,
-    Omitted,
-    Rendering,
-    RequestBody,
     base64_text,
-    encode_json,
     format_attachment_name,
     format_documents_xml,
-    get_parameter_schema,
-    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (
     NAME,
@@ -64,7 +53,10 @@ from jp_nb.providers.google_interactions_decoder import (
     text_content,
     thought_step,
 )
-from jp_nb.providers.schemas import AnswerSchema
+from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 

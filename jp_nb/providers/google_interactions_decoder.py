@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Finished, FinishReason, Flush, KeepAlive, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
-from jp_nb.providers.dialect import Message
 from jp_nb.providers.google import NAME, SIGNATURE, ContinuedDecoder, end_with_error
+from jp_nb.providers.request_body import Message
 from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import EventBuffer, WireObject, is_json_object
 

@@ -32,32 +32,24 @@ from jp_nb.config.tree.models import (
 from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
-from jp_nb.providers.chat_profiles import PROFILES, Profile
-from jp_nb.providers.dialect import (
-    CONTINUE,
+from jp_nb.providers.attachments import (
     IMAGES,
     PDF,
-    REMOVED_TOOLS,
-    RESULT_IMAGES_INTRO,
-    CallIds,
     FormattedAttachments,
-    HeadChange,
-    HttpProvider,
-    Message,
-    Omitted,
-    Rendering,
-    RequestBody,
     base64_text,
-    encode_json,
     format_attachment_name,
     format_documents_xml,
-    get_parameter_schema,
-    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.chat_profiles import PROFILES, Profile
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.messages import CONTINUE, RESULT_IMAGES_INTRO, CallIds, Rendering
 from jp_nb.providers.models import list_chat_completions_models
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import (
     Decoder,
     EventBuffer,

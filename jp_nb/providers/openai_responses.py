@@ -29,30 +29,25 @@ from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.json_values import compact_json, read_json
 from jp_nb.providers import schemas
-from jp_nb.providers.dialect import (
-    CONTINUE,
+from jp_nb.providers.attachments import (
     IMAGES,
     PDF,
-    REMOVED_TOOLS,
-    RESULT_IMAGES_INTRO,
-    CallIds,
     FormattedAttachments,
-    HeadChange,
-    HttpProvider,
-    Message,
-    Omitted,
-    Rendering,
-    RequestBody,
     base64_text,
-    encode_json,
     format_attachment_name,
     format_documents_xml,
-    format_response_text,
-    get_parameter_schema,
-    omit_parameter,
     split_attachments,
 )
+from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
+from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.messages import (
+    CONTINUE,
+    RESULT_IMAGES_INTRO,
+    CallIds,
+    Rendering,
+    format_response_text,
+)
 from jp_nb.providers.models import Local, list_chat_completions_models
 from jp_nb.providers.openai_responses_decoder import (
     ANNOTATIONS,
@@ -64,6 +59,8 @@ from jp_nb.providers.openai_responses_decoder import (
     SUMMARY_LENGTHS,
     ResponsesDecoder,
 )
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import Decoder
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest

@@ -27,8 +27,8 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json, read_json
 from jp_nb.providers import schemas
-from jp_nb.providers.dialect import encode_json
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.request_body import encode_json
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
 from jp_nb.text import one_line
 

@@ -30,6 +30,7 @@ from jp_nb.json_schema import (
     resolve_reference,
 )
 from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.record.head import ToolDefinition
 
 DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
 MAX_EXPANSIONS: Final = 64
@@ -631,3 +632,8 @@ def _json_types(value: JsonValue) -> set[JsonValue]:
             return {"object"}
     is_whole = isinstance(value, int) or value.is_integer()
     return {"number", "integer"} if is_whole else {"number"}
+
+
+def get_parameter_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
+    """Return the parameters of `tool` as a schema of type object."""
+    return {"type": "object", "properties": {}, **tool.parameters}

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 from jp_nb import json_values
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.providers import create_provider
+from jp_nb.providers.attachments import format_documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.dialect import format_documents_xml
 from tests.providers.helpers import (
     WEATHER,
     answer,

@@ -16,7 +16,7 @@ from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.dialect import Rendering
+from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, images_metadata

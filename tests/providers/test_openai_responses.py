@@ -25,7 +25,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
 )
 from jp_nb.providers import create_provider, endpoint, openai_responses, schemas
-from jp_nb.providers.dialect import CONTINUE
+from jp_nb.providers.messages import CONTINUE
 from jp_nb.providers.openai_responses import (
     ResponsesRendering,
     build_request_fields,

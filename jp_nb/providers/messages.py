@@ -1,0 +1,267 @@
+"""Messages of a request: a request context in the format of a provider.
+
+A turn with many cycles sends the same history with each request. So messages are rendered and
+encoded once.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar, Final, Self
+
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.images import Image
+from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
+from jp_nb.providers.request_body import Message, encode_json
+from jp_nb.record.context import ContextItem, RequestContext
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.head import RequestHead
+
+CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
+RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
+
+_USER_PARTS: Final = b'{"role":"user","content":['
+
+
+class CallIds:
+    """Unique ids for the tool calls of a context, whatever ids the model gave.
+
+    An id depends only on the calls before it, so messages that were sent stay the same. The n-th
+    result of an id belongs to its n-th call. Ids have at most `limit` characters; 0 is no limit. If
+    `clean`, they contain only letters, digits, `_`, and `-`.
+    """
+
+    def __init__(self, *, limit: int = 0, clean: bool = False) -> None:
+        self._limit = limit
+        self._clean = clean
+        self._sent: set[str] = set()
+        self._next: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[str, int]]] = {}
+
+    def assign(self, raw: str, message_index: int) -> str:
+        """Return the id of a call that the model named `raw`, in the message with that index."""
+        base = raw
+        if self._clean or (self._limit and len(raw) > self._limit):
+            base = self._make_safe(raw)
+        name, number = base, self._next.get(base, 2)
+        while name in self._sent:
+            suffix = f"_{number}"
+            name = base[: self._limit - len(suffix) if self._limit else None] + suffix
+            number += 1
+        self._next[base] = number
+        self._sent.add(name)
+        self._waiting.setdefault(raw, deque()).append((name, message_index))
+        return name
+
+    def _make_safe(self, raw: str) -> str:
+        cleaned = re.sub("[^a-zA-Z0-9_-]", "_", raw)
+        if cleaned == raw and 0 < len(raw) <= self._limit:
+            return raw
+        digest = hashlib.sha256(raw.encode(errors="replace")).hexdigest()[:8]
+        return f"{cleaned[: self._limit - 9]}_{digest}"
+
+    def match_result(self, raw: str) -> tuple[str, int] | None:
+        """Return the id for the next result of `raw`, and the message index of its call."""
+        waiting = self._waiting.get(raw)
+        return waiting.popleft() if waiting else None
+
+
+class Rendering(ABC):
+    """Messages of a request context in a provider's format. It grows with the context.
+
+    Reasoning of the same `provider` is sent back as reasoning. If the API does not take images, a
+    line of text replaces each. `items` is the number of rendered items of the context.
+
+    The head of the first request stays at the beginning. Changes of the parts in `appended`, which
+    are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
+    replace the beginning, and the cached prefix is lost. With `REMOVED_TOOLS`, only the removal of
+    tools becomes a message: they stay in the list, and new ones are added to it.
+    """
+
+    continue_request: ClassVar[Message]
+    """User message that asks the model to continue its answer."""
+    appended: frozenset[str] = frozenset()
+
+    def __init__(self, provider: str, ids: CallIds, *, takes_images: bool = True) -> None:
+        self.messages: list[Message] = []
+        self.items = 0
+        self.is_bound = True  # False while an item is rendered whose signatures are not valid
+        self.has_changes = False  # of the head, that were appended
+        self._heads = 0
+        self._has_tools = False
+        self._pending: list[Message] = []
+        self._provider = provider
+        self._ids = ids
+        self._takes_images = takes_images
+        self._encoded: list[bytes] = []  # of the first messages
+
+    def update(self, context: RequestContext) -> None:
+        """Render the items that were added to `context` since the last call."""
+        for item in context.since(self.items):
+            self._add_changes(context)
+            self._add(item)
+            self.items += 1
+        self._add_changes(context)  # of responses that are not sent
+
+    def _add_changes(self, context: RequestContext) -> None:
+        for position in context.heads[self._heads :]:
+            if position.items > self.items:
+                break
+            self.messages += self._render_next(context, position.head)
+            self._heads += 1
+            self._has_tools = self._has_tools or bool(position.head.tools)
+
+    def _render_next(self, context: RequestContext, after: RequestHead) -> list[Message]:
+        # Return the messages for the change to `after` from the last rendered head.
+        before = context.heads[self._heads - 1].head if self._heads else None
+        change = find_change(
+            before, after, context.contents, self.appended, has_tools=self._has_tools
+        )
+        if change is None:
+            return []
+        self.has_changes = True
+        return self._render_change(change)
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with the head at the beginning of the conversation's requests.
+
+        Appended changes that no response has confirmed yet follow the messages of `encode`.
+        """
+        self._pending = self._render_next(request.thread, request.head)
+        return keep_first_head(request, self.appended)
+
+    def _render_change(self, change: HeadChange) -> list[Message]:
+        """Return the messages that tell the model about `change`."""
+        return []
+
+    def encode(
+        self, context: RequestContext, *, before: Sequence[bytes] = (), user_parts: bytes = b""
+    ) -> list[bytes]:
+        """Return the rendered messages of `context`, each as JSON.
+
+        `context` is that of the last `update`. A request to continue follows if the model's last
+        answer was cut, then the changes of `settle`. `before` are encoded messages at the beginning
+        of the list. `user_parts` are encoded content parts, joined by commas. They are added to the
+        start of the first rendered message if it is a user message with parts. Otherwise, they are
+        a new message before it.
+        """
+        pieces = self.encode_messages()
+        is_cut = len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
+        if is_cut and self._ends_in_answer:
+            self._continue_answer(pieces)
+        if pieces and user_parts and pieces[0].startswith(_USER_PARTS):
+            pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
+        elif user_parts:
+            pieces.insert(0, _USER_PARTS + user_parts + b"]}")
+        return [*before, *pieces, *map(encode_json, self._pending)]
+
+    def _continue_answer(self, pieces: list[bytes]) -> None:
+        # Few models continue an assistant message that comes last, so they are asked to.
+        last = self._strip_reasoning(self.messages[-1])
+        del pieces[-1]
+        if last is not None:
+            pieces += [encode_json(last), encode_json(self.continue_request)]
+
+    def encode_messages(self) -> list[bytes]:
+        """Return each rendered message as JSON."""
+        self._encoded += map(encode_json, self.messages[len(self._encoded) :])
+        return [*self._encoded]
+
+    def _add(self, item: ContextItem) -> None:
+        entry, self.is_bound = item.entry, item.is_bound
+        match entry:
+            case ChatRequest():
+                self._add_request(*self._replace_images(entry.content, item.images))
+            case ChatResponse(kind="reasoning"):
+                is_own = item.provider == self._provider
+                if not (is_own and self._add_reasoning(entry)):
+                    self._add_text(format_reasoning_text(entry))
+            case ChatResponse():
+                self._add_text(format_response_text(entry))
+            case ToolCallRequest():
+                self._add_call(entry)
+            case ToolCallResponse():
+                call = self._ids.match_result(entry.id)
+                if call is not None:  # APIs reject a result that has no call
+                    text, images = self._replace_images(entry.content, item.images)
+                    self._add_result(*call, text, images, is_error=entry.is_error)
+
+    def _replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
+        if self._takes_images or not images:
+            return text, images
+        notes = [f"[image: {x.words}, not sent: this provider takes no images]" for x in images]
+        return "\n".join([text, *notes] if text.strip() else notes), ()
+
+    def _edit(self, index: int) -> Message:
+        # Return a message that the caller changes at once.
+        del self._encoded[index % len(self.messages) :]
+        return self.messages[index]
+
+    def _insert(self, index: int, message: Message) -> None:
+        self.messages.insert(index, message)
+        del self._encoded[index:]
+
+    def _open_message(self, role: str, content: list[Message] | None) -> Message:
+        # Return the last message if it has that `role`, else a new one.
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": content})
+        return self._edit(-1)
+
+    @property
+    def _ends_in_answer(self) -> bool:
+        return bool(self.messages) and self.messages[-1]["role"] == "assistant"
+
+    def _drop_empty_answer(self) -> None:
+        # APIs reject an assistant message that ends with reasoning.
+        if self._ends_in_answer:
+            kept = self._strip_reasoning(self._edit(-1))
+            self.messages[-1:] = [] if kept is None else [kept]
+
+    @abstractmethod
+    def _strip_reasoning(self, message: Message) -> Message | None:
+        """Return an assistant message without reasoning at its end; None if nothing remains."""
+
+    @abstractmethod
+    def make_empty(self) -> Self:
+        """Return an empty rendering that keeps what the API has rejected in this one."""
+
+    @abstractmethod
+    def _add_request(self, text: str, images: Sequence[Image]) -> None: ...
+
+    @abstractmethod
+    def _add_text(self, text: str) -> None:
+        """Add `text` of the model, which may be empty."""
+
+    @abstractmethod
+    def _add_reasoning(self, response: ChatResponse) -> bool:
+        """Add reasoning of this provider; return False if it has to be sent as text."""
+
+    @abstractmethod
+    def _add_call(self, call: ToolCallRequest) -> None: ...
+
+    @abstractmethod
+    def _add_result(
+        self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
+    ) -> None:
+        """Add the result of the call in the message `call_index`."""
+
+
+def format_response_text(response: ChatResponse) -> str:
+    """Return the text that replays a message or structured data; "" for a blank message."""
+    if response.kind == "structured":
+        return json.dumps(response.data, ensure_ascii=False)
+    text = response.message or ""
+    return text if text.strip() else ""
+
+
+def format_reasoning_text(response: ChatResponse) -> str:
+    """Return reasoning as `<think>` text, for an API that does not accept it as reasoning."""
+    text = (response.reasoning or "").strip()
+    return f"<think>\n{text}\n</think>\n\n" if text else ""

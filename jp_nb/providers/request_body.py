@@ -1,0 +1,87 @@
+"""Body of a request to a model, and the beginning that it shares with the previous one.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jp_nb.agent.provider import BodyPart, PrefixLoss, compare_parts
+from jp_nb.json_values import compact_json, encode_utf8
+
+Message = dict[str, Any]
+"""A message, or a part of one, as a provider's API defines it."""
+Omitted = dict[str, str]
+"""The reason for each setting that a request does not contain."""
+
+NOTABLE_LOSS: Final = 0.05  # of the previous request
+MIN_CACHED_CHARS: Final = 4096  # providers cache prefixes of 1,024 tokens and more
+
+
+def encode_json(value: object) -> bytes:
+    """Encode `value` as compact UTF-8 JSON, with the keys in their order.
+
+    A repeated value gives the same bytes, so that the provider can cache the prompt.
+    """
+    return encode_utf8(compact_json(value))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """The members of a request body, and its encoded messages, which are the last member.
+
+    The provider caches the beginning of the members `prefix`, then the messages.
+    """
+
+    fields: Mapping[str, Any]
+    messages: Sequence[bytes]
+    name: str = "messages"  # member of the messages
+    prefix: tuple[str, ...] = ("tools", "system")
+    headers: Mapping[str, str] = field(default_factory=dict)  # of this request only
+
+    def encode(self) -> bytes:
+        """Return the JSON body."""
+        beginning = encode_json({**self.fields, self.name: []})
+        return beginning[: -len(b"]}")] + b",".join(self.messages) + b"]}"
+
+    def parts(self) -> list[BodyPart]:
+        """Return the parts of the beginning in their order."""
+        named: list[BodyPart] = []
+        for name in self.prefix:
+            listed = self.fields.get(name, ())
+            for each in listed if isinstance(listed, list | tuple) else (listed,):
+                named.append((f"`{name}`", encode_json(without_cache_marks(each))))
+        named += ((f"message {n}", content) for n, content in enumerate(self.messages, start=1))
+        return named
+
+
+def without_cache_marks(part: object) -> object:
+    """Return `part` without `cache_control`, which moves and is not part of what is cached."""
+    if isinstance(part, dict) and "cache_control" in part:
+        return {key: value for key, value in part.items() if key != "cache_control"}
+    return part
+
+
+def find_prefix_loss(before: RequestBody, after: RequestBody, part: str = "") -> PrefixLoss | None:
+    """Return what a request lost of the beginning of the previous one.
+
+    None if it lost less than a twentieth, or less than the smallest prefix that is cached. `part`
+    is the reason if nothing can be kept.
+    """
+    count = len(before.messages)
+    alike = all(before.fields.get(name) == after.fields.get(name) for name in before.prefix)
+    if not part and alike and before.messages == after.messages[:count]:
+        return None
+    shared = compare_parts(before.parts(), () if part else after.parts())
+    lost = shared.total - shared.kept
+    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
+        return None
+    return PrefixLoss(shared.percent, part or shared.part)
+
+
+def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
+    """Add to `omitted` the reason why the model parameter `name` is not sent."""
+    omitted.setdefault(f"assistant.model.parameters.{name}", reason)
