@@ -10,7 +10,7 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import JsonValue
 
@@ -24,16 +24,25 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ProviderError
+from jp_nb.images import Image
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.attachments import (
+    IMAGES,
+    PDF,
+    FormattedAttachments,
+    base64_text,
+    format_attachment_name,
+    format_documents_xml,
+    split_attachments,
+)
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
-from jp_nb.providers.head_changes import HeadChange
-from jp_nb.providers.messages import Rendering
+from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
+from jp_nb.providers.messages import CallIds, Rendering
 from jp_nb.providers.models import list_google_models
-from jp_nb.providers.request_body import encode_json
+from jp_nb.providers.request_body import Omitted, encode_json
 from jp_nb.providers.schemas import (
     DROPPED,
     MAX_EXPANSIONS,
@@ -95,6 +104,60 @@ def name_model(request: ModelRequest) -> str:
     return request.model.removeprefix("models/")
 
 
+Content = str | tuple[str, str]
+"""A text, or the media type and the Base64 of an image or a PDF."""
+
+
+def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], Omitted]:
+    """Return the contents of a message with `attachments`, and the ones that it omits."""
+    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
+    xml = format_documents_xml(sent)
+    contents: list[Content] = [xml] if xml else []
+    for attachment in sent:
+        if isinstance(attachment.content, bytes):
+            data = attachment.media_type, base64_text(attachment.content)
+            contents += [format_attachment_name(attachment), data]
+    return contents, omitted
+
+
+def list_contents(text: str, images: Sequence[Image]) -> list[Content]:
+    """Return the contents of a message with `text`, if it is not blank, and named `images`."""
+    contents: list[Content] = [text] if text.strip() else []
+    for image in images:
+        contents += [f"[image: {image.words}]", (image.media_type, image.text)]
+    return contents
+
+
+class GoogleRendering(Rendering):
+    """Messages for Gemini, without their form.
+
+    The API has rejected the signatures of the first `unsigned_items`.
+    """
+
+    appended = frozenset({"system", "attachments", REMOVED_TOOLS})
+
+    def __init__(self, unsigned_items: int = 0) -> None:
+        super().__init__(NAME, CallIds())
+        self.has_signatures = False
+        self.allowed_tools: list[str] | None = None  # None: all of the request
+        self.unsigned_items = unsigned_items
+
+    def make_empty(self) -> Self:
+        """Return an empty rendering with the same number of unsigned items."""
+        return type(self)(self.unsigned_items)
+
+    def settle(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` with its first head. A tool that was removed may not be called."""
+        settled = super().settle(request)
+        wanted = {tool.name for tool in request.tools}
+        names = [tool.name for tool in settled.tools if tool.name in wanted]
+        self.allowed_tools = names if len(names) < len(settled.tools) else None
+        return settled
+
+    def _may_sign(self) -> bool:
+        return self.is_bound and self.items >= self.unsigned_items
+
+
 MAX_CONTINUATIONS: Final = 5
 """How often a response is continued that reached the limit of one request."""
 
@@ -151,11 +214,14 @@ class ContinuedDecoder(Decoder):
         return counts
 
 
-R = TypeVar("R", bound=Rendering)
+R = TypeVar("R", bound=GoogleRendering)
 
 
 class GoogleProvider(HttpProvider[R]):
-    """Provider for Gemini, without its dialect."""
+    """Provider for Gemini, without its dialect.
+
+    Without `append_instructions`, changed instructions replace the earlier ones in front.
+    """
 
     continuation_member: ClassVar[str] = "continuation_token"
 
@@ -164,9 +230,16 @@ class GoogleProvider(HttpProvider[R]):
         endpoint: Endpoint,
         make_rendering: Callable[[], R],
         format_attachments: Callable[[tuple[Attachment, ...]], FormattedAttachments],
+        *,
+        append_instructions: bool,
     ) -> None:
         super().__init__(endpoint, make_rendering, format_attachments)
+        self._append_instructions = append_instructions
         self._rejected_levels: set[tuple[str, str]] = set()  # models and levels they do not have
+
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        appended = super()._appended_parts(model, parts)
+        return appended if self._append_instructions else appended - {"system"}
 
     def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
         return None if request.schema is None else adapt_for_google(request.schema)

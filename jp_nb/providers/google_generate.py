@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from pydantic import JsonValue
 
@@ -29,27 +29,23 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.providers.attachments import (
-    IMAGES,
-    PDF,
-    FormattedAttachments,
-    base64_text,
-    format_attachment_name,
-    format_documents_xml,
-    split_attachments,
-)
+from jp_nb.providers.attachments import FormattedAttachments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
 from jp_nb.providers.google import (
     NAME,
     SIGNATURE,
+    Content,
     ContinuedDecoder,
     GoogleProvider,
+    GoogleRendering,
     describe_change,
     end_with_error,
+    list_attachments,
+    list_contents,
     name_model,
 )
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
-from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
+from jp_nb.providers.head_changes import HeadChange
+from jp_nb.providers.messages import CONTINUE
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
@@ -72,12 +68,12 @@ def build_request_fields(
     *,
     answer: AnswerSchema | None = None,
     thinking: tuple[str | None, bool] | None = None,
+    allowed_tools: Sequence[str] | None = None,
     omitted: Omitted | None = None,
 ) -> Message:
     """Return all members of the request body except `contents`.
 
-    `thinking` is the level, and True if the thoughts are not shown. Settings that are not sent are
-    added to `omitted`, each with the reason.
+    The other arguments are those of the dialect `interactions`.
     """
     fields: Message = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
@@ -92,7 +88,7 @@ def build_request_fields(
             for tool in request.tools
         ]
         fields["tools"] = [{"functionDeclarations": declarations}]
-        choice = _format_tool_choice(request.tool_choice)
+        choice = _format_tool_choice(request.tool_choice, allowed_tools)
         fields["toolConfig"] = {"functionCallingConfig": choice}
     config: Message = {}
     if answer is not None:
@@ -132,52 +128,40 @@ def _format_thinking(
     return {**config, "thinkingBudget": -1 if reasoning.effort == "auto" else budget}
 
 
-def _format_tool_choice(choice: ToolChoice) -> Message:
+def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> Message:
     name = choice.removeprefix("tool:")
     if name != choice:
         return {"mode": "ANY", "allowedFunctionNames": [name]}
-    return {"mode": "ANY" if choice == "required" else choice.upper()}
+    if allowed is None or choice == "none":
+        return {"mode": "ANY" if choice == "required" else choice.upper()}
+    # The mode AUTO cannot be limited to some of the tools. VALIDATED can call none, too.
+    mode = "ANY" if choice == "required" else "VALIDATED"
+    return {"mode": mode, "allowedFunctionNames": [*allowed]} if allowed else {"mode": "NONE"}
 
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as parts at the start of the first message of the user."""
-    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
-    xml = format_documents_xml(sent)
-    parts: list[Message] = [{"text": xml}] if xml else []
-    for attachment in sent:
-        if isinstance(attachment.content, bytes):
-            data = base64_text(attachment.content)
-            parts += [
-                {"text": format_attachment_name(attachment)},
-                _data_part(attachment.media_type, data),
-            ]
-    messages = (encode_json({"role": "user", "parts": parts}),) if parts else ()
-    return FormattedAttachments(messages, omitted=omitted)
+    contents, omitted = list_attachments(attachments)
+    message = {"role": "user", "parts": [*map(_format_part, contents)]}
+    return FormattedAttachments((encode_json(message),) if contents else (), omitted=omitted)
 
 
-def _data_part(media_type: str, data: str) -> Message:
+def _format_part(content: Content) -> Message:
+    if isinstance(content, str):
+        return {"text": content}
+    media_type, data = content
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 
-class GenerateRendering(Rendering):
-    """Contents of a context: messages whose roles alternate.
-
-    The API has rejected the signatures of the first `unsigned_items`.
-    """
+class GenerateRendering(GoogleRendering):
+    """Contents of a context: messages whose roles alternate."""
 
     continue_request: ClassVar[Message] = {"role": "user", "parts": [{"text": CONTINUE}]}
-    appended = frozenset({"system", "attachments", REMOVED_TOOLS})
 
     def __init__(self, unsigned_items: int = 0) -> None:
-        super().__init__(NAME, CallIds())
-        self.has_signatures = False
-        self._unsigned_items = unsigned_items
+        super().__init__(unsigned_items)
         self._signature: JsonValue = None  # of the item that is added
         self._names: dict[str, str] = {}  # of tools, by the id of their call
-
-    def make_empty(self) -> Self:
-        """Return an empty rendering with the same number of unsigned items."""
-        return type(self)(self._unsigned_items)
 
     @property
     def _ends_in_answer(self) -> bool:
@@ -200,8 +184,8 @@ class GenerateRendering(Rendering):
         return {**message, "parts": parts} if parts else None
 
     def _add(self, item: ContextItem) -> None:
-        is_own = item.provider == self._provider and item.is_bound
-        is_signed = is_own and self.items >= self._unsigned_items
+        self.is_bound = item.is_bound
+        is_signed = item.provider == self._provider and self._may_sign()
         self._signature = item.entry.metadata.get(SIGNATURE) if is_signed else None
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)
@@ -216,15 +200,9 @@ class GenerateRendering(Rendering):
         return {**part, "thoughtSignature": self._signature} if self._signature else part
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        if text.strip() or images:
+        if contents := list_contents(text, images):
             self._drop_empty_answer()
-            parts = self._open_parts("user")
-            parts += [{"text": text}] if text.strip() else []
-            for image in images:
-                parts += [
-                    {"text": f"[image: {image.words}]"},
-                    _data_part(image.media_type, image.text),
-                ]
+            self._open_parts("user").extend(map(_format_part, contents))
 
     def _add_text(self, text: str) -> None:
         if text:
@@ -257,9 +235,7 @@ class GenerateRendering(Rendering):
             "response": {"error" if is_error else "result": text},
         }
         if images:
-            response["parts"] = [
-                {"inlineData": {"mimeType": each.media_type, "data": each.text}} for each in images
-            ]
+            response["parts"] = [_format_part((each.media_type, each.text)) for each in images]
         if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "parts": []})
         parts = self._edit(call_index + 1)["parts"]
@@ -390,8 +366,10 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
 
     continuation_member: ClassVar[str] = "continuationToken"
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint, GenerateRendering, format_attachments)
+    def __init__(self, endpoint: Endpoint, *, append_instructions: bool) -> None:
+        super().__init__(
+            endpoint, GenerateRendering, format_attachments, append_instructions=append_instructions
+        )
 
     def _get_url(self, request: ModelRequest) -> str:
         return f"{self._http.endpoint.url}/{name_model(request)}:streamGenerateContent?alt=sse"
@@ -404,8 +382,13 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
-        thinking = self._find_thinking(request)
-        fields = build_request_fields(request, answer=answer, thinking=thinking, omitted=omitted)
+        fields = build_request_fields(
+            request,
+            answer=answer,
+            thinking=self._find_thinking(request),
+            allowed_tools=rendering.allowed_tools,
+            omitted=omitted,
+        )
         contents = rendering.encode(request.thread, before=attached.messages)
         return RequestBody(fields, contents, "contents", prefix=("tools", "systemInstruction"))
 

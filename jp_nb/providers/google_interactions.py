@@ -11,37 +11,26 @@ Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, ClassVar, Final, Self
 
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelRequest,
-    ProviderEvent,
-    Retry,
-)
+from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
 from jp_nb.config.tree.models import Google
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.json_values import compact_json
-from jp_nb.providers.attachments import (
-    IMAGES,
-    PDF,
-    FormattedAttachments,
-    base64_text,
-    format_attachment_name,
-    format_documents_xml,
-    split_attachments,
-)
+from jp_nb.providers.attachments import PDF, FormattedAttachments
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (
-    NAME,
     SIGNATURE,
+    Content,
     GoogleProvider,
+    GoogleRendering,
     describe_change,
+    list_attachments,
+    list_contents,
     name_model,
 )
 from jp_nb.providers.google_interactions_decoder import (
@@ -53,8 +42,8 @@ from jp_nb.providers.google_interactions_decoder import (
     text_content,
     thought_step,
 )
-from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
-from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
+from jp_nb.providers.head_changes import HeadChange
+from jp_nb.providers.messages import CONTINUE
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
@@ -62,7 +51,6 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 
 _EXTRAS: Final = frozenset({"safety_settings", "service_tier"})
 _FROM_USER: Final = frozenset({"user_input", "function_result"})
-_LOGGER: Final = logging.getLogger(__name__)
 
 # --- requests ------------------------------------------------------------------------------------
 
@@ -145,51 +133,34 @@ def _format_tool_choice(
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as a step of the user before the context."""
-    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
-    xml = format_documents_xml(sent)
-    content = [text_content(xml)] if xml else []
-    for attachment in sent:
-        if isinstance(attachment.content, bytes):
-            kind = "document" if attachment.media_type == PDF else "image"
-            data = base64_text(attachment.content)
-            content += [
-                text_content(format_attachment_name(attachment)),
-                {"type": kind, "mime_type": attachment.media_type, "data": data},
-            ]
-    steps = (encode_json({"type": "user_input", "content": content}),) if content else ()
+    contents, omitted = list_attachments(attachments)
+    steps = (encode_json(_user_step(contents)),) if contents else ()
     return FormattedAttachments(steps, omitted=omitted)
 
 
-def _format_content(text: str, images: Sequence[Image]) -> list[Message]:
-    content = [text_content(text)] if text.strip() else []
-    for image in images:
-        content += [
-            text_content(f"[image: {image.words}]"),
-            {"type": "image", "mime_type": image.media_type, "data": image.text},
-        ]
-    return content
+def _format_content(content: Content) -> Message:
+    if isinstance(content, str):
+        return text_content(content)
+    media_type, data = content
+    kind = "document" if media_type == PDF else "image"
+    return {"type": kind, "mime_type": media_type, "data": data}
 
 
-def _user_step(*content: Message) -> Message:
-    return {"type": "user_input", "content": [*content]}
+def _user_step(contents: Sequence[Content]) -> Message:
+    return {"type": "user_input", "content": [*map(_format_content, contents)]}
 
 
-class InteractionsRendering(Rendering):
+class InteractionsRendering(GoogleRendering):
     """Steps of a context.
 
-    The API has rejected the signatures of the first `unsigned_items`. The calls of the items in
-    `text_calls` are sent as text with their results, because the API requires a thought before a
-    call of the current turn.
+    The calls of the items in `text_calls` are sent as text with their results, because the API
+    requires a thought before a call of the current turn.
     """
 
-    continue_request: ClassVar[Message] = _user_step(text_content(CONTINUE))
-    appended = frozenset({"system", "attachments", REMOVED_TOOLS})
+    continue_request: ClassVar[Message] = _user_step([CONTINUE])
 
     def __init__(self, unsigned_items: int = 0, text_calls: range = range(0)) -> None:
-        super().__init__(NAME, CallIds())
-        self.has_signatures = False
-        self.allowed_tools: list[str] | None = None  # None: all of the request
-        self.unsigned_items = unsigned_items
+        super().__init__(unsigned_items)
         self.text_calls = text_calls
         self._calls: dict[str, ToolCallRequest] = {}  # by the id that is sent
         self._sent_as_text: set[str] = set()  # ids of calls
@@ -202,18 +173,10 @@ class InteractionsRendering(Rendering):
     def _ends_in_answer(self) -> bool:
         return bool(self.messages) and self.messages[-1]["type"] not in _FROM_USER
 
-    def settle(self, request: ModelRequest) -> ModelRequest:
-        """Return `request` with its first head. A tool that was removed may not be called."""
-        settled = super().settle(request)
-        wanted = {tool.name for tool in request.tools}
-        names = [tool.name for tool in settled.tools if tool.name in wanted]
-        self.allowed_tools = names if len(names) < len(settled.tools) else None
-        return settled
-
     def _render_change(self, change: HeadChange) -> list[Message]:
         text = describe_change(change)
         added = format_attachments(change.added).messages
-        return [*map(json.loads, added), *([_user_step(text_content(text))] if text else [])]
+        return [*map(json.loads, added), *([_user_step([text])] if text else [])]
 
     def _strip_reasoning(self, message: Message) -> Message | None:
         return None if message["type"] == "thought" else message
@@ -255,14 +218,11 @@ class InteractionsRendering(Rendering):
                 return join_texts(steps, "content") == entry.message
         return isinstance(entry, ChatResponse)
 
-    def _may_sign(self) -> bool:
-        return self.is_bound and self.items >= self.unsigned_items
-
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
-        if content := _format_content(text, images):
-            self.messages.append(_user_step(*content))
+        if contents := list_contents(text, images):
+            self.messages.append(_user_step(contents))
 
     def _add_text(self, text: str) -> None:
         if text:
@@ -293,13 +253,13 @@ class InteractionsRendering(Rendering):
         call = self._calls[call_id]
         if call_id in self._sent_as_text:
             said = f"Result of the tool {call.name} with {compact_json(call.arguments)}:\n{text}"
-            self.messages.append(_user_step(*_format_content(said, images)))
+            self.messages.append(_user_step(list_contents(said, images)))
             return
         step: Message = {
             "type": "function_result",
             "call_id": call_id,
             "name": call.name,
-            "result": _format_content(text, images) if images else text,
+            "result": [*map(_format_content, list_contents(text, images))] if images else text,
         }
         if is_error:
             step["is_error"] = True
@@ -320,8 +280,13 @@ class InteractionsRendering(Rendering):
 class InteractionsProvider(GoogleProvider[InteractionsRendering]):
     """Provider for servers with the Interactions API."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint, InteractionsRendering, format_attachments)
+    def __init__(self, endpoint: Endpoint, *, append_instructions: bool) -> None:
+        super().__init__(
+            endpoint,
+            InteractionsRendering,
+            format_attachments,
+            append_instructions=append_instructions,
+        )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
@@ -339,11 +304,10 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         answer: AnswerSchema | None,
         omitted: Omitted,
     ) -> RequestBody:
-        thinking = self._find_thinking(request)
         fields = build_request_fields(
             request,
             answer=answer,
-            thinking=thinking,
+            thinking=self._find_thinking(request),
             allowed_tools=rendering.allowed_tools,
             omitted=omitted,
         )
@@ -393,5 +357,5 @@ def create(name: str, config: Google) -> HttpProvider[Any]:
     if config.dialect == "generate":
         from jp_nb.providers.google_generate import GenerateProvider
 
-        return GenerateProvider(endpoint)
-    return InteractionsProvider(endpoint)
+        return GenerateProvider(endpoint, append_instructions=config.append_instructions)
+    return InteractionsProvider(endpoint, append_instructions=config.append_instructions)

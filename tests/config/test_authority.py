@@ -92,7 +92,7 @@ AUTHORITY = [
         "anthropic", "cerebras", "deepseek", "google", "llamacpp", "ollama", "openai",
         "openrouter", "xai") for key in ("api_key_env", "base_url")),
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
-    "providers.llm.anthropic.strict_tools",
+    "providers.llm.anthropic.strict_tools", "providers.llm.google.append_instructions",
     "providers.llm.openai.base_url_env",
     *(f"providers.llm.{name}.dialect" for name in ("google", "llamacpp", "openai", "openrouter")),
     *(f"providers.llm.{name}.images" for name in (

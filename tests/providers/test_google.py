@@ -282,20 +282,36 @@ def test_attachments_precede_the_conversation_and_others_are_a_notice() -> None:
 
 @pytest.mark.req("GEM-1", "GEM-14")
 def test_tool_choice_keeps_the_definitions(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, Any, Any]] = [
-        ("auto", "auto", {"mode": "AUTO"}),
-        ("none", "none", {"mode": "NONE"}),
-        ("required", "any", {"mode": "ANY"}),
+    rows: list[tuple[str, Any, Any, Any]] = [
+        ("auto", None, "auto", {"mode": "AUTO"}),
+        ("none", None, "none", {"mode": "NONE"}),
+        ("required", None, "any", {"mode": "ANY"}),
         (
             "tool:weather",
+            None,
             {"allowed_tools": {"mode": "any", "tools": ["weather"]}},
             {"mode": "ANY", "allowedFunctionNames": ["weather"]},
         ),
+        (
+            "auto",
+            ["today"],
+            {"allowed_tools": {"mode": "auto", "tools": ["today"]}},
+            {"mode": "VALIDATED", "allowedFunctionNames": ["today"]},
+        ),
+        (
+            "required",
+            ["today"],
+            {"allowed_tools": {"mode": "any", "tools": ["today"]}},
+            {"mode": "ANY", "allowedFunctionNames": ["today"]},
+        ),
+        ("auto", [], "none", {"mode": "NONE"}),
+        ("none", ["today"], "none", {"mode": "NONE"}),
     ]
-    for choice, interactions, generate in rows:
-        with subtests.test(choice):
+    for choice, allowed, interactions, generate in rows:
+        with subtests.test(choice, allowed=allowed):
             request = ask(tool_choice=choice, tools=(WEATHER, TODAY))
-            fields, other = build_request_fields(request), build_generate_fields(request)
+            fields = build_request_fields(request, allowed_tools=allowed)
+            other = build_generate_fields(request, allowed_tools=allowed)
             assert fields["generation_config"]["tool_choice"] == interactions
             assert len(fields["tools"]) == 2
             assert other["toolConfig"] == {"functionCallingConfig": generate}

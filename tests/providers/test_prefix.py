@@ -37,8 +37,17 @@ SCHEMA: dict[str, Any] = {
     "properties": {"n": {"type": "integer"}},
     "required": ["n"],
 }
-MODELS = {"anthropic": "claude-opus-5-5", "openai": "gpt-4.1", "llamacpp": "m", "deepseek": "m"}
-SETTINGS: dict[str, dict[str, Any]] = {"openai": {"dialect": "chat"}}
+DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
+    "chat": ("openai", "gpt-4.1", NEAR | {"dialect": "chat"}),
+    "responses": ("openai", "gpt-6.2", {"dialect": "responses"}),  # at OpenAI's own address
+    "other responses": ("llamacpp", "m", NEAR | {"dialect": "responses"}),
+    "llamacpp": ("llamacpp", "m", NEAR),
+    "deepseek": ("deepseek", "m", NEAR),
+    "google": ("google", "gemini-3.8-flash", NEAR),
+    "google generate": ("google", "gemini-3.8-flash", NEAR | {"dialect": "generate"}),
+}
+APPENDS_TOOLS = ("anthropic", "responses")
 
 
 def make_tool(name: str, version: int) -> ToolDefinition:
@@ -85,14 +94,18 @@ steps = st.lists(
 class History:
     """A conversation, and the parts of each request that is still in its record."""
 
-    provider: HttpProvider[Any]
-    name: str
+    dialect: str
+    provider: HttpProvider[Any] = field(init=False)
     record: TurnRecord = field(init=False)
     head: dict[str, Any] = field(default_factory=dict)
     sent: list[tuple[int, list[tuple[str, bytes]]]] = field(default_factory=list)
     calls: int = 0
 
     def __post_init__(self) -> None:
+        self.name, self.model, settings = DIALECTS[self.dialect]
+        provider = create_provider(self.name, settings)
+        assert isinstance(provider, HttpProvider)
+        self.provider = provider
         stream = ConversationStream.new(clock=utc_now, made="live")
         self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
 
@@ -102,14 +115,14 @@ class History:
         heads = self.record.thread.heads
         offered = {tool.name: tool for _, head in heads for tool in head.tools}
         new = [x for x in self.head.get("tools", ()) if offered.get(x.name) != x]
-        return bool(new) and (self.name != "anthropic" or not offered)
+        return bool(new) and (self.dialect not in APPENDS_TOOLS or not offered)
 
     def make_request(self) -> ModelRequest:
         parts = dict(self.head)
         parameters = ModelParameters(reasoning=parts.pop("reasoning", None))
         self.record.thread.note_contents(parts.get("attachments", ()))
         return ModelRequest(
-            MODELS[self.name], self.record.thread, parameters=parameters, is_turn=True, **parts
+            self.model, self.record.thread, parameters=parameters, is_turn=True, **parts
         )
 
     def respond(self, *entries: Entry) -> None:
@@ -117,6 +130,7 @@ class History:
         request = self.make_request()
         may_lose = self.needs_tools_in_front
         live = self.provider._renderings.get(request.thread) or self.provider._make_rendering()
+        live.appended = self.provider._appended_parts(self.model, type(live).appended)
         self.provider._keep_rendering(request.thread, live)
         answer = self.provider._answer_schema(request)
         body, _ = self.provider._build_body(request, live, answer)
@@ -138,12 +152,10 @@ class History:
 
 
 @pytest.mark.req("PRE-1")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @given(history=steps)
-def test_random_histories_only_grow(name: str, history: list[Any]) -> None:
-    provider = create_provider(name, NEAR | SETTINGS.get(name, {}))
-    assert isinstance(provider, HttpProvider)
-    talk = History(provider, name)
+def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
+    talk = History(dialect)
     talk.record.start_turn(ChatRequest(content="Begin."))
     talk.respond(ChatResponse(reasoning="Hm."), ChatResponse(message="Text 0."))
     for number, step in enumerate(history):
@@ -179,9 +191,8 @@ def signed(number: int) -> ChatResponse:
 
 @pytest.mark.req("PRE-4", "PRE-5")
 def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
-    provider = create_provider("anthropic", NEAR)
-    assert isinstance(provider, HttpProvider)
-    talk = History(provider, "anthropic")
+    talk = History("anthropic")
+    provider = talk.provider
     for number in range(3):
         talk.record.start_turn(ChatRequest(content=f"Turn {number}."))
         talk.respond(signed(number), ChatResponse(message=f"Text {number}."))

@@ -26,6 +26,8 @@ OUTPUT = {
 DREAM = {"type": "dream", "depth": 3}
 CALL = {"type": "function_call", "id": "fc_1", "name": "weather", "arguments": {}, "later": 2}
 STEPS = (THOUGHT, OUTPUT, DREAM, CALL)
+DIALECTS = ("interactions", "generate")
+LISTS = {"interactions": "input", "generate": "contents"}
 
 
 def stream(*steps: dict[str, Any], status: str = "completed") -> Reply:
@@ -49,8 +51,11 @@ def server() -> Iterator[LoopbackServer]:
         yield opened
 
 
-def open_session(server: LoopbackServer, stored: Any = None) -> Session:
+def open_session(
+    server: LoopbackServer, stored: Any = None, *, dialect: str = "interactions"
+) -> Session:
     session = Session(FakeHost(home=FakeHome(stored=stored)))
+    session.configure(Directive("cfg", f"providers.llm.google.dialect={dialect}"))
     for name in ("google", "anthropic", "openai"):
         session.configure(Directive("cfg", f"providers.llm.{name}.base_url={server.url}"))
     return session
@@ -104,45 +109,54 @@ def test_conversation_changes_the_provider_with_an_open_call(
     assert "google_step" not in json.dumps([request.body for request in server.requests])
 
 
-@pytest.mark.req("PRE-1", "GEM-15", "GEM-14")
-def test_each_request_begins_with_the_previous_one(
-    folder: Path, server: LoopbackServer, subtests: pytest.Subtests
+@pytest.mark.req("GEM-15")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_setting_decides_whether_changed_instructions_are_appended(
+    folder: Path, dialect: str
 ) -> None:
-    session = open_session(server)
+    for appends in ("true", "false"):
+        with LoopbackServer(lambda _: "Fine.") as server:
+            session = open_session(server, dialect=dialect)
+            setting = f"providers.llm.google.append_instructions={appends}"
+            session.configure(Directive("cfg", setting))
+            for prompt in ("Be kind.", "Be bold."):
+                change = Directive("cfg", f"assistant.system_prompt={prompt}")
+                session.turns.run("Go.", model="google/m", directives=[change])
+            session.close()
+        first, second = (request.body for request in server.requests)
+        name = "system_instruction" if dialect == "interactions" else "systemInstruction"
+        before, after = json.dumps(first[name]), json.dumps(second[name])
+        said = json.dumps(second[LISTS[dialect]])
+        assert "Be kind." in before
+        if appends == "true":
+            assert after == before
+            assert "<system>\\nThese instructions replace all earlier ones:" in said
+            assert "Be bold." in said
+        else:
+            assert after == before.replace("Be kind.", "Be bold.")
+            assert "<system>" not in said
+
+
+@pytest.mark.req("GEM-14")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_removed_tool_stays_in_the_list_and_is_not_allowed(
+    folder: Path, server: LoopbackServer, dialect: str
+) -> None:
+    session = open_session(server, dialect=dialect)
     jp.tool(run="unattended")(weather)
     jp.tool(run="unattended")(today)
-    Path("notes.md").write_text("Some notes.")
-    prompt = "assistant.system_prompt=Be kind."
-    instructions = 'assistant.system_prompt_sections:=[{"content": "Be brief."}]'
-    session.turns.run("Go.", model="google/m")  # with a tool round
-    for name, directive in (
-        ("next turn", None),
-        ("removed tool", Directive("no_tool", "today")),
-        ("added instructions", Directive("cfg", instructions)),
-        ("replaced instructions", Directive("cfg", prompt)),
-        ("effort", Directive("cfg", "assistant.model.parameters.reasoning=high")),
-        ("schema", {"type": "object", "properties": {"a": {"type": "integer"}}}),
-        ("after the schema", None),
-        ("attachment", Directive("attach", "notes.md")),
-        ("last turn", None),
-    ):
-        schema = directive if isinstance(directive, dict) else None
-        given = [directive] if isinstance(directive, Directive) else []
-        session.turns.run(name, directives=given, schema=schema)
-        with subtests.test(name):
-            *_, before, after = [request.body for request in server.requests]
-            assert after["input"][: len(before["input"])] == before["input"]
-            assert after["system_instruction"] == before["system_instruction"]
-            assert after["tools"] == before["tools"]
+    session.turns.run("Go.", model="google/m")
+    session.turns.run("Go on.", directives=[Directive("no_tool", "today")])
     session.close()
-    last = server.requests[-1].body
-    allowed = last["generation_config"]["tool_choice"]["allowed_tools"]
-    assert allowed["mode"] == "auto"
-    assert {tool["name"] for tool in last["tools"]} - {*allowed["tools"]} == {"today"}
-    said = json.dumps(last["input"])
-    assert "These tools are no longer available: `today`." in said
-    assert "These instructions replace all earlier ones:" in said
-    assert "Some notes." in said
+    body = server.requests[-1].body
+    if dialect == "interactions":
+        listed = [tool["name"] for tool in body["tools"]]
+        allowed = body["generation_config"]["tool_choice"]["allowed_tools"]["tools"]
+    else:
+        listed = [tool["name"] for tool in body["tools"][0]["functionDeclarations"]]
+        allowed = body["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"]
+    assert {*listed} - {*allowed} == {"today"}
+    assert "These tools are no longer available: `today`." in json.dumps(body)
 
 
 def today() -> str:

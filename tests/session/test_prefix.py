@@ -23,11 +23,16 @@ from tests.support.sessions import Notebook
 PROMPT = "assistant.system_prompt"
 ENABLE = "conversation.tools.weather.enable"
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-PROVIDERS = {
-    "anthropic": 'id = "anthropic/claude-opus-5-5"',
-    "openai": 'id = "openai/gpt-4.1"\n[providers.llm.openai]\ndialect = "chat"',
-    "llamacpp": 'id = "llamacpp/m"',
+MODELS = {  # and the dialect of the provider
+    "anthropic": ("anthropic/claude-opus-5-5", ""),
+    "chat": ("openai/gpt-4.1", "chat"),
+    "responses": ("openai/gpt-6.2", "responses"),
+    "llamacpp": ("llamacpp/m", ""),
+    "interactions": ("google/gemini-3.8-flash", "interactions"),
+    "generate": ("google/gemini-3.8-flash", "generate"),
 }
+LISTS = {"anthropic": "messages", "responses": "input", "interactions": "input"}
+LISTS |= {"generate": "contents", "chat": "messages"}
 
 
 @pytest.fixture(autouse=True)
@@ -57,16 +62,22 @@ def tools() -> Iterator[None]:
 class Talk:
     """A notebook whose model is on `server`. `reopen` reads it again, as another kernel does."""
 
-    provider: str
+    dialect: str
     folder: Path
     server: LoopbackServer
     stack: ExitStack
+    settings: tuple[str, ...] = ()
 
     def open(self, stored: Any = None) -> Notebook:
-        table, model = f"[providers.llm.{self.provider}]", PROVIDERS[self.provider]
-        address = f'base_url = "{self.server.url}"\napi_key_env = "PREFIX_KEY"\n'
-        settings = f"[assistant.model]\n{model}\n{'' if table in model else table}\n{address}"
-        (self.folder / ".jp" / "config.toml").write_text(settings)
+        model, dialect = MODELS[self.dialect]
+        settings = [
+            f'[assistant.model]\nid = "{model}"',
+            f"[providers.llm.{model.partition('/')[0]}]",
+            f'base_url = "{self.server.url}"\napi_key_env = "PREFIX_KEY"',
+            *([f'dialect = "{dialect}"'] if dialect else []),
+            *self.settings,
+        ]
+        (self.folder / ".jp" / "config.toml").write_text("\n".join(settings))
         home = FakeHome(self.folder / "trip.ipynb", stored=stored)
         notebook = Notebook(self.folder, host=FakeHost(home=home))
         self.stack.callback(notebook.session.close)
@@ -77,7 +88,7 @@ class Talk:
         return self.open(json.loads(json.dumps(stored, sort_keys=True)))
 
 
-@pytest.fixture(params=PROVIDERS)
+@pytest.fixture(params=MODELS)
 def begin(
     request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Talk]]:
@@ -96,11 +107,12 @@ def begin(
 def list_parts(received: Received) -> list[str]:
     """Return the parts of a request in the order in which a server caches them."""
     body = received.body
-    parts = [*body.get("tools", ()), *body.get("system", ())]
-    for message in body["messages"]:
-        content = message["content"]
+    instructions = body.get("system_instruction", body.get("systemInstruction"))
+    parts = [*body.get("tools", ()), *body.get("system", ()), instructions]
+    for message in body[LISTS[received.protocol]]:
+        content = message.get("content", message.get("parts"))
         blocks = content if isinstance(content, list) else [message]
-        parts += [[message["role"], block] for block in blocks]
+        parts += [[message.get("role", message.get("type")), block] for block in blocks]
     return [
         json.dumps(part).replace(', "cache_control": {"type": "ephemeral"}', "") for part in parts
     ]
@@ -150,7 +162,7 @@ def test_each_change_is_appended(begin: Callable[..., Talk], change: str) -> Non
     if len(talk.server.requests) < 3 + len(replies):
         notebook.ask("Fourth.")
     # llama.cpp has no choice of one tool, so it gets only that one.
-    loses = (talk.provider, change) == ("llamacpp", "forced tool")
+    loses = (talk.dialect, change) == ("llamacpp", "forced tool")
     assert all(keeps_all(*pair) for pair in pairwise(talk.server.requests)) != loses
     assert ("of the previous request" in notices_in(notebook)) == loses
 
@@ -168,7 +180,7 @@ def test_new_tool_and_edited_attachment(begin: Callable[..., Talk]) -> None:
     later = "".join(list_parts(second)[len(list_parts(first)) :])
     assert "Edited notes." in later
     assert "removed these attachments: `notes.md`" in list_parts(third)[-1]
-    appends_tools = talk.provider == "anthropic"  # chat completions have no way to add a tool
+    appends_tools = talk.dialect == "anthropic"  # the others have no way to add a tool
     assert keeps_all(first, second)
     assert keeps_all(second, third)
     assert keeps_all(third, fourth) == appends_tools

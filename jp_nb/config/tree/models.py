@@ -134,6 +134,9 @@ class Google(ProviderConfig):
     dialect: Literal["interactions", "generate"] = "interactions"
     """API of the server: `interactions`, or `generate` for `generateContent`, which proxies and
     older models need."""
+    append_instructions: Flag = True
+    """Append changed instructions to the conversation as a message of the user, marked as from the
+    system. `false` replaces the instructions in front, so the cached prefix is lost."""
 
 
 class LlamaCpp(ChatCompletionsProvider):
