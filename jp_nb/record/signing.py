@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import hmac
 import re
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Protocol, Self, TypeGuard
 
 from pydantic import JsonValue, SecretBytes
@@ -100,6 +98,10 @@ class Signer:
         self._mac.update(canonical_json(value).encode("ascii") + b"\n")
 
 
+def _signed_values(stream: ConversationStream) -> list[str]:
+    return [canonical_json(value) for value in (stream.id, stream.base_config, *stream.raw)]
+
+
 SIGNATURE = "signature"
 """Key of the signature in the `jp` object."""
 
@@ -147,8 +149,7 @@ class Trust:
         self._document = document
         self._keys = keys
         self._signs = can_sign
-        self._process_key = SecretBytes(secrets.token_bytes(32))
-        self._left_states: set[str] = set()
+        self._left: dict[str, ConversationStream] = {}  # trusted ones, by id
         self._stream = document.conversation
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
@@ -194,8 +195,7 @@ class Trust:
         """
         left = self._stream
         if self.trusted and len(left):
-            with suppress(StorageError):  # otherwise it is untrusted on return
-                self._left_states.add(Signer.of(self._process_key, left).signature())
+            self._left[left.id] = left
         self._adopt(is_local=is_local)
         self.sign()
 
@@ -234,12 +234,9 @@ class Trust:
 
     def _find_untrusted_reason(self) -> str | None:
         try:
-            if self._left_states:
-                found = Signer.of(self._process_key, self._stream).signature()
-                known = found in self._left_states
-                self._left_states.discard(found)
-                if known:  # it is as trusted as when this process left it
-                    return None
+            left = self._left.pop(self._stream.id, None)
+            if left is not None and _signed_values(left) == _signed_values(self._stream):
+                return None  # it is as trusted as when this process left it
             signature = self._document.extra.get(SIGNATURE)
             if signature is None:
                 return "it is not signed"

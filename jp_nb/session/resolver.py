@@ -211,7 +211,7 @@ class Resolver:
         urls = config.conversation.attachments
         files = [url for url in urls if not is_value(url)]
         try:
-            parts = self._attachments.read(files, self._active.files.root)
+            parts = self._attachments.read(files, self._active.files.root) if files else ()
             if len(files) == len(urls):
                 return parts
             values = [each for url in urls if is_value(url) for each in self.values.get(url)]

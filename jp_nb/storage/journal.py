@@ -126,6 +126,9 @@ class JournalFile:
         Raises:
             OSError: The data cannot be written. The file is unchanged.
         """
+        if not self.size:
+            self.append(data)
+            return
         replacement = self.path.with_suffix(NEW)
         replacement.unlink(missing_ok=True)
         made = os.open(replacement, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)

@@ -429,6 +429,6 @@ def test_key_and_signed_text_are_not_shown(keys: Keyring) -> None:
     keys.key = b"needle-needle-needle-needle-need"
     document, trust = begin(keys, {"user": {"name": "haystack"}})
     ask(document)
-    shown = repr(trust) + repr(vars(trust)["_signer"]) + repr(vars(trust)["_process_key"])
+    shown = repr(trust) + repr(vars(trust)["_signer"])
     assert "needle" not in shown + json.dumps(stored(document))
     assert "haystack" not in shown + str(document.extra)
