@@ -360,11 +360,14 @@ class Draft:
         if not is_needed and change.uncovers:  # it may remove a value of the conversation
             changed = ChangedPaths(self.steps())
             is_needed = any(path in changed for path in change.uncovers)
-        unsets = change.unsets if is_needed else ()
-        only_unset = Change(unsets=unsets, uncovers=change.uncovers)
-        needed = diff(strip(self._apply(only_unset)) if unsets else before, wanted)
-        both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
-        smaller = Change(needed.delta, both, change.uncovers.intersection(unsets))
+        if not is_needed:
+            return Change(), self.now().after
+        unset = before
+        if change.unsets:
+            unset = strip(self._apply(Change(unsets=change.unsets, uncovers=change.uncovers)))
+        needed = diff(unset, wanted)
+        both = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
+        smaller = Change(needed.delta, both, change.uncovers.intersection(change.unsets))
         if smaller == change:
             return change, after
         reduced = self._apply(smaller)
