@@ -32,7 +32,7 @@ from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.json_values import MAX_CONFIG_LEVELS
+from jp_nb.json_values import MAX_CONFIG_LEVELS, has_same_form
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -295,10 +295,17 @@ def validate(
     return validate_plain(strip_strategies(partial), layer=layer, file=file)
 
 
+_last_valid: tuple[Partial, AppConfig] | None = None
+"""The last settings that were validated, and the result: most conversations have the same ones."""
+
+
 def validate_plain(
     settings: Partial, *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
     """Return the whole configuration as `validate` does, for settings without merge strategies."""
+    global _last_valid
+    if _last_valid is not None and has_same_form(_last_valid[0], settings):
+        return _last_valid[1]
     try:
         config = AppConfig.model_validate(settings)
     except ValidationError as exc:
@@ -306,6 +313,7 @@ def validate_plain(
     conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]
     if conflicts:
         raise _create_error(conflicts, layer, file)
+    _last_valid = settings, config
     return config
 
 

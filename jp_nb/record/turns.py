@@ -8,7 +8,6 @@ Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 from pydantic import JsonValue
 
 from jp_nb.images import Image
-from jp_nb.json_values import copy_nested_json
+from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     NO_IMAGES,
@@ -341,10 +340,10 @@ class _Reader:
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", continues=is_continuation(entry))
             case ChatResponse(kind="structured"):
-                self.parts.append(StructuredData(copy.deepcopy(entry.data)))
+                self.parts.append(StructuredData(copy_json(entry.data)))
             case ToolCallRequest(id=key, name=name, arguments=arguments):
                 self._calls.setdefault(key, []).append(len(self.parts))
-                self.parts.append(ToolCall(key, name, copy.deepcopy(arguments)))
+                self.parts.append(ToolCall(key, name, copy_json(arguments)))
             case ToolCallResponse(id=key) if self._calls.get(key):
                 self._end_call(self._calls[key].pop(0), entry)
             case InquiryRequest(id=key):
@@ -355,7 +354,7 @@ class _Reader:
                 place = self._inquiries[key].pop(0)
                 asked = self.parts[place]
                 assert isinstance(asked, Inquiry)
-                answer = copy.deepcopy(entry.answer)
+                answer = copy_json(entry.answer)
                 self.parts[place] = replace(asked, ended=read_outcome(entry), answer=answer)
             case ConfigDelta():
                 self._add_change(entry)
@@ -367,7 +366,7 @@ class _Reader:
         mark = read_no_answer(entry)
         if mark is None:
             if not is_usage_mark(entry):
-                delta, is_reset = copy.deepcopy(entry.delta), entry.op == "reset"
+                delta, is_reset = copy_json(entry.delta), entry.op == "reset"
                 calls = proposed_by(entry)
                 self.parts.append(
                     ConfigChange(delta, entry.unsets, is_reset, calls, entry.uncovers)
@@ -401,7 +400,7 @@ class _Reader:
             channel = entry.metadata.get("channel")
             call = replace(
                 call,
-                arguments=copy.deepcopy(edited),  # a copy: the caller may change it
+                arguments=copy_json(edited),  # a copy: the caller may change it
                 edited_by="person",
                 channel=channel if isinstance(channel, str) else None,
                 requested_arguments=call.arguments,
