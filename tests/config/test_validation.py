@@ -39,6 +39,13 @@ def test_default_configuration_is_valid() -> None:
     assert validate({}) == AppConfig()
 
 
+def test_equal_settings_are_validated_once_and_types_are_compared() -> None:
+    config = validate({"values": {"image_side": 1}})
+    assert validate({"values": {"image_side": 1}}) is config
+    with pytest.raises(ConfigError, match="image_side"):
+        validate({"values": {"image_side": True}})  # in Python, True == 1
+
+
 def tools(**fields: Any) -> Any:
     """Return a configuration with the tool `t`."""
     return {"conversation": {"tools": {"t": fields}}}
