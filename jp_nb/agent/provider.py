@@ -277,8 +277,24 @@ class KeyReference:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendedChange:
+    """A changed part of a request, such as its instructions, that is sent as a message.
+
+    `items` is the number of the context's items before it.
+    """
+
+    items: int
+    part: str
+    content: str | Attachment
+
+
+@dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request in its final form, without its API key."""
+    """A request in its final form, without its API key.
+
+    `system`, `tools`, and `attachments` of `front` are those in front of the messages. `members` of
+    the body contain them and the messages.
+    """
 
     method: str  # "" without a network
     url: str  # without secrets; a description if there is no network
@@ -288,6 +304,9 @@ class SentRequest:
     omitted: tuple[str, ...] = ()  # settings that are not sent, each with the reason
     is_exact: bool = True  # False: a secret was removed from the body
     parts: tuple[BodyPart, ...] = field(default=(), repr=False)  # in the order of prompt caches
+    front: ModelRequest | None = field(default=None, repr=False)  # None: as the request has them
+    changes: tuple[AppendedChange, ...] = field(default=(), repr=False)
+    members: frozenset[str] = frozenset()
     hide: Callable[[str], str] = field(default=str, repr=False, compare=False)  # the key in a text
 
 

@@ -25,7 +25,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_values import encode_utf8
 from jp_nb.providers.attachments import FormattedAttachments
 from jp_nb.providers.endpoint import Endpoint
-from jp_nb.providers.head_changes import is_refused_change
+from jp_nb.providers.head_changes import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
@@ -180,7 +180,14 @@ class HttpProvider(ABC, Generic[R]):
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
         hidden = ((name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts())
-        return replace(sent, parts=tuple(hidden))
+        front = keep_first_head(request, rendering.appended)
+        return replace(
+            sent,
+            parts=tuple(hidden),
+            front=front,
+            changes=tuple(rendering.list_changes()),
+            members=body.content_members,
+        )
 
     def _build_body(
         self, request: ModelRequest, rendering: R, answer: AnswerSchema | None

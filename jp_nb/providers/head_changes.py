@@ -9,12 +9,13 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
+from jp_nb.json_values import compact_json
 from jp_nb.record.head import AttachmentMark, RequestHead
 
 REMOVED_TOOLS: Final = "removed_tools"
@@ -59,7 +60,7 @@ class HeadChange:
         lines = []
         if removed := sorted(before - after):
             lines.append(f"These tools are no longer available: {_join_names(removed)}.")
-        if before and (added := sorted(after - before)):
+        if added := sorted(after - before):
             lines.append(f"These tools are available from now on: {_join_names(added)}.")
         return "\n".join(lines)
 
@@ -73,6 +74,24 @@ class HeadChange:
         if removed := sorted(before - after):
             lines.append(f"The user removed these attachments: {_join_names(removed)}.")
         return "\n".join(lines)
+
+    def describe(self) -> Iterator[tuple[str, str | Attachment]]:
+        """Yield the name and the new content of each changed part, for the user."""
+        before, after = self.before, self.after
+        for each in self.added:
+            yield f"attachment {each.source}", each
+        names = {tool.name for tool in before.tools}
+        changed = (x.name for x in after.tools if x.name in names and x not in before.tools)
+        listed = _join_names(changed)
+        texts = {
+            "instructions": self.instructions(),
+            "tools": "\n".join(filter(None, (self.tools(), listed and f"Changed: {listed}."))),
+            "attachments": self.attachments(),
+            "tool choice": self.forced_call(),
+            "effort": compact_json(after.reasoning) if before.reasoning != after.reasoning else "",
+            "response schema": compact_json(after.schema) if before.schema != after.schema else "",
+        }
+        yield from ((part, text) for part, text in texts.items() if text.strip())
 
     def forced_call(self) -> str:
         """Return the demand to call a tool, if the request makes one; else ""."""
@@ -107,13 +126,15 @@ def find_change(
     first tools are never appended.
     """
     before = without_turn_parts(after) if before is None else before
-    replaced = _HEAD_PARTS - appended
-    if REMOVED_TOOLS in appended:
-        replaced -= {"tools"}
-    elif not has_tools:
-        replaced |= {"tools"}
+    replaced = {name: getattr(after, name) for name in _HEAD_PARTS - appended}
+    if not has_tools:
+        replaced["tools"] = after.tools
+    elif REMOVED_TOOLS in appended:  # the list in front has the latest definitions
+        latest = {tool.name: tool for tool in after.tools}
+        known = {tool.name: latest.get(tool.name, tool) for tool in before.tools}
+        replaced["tools"] = after.tools if known == latest else tuple(known.values())
     added = [x for x in after.attachments if x not in before.attachments and x in contents]
-    before = replace(before, **{name: getattr(after, name) for name in replaced})
+    before = replace(before, **replaced)
     if before == after:
         return None
     return HeadChange(before, after, tuple(contents[mark] for mark in added))

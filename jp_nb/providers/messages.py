@@ -13,10 +13,10 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, Self
 
-from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.request_body import Message, encode_json
@@ -93,10 +93,10 @@ class Rendering(ABC):
         self.messages: list[Message] = []
         self.items = 0
         self.is_bound = True  # False while an item is rendered whose signatures are not valid
-        self.has_changes = False  # of the head, that were appended
+        self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
         self._heads = 0
         self._has_tools = False
-        self._pending: list[Message] = []
+        self._pending: tuple[HeadChange, list[Message]] | None = None
         self._provider = provider
         self._ids = ids
         self._takes_images = takes_images
@@ -114,28 +114,39 @@ class Rendering(ABC):
         for position in context.heads[self._heads :]:
             if position.items > self.items:
                 break
-            self.messages += self._render_next(context, position.head)
+            if (change := self._find_next_change(context, position.head)) is not None:
+                self.messages += self._render_change(change)
+                self.changes.append((self.items, change))
             self._heads += 1
             self._has_tools = self._has_tools or bool(position.head.tools)
 
-    def _render_next(self, context: RequestContext, after: RequestHead) -> list[Message]:
-        # Return the messages for the change to `after` from the last rendered head.
+    def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
+        # From the last rendered head.
         before = context.heads[self._heads - 1].head if self._heads else None
-        change = find_change(
+        return find_change(
             before, after, context.contents, self.appended, has_tools=self._has_tools
         )
-        if change is None:
-            return []
-        self.has_changes = True
-        return self._render_change(change)
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning of the conversation's requests.
 
         Appended changes that no response has confirmed yet follow the messages of `encode`.
         """
-        self._pending = self._render_next(request.thread, request.head)
+        change = self._find_next_change(request.thread, request.head)
+        self._pending = None if change is None else (change, self._render_change(change))
         return keep_first_head(request, self.appended)
+
+    @property
+    def has_changes(self) -> bool:
+        """True if the request has changes of the head as messages."""
+        return bool(self.changes) or self._pending is not None
+
+    def list_changes(self) -> Iterator[AppendedChange]:
+        """Yield the changes that are sent as messages, for the user."""
+        pending = () if self._pending is None else ((self.items, self._pending[0]),)
+        for items, change in (*self.changes, *pending):
+            for part, content in change.describe():
+                yield AppendedChange(items, part, content)
 
     def _render_change(self, change: HeadChange) -> list[Message]:
         """Return the messages that tell the model about `change`."""
@@ -160,7 +171,8 @@ class Rendering(ABC):
             pieces[0] = _USER_PARTS + user_parts + b"," + pieces[0][len(_USER_PARTS) :]
         elif user_parts:
             pieces.insert(0, _USER_PARTS + user_parts + b"]}")
-        return [*before, *pieces, *map(encode_json, self._pending)]
+        changes = [] if self._pending is None else self._pending[1]
+        return [*before, *pieces, *map(encode_json, changes)]
 
     def _continue_answer(self, pieces: list[bytes]) -> None:
         # Few models continue an assistant message that comes last, so they are asked to.

@@ -538,6 +538,11 @@ class ChatProvider(HttpProvider[ChatRendering]):
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
         return make_answer_schema(request, self._profile)
 
+    def _appended_parts(self, model: str, parts: frozenset[str]) -> frozenset[str]:
+        if self._profile.answer is not None:  # a member of the body has the schema
+            parts -= {"schema"}
+        return super()._appended_parts(model, parts)
+
     def _encode_body(
         self,
         request: ModelRequest,

@@ -47,6 +47,11 @@ class RequestBody:
         beginning = encode_json({**self.fields, self.name: []})
         return beginning[: -len(b"]}")] + b",".join(self.messages) + b"]}"
 
+    @property
+    def content_members(self) -> frozenset[str]:
+        """Names of the members with the messages, and what is before them."""
+        return frozenset((self.name, *self.prefix))
+
     def parts(self) -> list[BodyPart]:
         """Return the parts of the beginning in their order."""
         named: list[BodyPart] = []

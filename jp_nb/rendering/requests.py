@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from jp_nb.agent.compaction import (
     estimate_tool_tokens,
 )
 from jp_nb.agent.provider import (
+    AppendedChange,
     Attachment,
     ModelRequest,
     SentRequest,
@@ -88,15 +90,17 @@ class TracedRequest:
     def body(self) -> dict[str, JsonValue]:
         """The request body, with secret parameters masked."""
         body: dict[str, JsonValue] = json.loads(self.sent.body)
+        content = _CONTENT_KEYS | self.sent.members
         return {
-            key: value if key in _CONTENT_KEYS else mask_secrets(value, (key,))
+            key: value if key in content else mask_secrets(value, (key,))
             for key, value in body.items()
         }
 
     @cached_property
     def parameters(self) -> dict[str, JsonValue]:
         """Members of the body other than messages, tools and schemas."""
-        found = {key: value for key, value in self.body.items() if key not in _CONTENT_KEYS}
+        content = _CONTENT_KEYS | self.sent.members
+        found = {key: value for key, value in self.body.items() if key not in content}
         output = self.body.get("output_config")
         if isinstance(output, dict) and "effort" in output:
             found["effort"] = output["effort"]
@@ -104,22 +108,22 @@ class TracedRequest:
 
     @cached_property
     def shown(self) -> ModelRequest:
-        """The request without the API key, except `thread`; `messages` has its texts."""
-        request, hide = self.request, self.sent.hide
+        """The request without the API key, except `thread`; `messages` has its texts.
+
+        Its system texts, tools, and attachments are those in front of the messages.
+        """
+        request, hide, front = self.request, self.sent.hide, self.sent.front
+        if front is not None:
+            request = replace(
+                request, system=front.system, tools=front.tools, attachments=front.attachments
+            )
         if hide is str:  # the default, which hides nothing
             return request
         return replace(
             request,
             model=hide(request.model),
             system=tuple(map(hide, request.system)),
-            attachments=tuple(
-                replace(
-                    each,
-                    source=hide(each.source),
-                    content=hide(each.content) if isinstance(each.content, str) else each.content,
-                )
-                for each in request.attachments
-            ),
+            attachments=tuple(_hide_in(each, hide) for each in request.attachments),
             tools=tuple(
                 ToolDefinition(
                     hide(tool.name), hide(tool.description), _hidden_json(tool.parameters, hide)
@@ -132,9 +136,22 @@ class TracedRequest:
 
     @cached_property
     def messages(self) -> list[Message]:
-        """The messages, oldest first: one for each entry of the context."""
+        """The messages, oldest first: one for each entry of the context and appended change."""
         names: dict[str, str] = {}
-        return [self._message(item, names) for item in self.request.thread]
+        changes = deque(self.sent.changes)
+        messages: list[Message] = []
+        for index, item in enumerate(self.request.thread):
+            while changes and changes[0].items <= index:
+                messages.append(self._change_message(changes.popleft()))
+            messages.append(self._message(item, names))
+        return [*messages, *map(self._change_message, changes)]
+
+    def _change_message(self, change: AppendedChange) -> Message:
+        role, content, hide = f"{change.part} (appended)", change.content, self.sent.hide
+        if isinstance(content, str):
+            return Message(hide(role), hide(content), estimate_text_tokens(content))
+        content = _hide_in(content, hide)
+        return Message(hide(role), _describe_file(content), estimate_attachment_tokens(content))
 
     def _message(self, item: ContextItem, names: dict[str, str]) -> Message:
         entry, hide = item.entry, self.sent.hide
@@ -186,6 +203,15 @@ class TracedRequest:
             "messages": sum(message.tokens for message in self.messages),
             "schema": estimate_text_tokens(compact_json(schema)) if schema is not None else 0,
         }
+
+
+def _hide_in(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
+    content = attachment.content
+    return replace(
+        attachment,
+        source=hide(attachment.source),
+        content=hide(content) if isinstance(content, str) else content,
+    )
 
 
 def _hidden_json(
@@ -304,15 +330,15 @@ def _system(traced: TracedRequest) -> _Section:
 def _attachments(traced: TracedRequest) -> _Section:
     texts, rows = [], []
     for each in traced.shown.attachments:
-        short, tokens = _shorten_attachment(each), estimate_attachment_tokens(each)
-        texts.append((each.source, each.content if isinstance(each.content, str) else short))
-        rows.append((each.source, short, f"{tokens:,}" if tokens else "not estimated"))
+        content, tokens = _describe_file(each), estimate_attachment_tokens(each)
+        texts.append((each.source, content))
+        rows.append((each.source, _shorten(content), f"{tokens:,}" if tokens else "not estimated"))
     return _Section("attachments", "file", ("source", "content", "tokens"), texts, rows)
 
 
-def _shorten_attachment(attachment: Attachment) -> str:
+def _describe_file(attachment: Attachment) -> str:
     if isinstance(attachment.content, str):
-        return _shorten(attachment.content)
+        return attachment.content
     if attachment.media_type in MEDIA_TYPES:
         return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
     return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
@@ -428,12 +454,18 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
 
 
 def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    is_same_form = before.sent.members == after.sent.members
+    if not is_same_form:
+        yield remark(
+            "the bodies have different forms, so only their content is compared; see each with "
+            f"`%jp request {before.name} --json` and `%jp request {after.name} --json`"
+        )
     old, new = (
         {
             "model": each.model,
             "sent to": each.sent.url,
-            **each.sent.headers,
-            **each.parameters,
+            **(each.sent.headers if is_same_form else {}),
+            **(each.parameters if is_same_form else {}),
             "tool choice": each.shown.tool_choice,
             "response schema": None if each.shown.schema is None else dict(each.shown.schema),
         }

@@ -13,7 +13,12 @@ from jp_nb.providers import create_provider
 from jp_nb.record.context import ContextItem, HeadPosition, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.difference import compare_values
-from jp_nb.rendering.requests import TracedRequest, describe_shared_prefix, request_difference
+from jp_nb.rendering.requests import (
+    TracedRequest,
+    describe_shared_prefix,
+    request_difference,
+    request_report,
+)
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -29,9 +34,21 @@ from tests.support.loopback import LoopbackServer, Reply
 TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
-def traced(request: ModelRequest, name: str = "0.1") -> TracedRequest:
-    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
-    return TracedRequest(name, "openai", request, provider.preview(request), ("exact request",))
+NEAR = {"base_url": "http://127.0.0.1:1"}
+DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "anthropic": ("anthropic", {}),
+    "chat": ("openai", {}),
+    "responses": ("openai", {"dialect": "responses"}),
+    "interactions": ("google", {}),
+    "generate": ("google", {"dialect": "generate"}),
+}
+
+
+def traced(request: ModelRequest, name: str = "0.1", dialect: str = "chat") -> TracedRequest:
+    provider_name, settings = DIALECTS[dialect]
+    provider = create_provider(provider_name, NEAR | settings)
+    sent = provider.preview(request)
+    return TracedRequest(name, provider_name, request, sent, ("exact request",))
 
 
 def test_difference_of_two_requests_is_listed_part_by_part() -> None:
@@ -82,16 +99,48 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
         assert describe_shared_prefix(one, other).endswith(shared)
 
 
-def test_appended_change_keeps_the_shared_beginning() -> None:
-    before, after = (
-        ask(user("Hello."), answer("Hi."), user("More."), system=(text,))
-        for text in ("Be short.", "Be long.")
-    )
-    before = replace(before, thread=before.thread.until(1))
-    after.thread.heads.append(HeadPosition(1, before.head))
-    text = request_difference(traced(before), traced(after)).text
-    assert 'system: "Be short." → "Be long."' in text
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_appended_changes_are_messages(dialect: str) -> None:
+    notes = Attachment("notes.md", "text/plain", "Notes.")
+    talk = (user("Hello."), answer("Hi."), user("More."), answer("Yes."), user("Again."))
+    first = ask(*talk, system=("Be short.",), tools=(WEATHER, TODAY))
+    second = replace(first, system=("Be long.",), tools=(WEATHER,), attachments=(notes,))
+    third = replace(second, system=("Be long.", "Be kind."))
+    thread = first.thread
+    thread.note_contents([notes])
+    thread.heads.append(HeadPosition(1, first.head))
+    before = traced(replace(second, thread=thread.until(3)), dialect=dialect)
+    thread.heads.append(HeadPosition(3, second.head))
+    after = traced(third, "1.1", dialect)
+    assert [message.role for message in after.messages] == [
+        *("user", "assistant", "user"),
+        *("attachment notes.md (appended)", "instructions (appended)", "tools (appended)"),
+        *("assistant", "user", "instructions (appended)"),
+    ]
+    assert after.shown.system == ("Be short.",)
+    assert not after.shown.attachments
+    text = request_difference(before, after).text
+    assert "messages: 6 identical, then 0 in 0.1 and 3 in 1.1" in text
     assert "shared prefix for a prompt cache: all of request 0.1" in text
+    report = request_report(after).text
+    for row in (
+        "4  attachment notes.md (appended)  Notes.",
+        "5  instructions (appended)         These instructions replace all earlier ones: Be long.",
+        "6  tools (appended)                These tools are no longer available: `today`.",
+        "9  instructions (appended)         Be kind.",
+    ):
+        assert row in report, report
+    assert len(report.split("Notes.")) == 2, "the body is not among the parameters"
+
+
+def test_content_of_requests_in_different_forms_is_compared() -> None:
+    requests = [ask(*TALK[: 1 + 2 * n], system=("s",), tools=(WEATHER,)) for n in range(2)]
+    for dialect in DIALECTS:
+        text = request_difference(traced(requests[0]), traced(requests[1], "1.1", dialect)).text
+        assert "messages: 1 identical, then 0 in 0.1 and 2 in 1.1" in text
+        assert "removed" not in text
+        hint = "different forms" in text and "`%jp request 1.1 --json`" in text
+        assert hint == (dialect != "chat"), text
 
 
 async def test_line_about_the_shared_beginning_agrees_with_the_notice(
