@@ -355,6 +355,13 @@ class Provider(Protocol):
             ProviderError: The server does not return a list.
         """
 
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Ask the server for the number of input tokens of `request`, in at most `seconds`.
+
+        Raises:
+            ProviderError: The provider does not count tokens, or the request fails.
+        """
+
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise if the provider does not support structured responses with `schema`. Sends nothing.
 

@@ -215,7 +215,9 @@ _TABLE: Final = (
     ),
     Subcommand("usage", "show the tokens used, by request and by model",
                "commands.reports:usage", "[N]", "a number of turns",
-               options=(MagicOption(("--why",), "show the reasoning that models did not get"),)),
+               options=(MagicOption(("--count",), "ask the server how many tokens the next request "
+                                    "has"),
+                        MagicOption(("--why",), "show the reasoning that models did not get"))),
     Subcommand(
         "call", "run a tool as in a turn, but outside of the conversation", "commands.tools:call",
         "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,

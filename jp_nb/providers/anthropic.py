@@ -46,9 +46,8 @@ from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
-from jp_nb.providers.streaming import (
-    WireObject,
-)
+from jp_nb.providers.streaming import WireObject
+from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 
 _THINKING: Final = ("thinking", "redacted_thinking")
@@ -58,6 +57,10 @@ _NO_THINKING: Final[Message] = {"type": "disabled"}
 _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7}))?")
 """Index of a message and of a block in it, in an error of the API."""
 _CACHE: Final[Message] = {"type": "ephemeral"}
+_COUNTED: Final = frozenset(
+    {"model", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
+)
+"""Members of a request for a token count, besides the messages."""
 _MAX_TITLE: Final = 500
 # Models that accept system messages only at the beginning.
 _NO_SYSTEM_MESSAGES: Final = re.compile(
@@ -499,6 +502,9 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         sent, _ = self._build_body(request, rendering, self._answer_schema(request))
         signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
         return rendering.signed_items.get(next(filter(None, signatures), ""), 0)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        return CountQuery(f"{self._http.endpoint.url}/count_tokens", body.select(_COUNTED))
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server. Later requests use their abilities."""

@@ -31,6 +31,7 @@ from jp_nb.providers.messages import Rendering
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
 from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
+from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.record.context import RequestContext
 
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
@@ -165,15 +166,7 @@ class HttpProvider(ABC, Generic[R]):
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
-        known = (
-            rendering
-            for context, rendering in self._renderings.items()
-            if _is_prefix(request.thread, of=context)
-        )
-        cached = next(known, None)
-        rendering = self._make_rendering() if cached is None else cached.make_empty()
-        rendering.appended = self._appended_parts(request.model, type(rendering).appended)
-        rendering.update(request.thread)
+        rendering = self._render_apart(request)
         body, omitted = self._build_body(request, rendering, self._answer_schema(request))
         lines = [f"{setting}: {reason}" for setting, reason in omitted.items()]
         sent = self._http.preview(
@@ -188,6 +181,33 @@ class HttpProvider(ABC, Generic[R]):
             changes=tuple(rendering.list_changes()),
             members=body.content_members,
         )
+
+    def _render_apart(self, request: ModelRequest) -> R:
+        # What the API rejected in the conversation counts here as well.
+        known = (
+            rendering
+            for context, rendering in self._renderings.items()
+            if _is_prefix(request.thread, of=context)
+        )
+        cached = next(known, None)
+        rendering = self._make_rendering() if cached is None else cached.make_empty()
+        rendering.appended = self._appended_parts(request.model, type(rendering).appended)
+        rendering.update(request.thread)
+        return rendering
+
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Ask the server for the number of input tokens of `request`; see `Provider`."""
+        rendering = self._render_apart(request)
+        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        query = self._make_count_query(request, body)
+        if query is None:
+            raise ProviderError(f"{self._http.endpoint.provider} {NO_COUNT}.")
+        query = replace(query, headers=body.headers)
+        return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        """Return the query for the tokens of `request`; None if the API has none."""
+        return None
 
     def _build_body(
         self, request: ModelRequest, rendering: R, answer: AnswerSchema | None

@@ -170,10 +170,12 @@ class HttpClient:
         _ = self.endpoint.url
         self._check_key()
 
-    async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
+    async def fetch(
+        self, url: str, body: JsonValue = None, *, headers: Mapping[str, str] | None = None
+    ) -> JsonValue:
         """Return the JSON at `url`, an address of this endpoint's server.
 
-        Posts `body`, unless it is None.
+        Posts `body`, unless it is None. `headers` are those of this request only.
 
         Raises:
             ProviderError: The key is missing, the connection fails, or the status is an error.
@@ -181,9 +183,9 @@ class HttpClient:
         """
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
-        headers = {**self._headers(None), "accept": "application/json"}
+        sent = {**self._headers(headers), "accept": "application/json"}
         redactor, received = self.redactor(), bytearray()
-        async with self._send(method, url, content, headers) as response:
+        async with self._send(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
             async with aclosing(_chunks(response)) as chunks:

@@ -260,6 +260,7 @@ MAX_PAGES: Final = 20
 MAX_OLLAMA_DETAILS: Final = 30
 """Maximum number of models for which Ollama is asked for details."""
 _PAGE: Final = 1000
+_TASK: Final = "list its models"
 
 Local = Literal["llamacpp", "ollama"]
 
@@ -282,7 +283,7 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
                 return
             after = f"&after_id={quote(last[:MAX_ID_CHARS], safe='')}"
 
-    async with _limit_time(http, seconds):
+    async with limit_time(http, seconds, _TASK):
         return await _collect_pages(pages())
 
 
@@ -310,7 +311,7 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
                 return
             after = f"&pageToken={quote(token, safe='')}"
 
-    async with _limit_time(http, seconds):
+    async with limit_time(http, seconds, _TASK):
         return await _collect_pages(pages())
 
 
@@ -344,7 +345,7 @@ async def list_chat_completions_models(
                 return
             page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
 
-    async with _limit_time(http, seconds):
+    async with limit_time(http, seconds, _TASK):
         if local == "ollama":
             tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
             first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
@@ -357,12 +358,17 @@ async def list_chat_completions_models(
 
 
 @asynccontextmanager
-async def _limit_time(http: HttpClient, seconds: float) -> AsyncGenerator[None, None]:
+async def limit_time(http: HttpClient, seconds: float, task: str) -> AsyncGenerator[None, None]:
+    """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
+
+    Raises:
+        ProviderError: A request fails, or they take longer than `seconds`.
+    """
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError as exc:
-        late = f"{http.endpoint.provider} did not list its models within {seconds:g} s"
+        late = f"{http.endpoint.provider} did not {task} within {seconds:g} s"
         error = ProviderError(late, kind="timeout")
         error.__cause__ = exc  # its frames contain the key's header
         raise http.sanitize_error(error) from exc

@@ -57,6 +57,7 @@ from jp_nb.providers.streaming import (
     WireObject,
     is_json_object,
 )
+from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
 
@@ -560,6 +561,11 @@ class ChatProvider(HttpProvider[ChatRendering]):
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ChatDecoder:
         return ChatDecoder(self._profile, answer, request=body)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        if self._profile.local != "llamacpp":
+            return None  # the other servers have it only in other APIs
+        return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(body.fields))
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server."""

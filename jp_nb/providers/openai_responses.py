@@ -62,6 +62,7 @@ from jp_nb.providers.openai_responses_decoder import (
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import Decoder
+from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
@@ -91,6 +92,10 @@ _REFUSABLE: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """Parts of a request that are omitted after an error 400 with a text that fits, in lower case."""
 _IMAGE_REFUSAL: Final = re.compile(r"input_image|\.output\b|image.*(tool|function|output)")
+_COUNTED: Final = frozenset(
+    {"model", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"}
+)
+"""Members of a request for a token count, besides the items."""
 _STALE: Final = re.compile(r"encrypted[_ ]content")
 
 
@@ -632,6 +637,9 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _refuse(self, name: str, request: ModelRequest, error: ProviderError) -> Retry:
         self._refused[request.model] = self._refused_by(request.model) | {name}
         return Retry(error.without_address)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        return CountQuery(f"{self._http.endpoint.url}/input_tokens", body.select(_COUNTED))
 
     async def models(self, *, seconds: float) -> ModelList:
         """List the models of the server."""

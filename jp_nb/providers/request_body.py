@@ -5,9 +5,12 @@ Source: `docs/providers.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from pydantic import JsonValue
 
 from jp_nb.agent.provider import BodyPart, PrefixLoss, compare_parts
 from jp_nb.json_values import compact_json, encode_utf8
@@ -51,6 +54,11 @@ class RequestBody:
     def content_members(self) -> frozenset[str]:
         """Names of the members with the messages, and what is before them."""
         return frozenset((self.name, *self.prefix))
+
+    def select(self, names: Collection[str]) -> dict[str, JsonValue]:
+        """Return the members with these names, and the messages."""
+        members: dict[str, JsonValue] = json.loads(self.encode())
+        return {name: value for name, value in members.items() if name in {*names, self.name}}
 
     def parts(self) -> list[BodyPart]:
         """Return the parts of the beginning in their order."""

@@ -337,6 +337,13 @@ class ScriptedProvider:
                 kind="no_model",
             )
 
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Raise, because a script has no tokens; see `Provider`."""
+        raise ProviderError(
+            f"{NAME} does not count tokens: a script replaces the model. "
+            "`%jp request next` shows an estimate."
+        )
+
     async def models(self, *, seconds: float) -> ModelList:
         """List the scripts; see `Provider`."""
         places = _list_places(self._folders)

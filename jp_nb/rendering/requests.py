@@ -42,7 +42,7 @@ from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
 from jp_nb.rendering.difference import compare_values, count_equal
-from jp_nb.rendering.report import Report, block, heading, joined, remark, table
+from jp_nb.rendering.report import Report, block, heading, joined, note, remark, table
 from jp_nb.text import escape_invisible, one_line
 
 _CONTENT_KEYS: Final = frozenset(
@@ -251,6 +251,16 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     if not full and _is_cut(traced):
         parts.append(f"Show the full texts: `%jp request {traced.name} --full`")
     return joined(parts, between="\n\n")
+
+
+def token_count_report(traced: TracedRequest, count: int) -> Report:
+    """Return the number of tokens that the server has counted for `traced`, and the estimate."""
+    estimate = sum(traced.estimated_tokens.values())
+    counted = f"The next request to `{traced.model}` has {count:,} input tokens."
+    return note(
+        f"{counted} The server has counted them, with a short placeholder for your next message. "
+        f"The estimate of jp_nb is {estimate:,}: `%jp request next` shows its parts."
+    )
 
 
 def _format_tokens(traced: TracedRequest) -> str:

@@ -480,6 +480,19 @@ class CassetteProvider:
             )
         return await self._provider.models(seconds=seconds)
 
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Ask the server of the wrapped provider, and record nothing; see `Provider`.
+
+        Raises:
+            ProviderError: The cassette is offline, or the wrapped provider fails.
+        """
+        if self._cassette.is_offline:
+            raise ProviderError(
+                f"a cassette replaces {self._name}, so it cannot count tokens "
+                "(turn the cassette off: `%jp cassette off`)"
+            )
+        return await self._provider.count_tokens(request, seconds=seconds)
+
     @property
     def address(self) -> str:
         """Address of the wrapped provider; "" if the cassette is offline. See `Provider`."""

@@ -77,7 +77,7 @@ class PastRequests:
         """
         self._turns.require_ready()
         if name == NEXT or (name is None and not self._places):
-            return self._next()
+            return self._next()[0]
         return self._traced(self._places[-1] if name is None else self._find_place(name))
 
     def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
@@ -110,7 +110,18 @@ class PastRequests:
             )
         raise UsageError(f"there is no request {name[:40]!r} in this conversation: {existing}")
 
-    def _next(self) -> TracedRequest:
+    def count_next(self) -> tuple[TracedRequest, int]:
+        """Return the next request, and the number of its tokens that the server counts.
+
+        Raises:
+            ConfigError: The current configuration is not valid.
+            ProviderError: The provider does not count tokens, or the request fails.
+        """
+        self._turns.require_ready()
+        traced, provider = self._next()
+        return traced, self._turns.count_tokens(provider, traced.request)
+
+    def _next(self) -> tuple[TracedRequest, Provider]:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
         resolved = self._turns.resolve(basis, conversation_id)
         providers = self._active.settings.projection.providers()
@@ -120,7 +131,8 @@ class PastRequests:
         request = resolved.model_request(
             thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
-        return _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
+        traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
+        return traced, resolved.provider
 
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request

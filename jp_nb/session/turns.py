@@ -26,7 +26,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.agent.provider import Attachment, ToolChoice
+from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord
@@ -64,7 +64,7 @@ from jp_nb.session.conversations import (
 )
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
-from jp_nb.session.resolver import ModelCatalog, Resolver
+from jp_nb.session.resolver import LIST_SECONDS, ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN
@@ -290,6 +290,10 @@ class TurnRunner:
             basis, conversation_id, tool_choice=tool_choice, unavailable_reason=reason
         )
         return self._agent.wait_for(work)
+
+    def count_tokens(self, provider: Provider, request: ModelRequest) -> int:
+        """Return the tokens of `request` that the server counts; see `Provider.count_tokens`."""
+        return self._agent.wait_for(provider.count_tokens(request, seconds=LIST_SECONDS))
 
     def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""

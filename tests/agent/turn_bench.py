@@ -111,6 +111,9 @@ class EventProvider:
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None
 
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        return 0
+
     async def models(self, *, seconds: float) -> ModelList:
         return ModelList()
 

@@ -45,6 +45,7 @@ from jp_nb.rendering.requests import (
     key_in_words,
     request_difference,
     request_report,
+    token_count_report,
 )
 from jp_nb.rendering.tables import model_table
 from jp_nb.session.cassettes import Cassettes
@@ -426,7 +427,13 @@ def log(call: Invocation) -> None:
 
 
 def usage(call: Invocation) -> None:
-    """Run `%jp usage`: show tokens by turn and by model, or the reasoning that was not used."""
+    """Run `%jp usage`: show or count tokens, or show the reasoning that was not used."""
+    if call.options.count:
+        if call.options.words or call.options.why:
+            raise UsageError("`--count` counts the next request, and takes nothing else.")
+        requests = PastRequests(call.session.active, call.session.turns)
+        call.show(token_count_report(*requests.count_next()))
+        return
     last = call.number(at_least=1) or DEFAULT_TURNS
     make = tables.input_change_report if call.options.why else tables.usage_report
     call.show(make(call.session.document, last))
