@@ -60,7 +60,7 @@ class HttpProvider(ABC, Generic[R]):
         self._renderings: dict[RequestContext, R] = {}  # the last one was used last
         self._format_attachments = lru_cache(MAX_ATTACHMENT_LISTS)(format_attachments)
         self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
-        self._sent: dict[str, tuple[str, RequestBody]] = {}  # by conversation, with the model
+        self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
         self._replaces_head: set[str] = set()  # models that rejected appended changes
 
     @abstractmethod
@@ -136,17 +136,20 @@ class HttpProvider(ABC, Generic[R]):
             _LOGGER.warning("%s: %s %s", self._http.endpoint.provider, setting, fact)
 
     def _note_sent(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
-        """Note the `body` that is sent; return what it lost of the previous one, if it is much."""
-        key = request.conversation_id
-        model, before = self._sent.pop(key, ("", None))
-        self._sent[key] = request.model, body
+        """Note the `body` that is sent; return what it lost of the previous one, if it is much.
+
+        None if the user knows of the loss: the messages were removed, or compacted.
+        """
+        key, thread = request.conversation_id, request.thread
+        last = self._sent.pop(key, None)
+        self._sent[key] = request, len(thread), body
         if len(self._sent) > MAX_RENDERINGS:
             del self._sent[next(iter(self._sent))]
-        if before is None:
+        if last is None or not thread.continues(last[0].thread, last[1]):
             return None
-        if model != request.model:
-            return find_prefix_loss(before, replace(body, messages=()), "the model")
-        return find_prefix_loss(before, body)
+        if last[0].model != request.model:
+            return find_prefix_loss(last[2], replace(body, messages=()), "the model")
+        return find_prefix_loss(last[2], body)
 
     def _send(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]

@@ -127,6 +127,10 @@ class RequestContext:
         heads = [position for position in self.heads if position.items < count]
         return RequestContext(self.items[:count], heads, self.contents)
 
+    def continues(self, before: RequestContext, count: int) -> bool:
+        """Return True if this context begins with the first `count` items of `before`."""
+        return self is before or self.items[:count] == before.items[:count]
+
     def without_heads(self) -> RequestContext:
         """Return a context whose next request begins a new head. Signatures are not valid in it."""
         items = [replace(item, is_bound=False) for item in self.items]

@@ -238,3 +238,19 @@ def test_head_is_in_front_if_the_server_rejects_a_later_one(begin: Callable[...,
     assert "Be Bo." in "".join(list_parts(second))
     assert "replace all earlier" not in "".join(list_parts(second))
     assert keeps_all(second, third)
+
+
+@pytest.mark.parametrize("command", ["undo", "compact -s --keep-first 0 --keep-last 0", ""])
+def test_loss_that_the_user_ordered_has_no_notice(begin: Callable[..., Talk], command: str) -> None:
+    talk = begin(*["Yes."] * 5)
+    notebook = talk.open()
+    notebook.ask("First.")
+    notebook.ask("Second. " + "word " * 3000)
+    if command:
+        notebook.jp(command)
+    else:
+        notebook.ask("Third.", model=MODELS[talk.dialect][0] + "-x")
+    notebook.ask("Last.")
+    asked = [received for received in talk.server.requests if "tools" in received.body]
+    assert keeps_all(*asked[-2:]) == (not command)
+    assert ("of the previous request" in notices_in(notebook)) == (not command)
