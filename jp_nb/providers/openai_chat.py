@@ -325,6 +325,10 @@ def _format_image(image: Image, words: str) -> list[Message]:
     return [_text_part(words), _image_part(image.media_type, image.text)]
 
 
+_OTHER_CONTENT: Final = frozenset(
+    {"reasoning_content", "reasoning", "reasoning_details", "refusal", "tool_calls", "function_call"}
+)
+"""Fields of a delta besides its text."""
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
 MAX_ARGUMENT_CHECKS: Final = 100
 """How often the arguments of a call are parsed to find out if a new call begins."""
@@ -383,24 +387,34 @@ class ChatDecoder(Decoder):
 
     def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
         delta = choice.get("delta") or choice.get("message") or {}
+        if _OTHER_CONTENT.isdisjoint(delta):  # the usual case
+            self._add_content(delta.get("content"), out)
+        else:
+            self._apply_delta(delta, out)
+        if reason := choice.get("finish_reason"):
+            self._native_reason = choice.get("native_finish_reason")
+            self._finish_response(reason, choice, out)
+
+    def _apply_delta(self, delta: WireObject, out: EventBuffer) -> None:
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._add_piece("reasoning", thought, out)
         if details := delta.get("reasoning_details"):
             self._add_reasoning_details(details, out)
-        if text := delta.get("content"):
-            for kind, piece in self._splitter.feed(text):
-                self._add_piece(kind, piece, out)
+        self._add_content(delta.get("content"), out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
             out.held_chars += len(refusal)
-        if calls := delta.get("tool_calls"):
-            for call in calls:
-                self._apply_call(call, out)
+        for call in delta.get("tool_calls") or ():
+            self._apply_call(call, out)
         if call := delta.get("function_call"):
             self._apply_call({"index": 0, "function": call}, out)
-        if reason := choice.get("finish_reason"):
-            self._native_reason = choice.get("native_finish_reason")
-            self._finish_response(reason, choice, out)
+
+    def _add_content(self, text: str | None, out: EventBuffer) -> None:
+        if text and self._splitter.is_done:
+            self._add_piece("message", text, out)
+        elif text:
+            for kind, piece in self._splitter.feed(text):
+                self._add_piece(kind, piece, out)
 
     def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
         index = _REASONING if kind == "reasoning" else _ANSWER

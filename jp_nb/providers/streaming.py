@@ -87,6 +87,9 @@ class SseDecoder:
                 data.append(line[6:])
             elif line:
                 self._process_field(line)
+            elif len(data) == 1 and self._is_utf8:
+                self._size = 0
+                yield data.pop()
             elif data:
                 yield self._dispatch()
         if not data:
@@ -386,13 +389,14 @@ class StreamDecoder:
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
         before, comments, events = self.progress, self._sse.comments, self.events
+        decode = self._decode
         for data in self._sse.feed(chunk):
-            self._decode(data)
+            decode(data)
             if events.finished:
                 return
             if (progress := events.chars + events.held_chars) != before:
-                before = progress
-                self._bytes_at_content, self._framing = self._wire_bytes, 0
+                before, self._framing = progress, 0
+                self._bytes_at_content = self._wire_bytes
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 events.keep_alives += 1
@@ -441,7 +445,8 @@ class StreamDecoder:
         except _UNEXPECTED:
             excerpt = self._redactor.hide(data)[:_EXCERPT]
         else:
-            self._check_size()
+            if 0 < self._limit < self.events.bytes + self.events.held_chars:
+                raise self._make_size_error()
             return
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
@@ -450,19 +455,19 @@ class StreamDecoder:
 
     def _finish_decoder(self) -> None:
         self._decoder.finish(self.events)
-        self._check_size()
+        if 0 < self._limit < self.events.bytes + self.events.held_chars:
+            raise self._make_size_error()
         if not self.events.finished:
             raise ProviderError(
                 f"the response of {self.provider} ended before it was complete", kind="transient"
             )
 
-    def _check_size(self) -> None:
-        if 0 < self._limit < self.events.bytes + self.events.held_chars:
-            raise ProviderError(
-                f"the response of {self.provider} is longer than {self._limit} bytes "
-                "(assistant.request.max_response_bytes)",
-                kind="output_limit",
-            )
+    def _make_size_error(self) -> ProviderError:
+        return ProviderError(
+            f"the response of {self.provider} is longer than {self._limit} bytes "
+            "(assistant.request.max_response_bytes)",
+            kind="output_limit",
+        )
 
 
 def is_json_object(text: str) -> bool:
@@ -487,6 +492,11 @@ class ThinkSplitter:
         self._state: Literal["start", "thinking", "answer start", "answer"]
         self._state = "start" if has_tags else "answer"
         self._held = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True if later text belongs to the answer."""
+        return self._state == "answer"
 
     def feed(self, text: str) -> list[tuple[TextKind, str]]:
         """Return the pieces of `text` with their kinds."""
