@@ -154,7 +154,8 @@ class InteractionsDecoder(ContinuedDecoder):
         match message.get("event_type"):
             case "step.delta":
                 self._apply_delta(self._steps[message["index"]], message["delta"], out)
-                self.add_usage((message.get("metadata") or {}).get("total_usage"), out)
+                if metadata := message.get("metadata"):
+                    self.add_usage(metadata.get("total_usage"), out)
             case "step.start":
                 self._start_step(message["index"], message["step"], out)
             case "step.stop":

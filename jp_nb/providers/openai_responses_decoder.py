@@ -60,6 +60,12 @@ _TEXT_KINDS: Final[Mapping[str, TextKind]] = {
     "reasoning_text": "reasoning",
 }
 _REFUSAL: Final = "refusal"
+_PARTS: Final[Mapping[str, str]] = {
+    f"response.{family}.{step}": family
+    for family in (*_TEXT_KINDS, _REFUSAL)
+    for step in ("delta", "done")
+}
+"""Events of parts of an item, with their families."""
 _FRAMES: Final = frozenset(
     {
         "response.content_part.added",
@@ -101,15 +107,15 @@ class ResponsesDecoder(Decoder):
     def feed(self, message: WireObject, out: EventBuffer) -> None:
         """Add the events of `message`."""
         kind = message.get("type") or ""
-        family, _, step = kind.removeprefix("response.").rpartition(".")
-        match step:
-            case "delta" | "done" if family in _TEXT_KINDS or family == _REFUSAL:
-                self._add_part(message, family, out)
-            case "delta" | "done" if family == "function_call_arguments":
+        if (family := _PARTS.get(kind)) is not None:
+            self._add_part(message, family, out)
+            return
+        match kind:
+            case "response.function_call_arguments.delta" | "response.function_call_arguments.done":
                 self._find(message, "function_call").add_arguments(message, out)
-            case "added" if family == "output_item":
+            case "response.output_item.added":
                 self._start_item(message, message["item"], out)
-            case "done" if family == "output_item":
+            case "response.output_item.done":
                 item = self._find(message, message["item"]["type"])
                 self._end_item(item, message["item"], out)
             case _ if kind not in _FRAMES:

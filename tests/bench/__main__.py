@@ -37,6 +37,7 @@ SCENARIOS = (
     ("200 tool cycles, per cycle", "cycles-200-1", 201),
     ("10 cycles of 8 parallel calls, per cycle", "cycles-10-8", 11),
     ("one answer of 2,000 deltas, per delta", "text-2000", 2000),
+    ("the same in 2,000 chunks of HTTP, per delta", "chunks-2000", 2000),
     ("the same in the Responses API, per delta", "responses-2000", 2000),
     ("the same in the Interactions API, per delta", "interactions-2000", 2000),
 )

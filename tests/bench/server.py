@@ -63,8 +63,13 @@ def reply(scenario: str, number: int) -> bytes:
     """Reply `number` (from 0) of a scenario: `cycles-N-P` (P calls each) or `text-N`.
 
     `responses-N` is a text in the Responses API, `interactions-N` one in Google's Interactions API.
+    `chunks-N` is `text-N` with a chunk of HTTP for each delta.
     """
     kind, *counts = scenario.split("-")
+    if kind == "chunks":
+        pieces = _text(int(counts[0])).split(b"\n\n")[:-1]
+        chunks = [b"%x\r\n%b\n\n\r\n" % (len(piece) + 2, piece) for piece in pieces]
+        return b"".join([*chunks, b"0\r\n\r\n"])
     if kind == "interactions":
         return _interactions_text(int(counts[0]))
     if kind == "responses":
@@ -87,10 +92,10 @@ async def _serve() -> None:
             await reader.readexactly(length)
             body = reply(scenario, seen[scenario])
             seen[scenario] += 1
-            writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-                b"content-length: %d\r\n\r\n%b" % (len(body), body)
-            )
+            is_chunked = scenario.startswith("chunks")
+            length = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % len(body)
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n%b\r\n\r\n" % length
+            writer.write(head + body)
             await writer.drain()
 
     async def forgiving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
