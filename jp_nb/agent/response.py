@@ -61,29 +61,29 @@ class ResponseBuilder:
 
     def feed(self, event: ProviderEvent) -> Entry | None:
         """Add one event; return the entry that it completes, if any."""
-        if isinstance(event, TextPart | ToolCallArguments):
-            kind = event.kind if isinstance(event, TextPart) else "tool"
-            buffer = self._open_buffer(event.index, kind)
-            if buffer is not None:
-                buffer.parts.append(event.text)
-        elif isinstance(event, ToolCallStart):
-            buffer = self._open_buffer(event.index, "tool")
-            if buffer is not None:
-                buffer.id, buffer.name = buffer.id or event.id, buffer.name or event.name
-        elif isinstance(event, Flush):
-            buffer = self._open.pop(event.index, None)
-            return None if buffer is None else self._entry(buffer, event.metadata)
-        elif isinstance(event, Usage):
-            reported = {
-                f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
-            }
-            self.usage = replace(self.usage, **reported)
-        elif isinstance(event, InputChange):
-            self.input_changes.append(event)
-        elif isinstance(event, Finished):
-            self.finished = event
-        elif isinstance(event, Retry):
-            self.retry = event
+        match event:
+            case TextPart():
+                self._add_text(event.index, event.kind, event.text)
+            case ToolCallArguments():
+                self._add_text(event.index, "tool", event.text)
+            case ToolCallStart():
+                buffer = self._open_buffer(event.index, "tool")
+                if buffer is not None:
+                    buffer.id, buffer.name = buffer.id or event.id, buffer.name or event.name
+            case Flush():
+                buffer = self._open.pop(event.index, None)
+                return None if buffer is None else self._entry(buffer, event.metadata)
+            case Usage():
+                reported = {
+                    f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None
+                }
+                self.usage = replace(self.usage, **reported)
+            case InputChange():
+                self.input_changes.append(event)
+            case Finished():
+                self.finished = event
+            case Retry():
+                self.retry = event
         return None
 
     def end(self) -> Finished | Retry:
@@ -98,6 +98,11 @@ class ResponseBuilder:
                 "the response ended before the answer was complete", kind="transient"
             )
         return end
+
+    def _add_text(self, index: int, kind: TextKind | Literal["tool"], text: str) -> None:
+        buffer = self._open_buffer(index, kind)
+        if buffer is not None:
+            buffer.parts.append(text)
 
     def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
         buffer = self._open.get(index)

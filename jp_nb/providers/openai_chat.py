@@ -326,7 +326,14 @@ def _format_image(image: Image, words: str) -> list[Message]:
 
 
 _OTHER_CONTENT: Final = frozenset(
-    {"reasoning_content", "reasoning", "reasoning_details", "refusal", "tool_calls", "function_call"}
+    {
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "refusal",
+        "tool_calls",
+        "function_call",
+    }
 )
 """Fields of a delta besides its text."""
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items

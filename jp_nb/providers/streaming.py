@@ -67,13 +67,8 @@ class SseDecoder:
         Raises:
             ProtocolError: The text is not UTF-8, or an event is longer than 16 MiB.
         """
-        if self._skip_newline and chunk:
-            self._skip_newline = False
-            chunk = chunk.removeprefix(b"\n")
-        if b"\r" in chunk:
-            # `\r` ends the line at once. A `\n` at the start of the next chunk belongs to it.
-            self._skip_newline = chunk.endswith(b"\r")
-            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if self._skip_newline or b"\r" in chunk:
+            chunk = self._normalize_line_ends(chunk)
         self._size += len(chunk)
         data = self._data
         end = chunk.rfind(b"\n")
@@ -87,7 +82,7 @@ class SseDecoder:
                 data.append(line[6:])
             elif line:
                 self._process_field(line)
-            elif len(data) == 1 and self._is_utf8:
+            elif len(data) == 1 and self._is_utf8:  # the usual event
                 self._size = 0
                 yield data.pop()
             elif data:
@@ -104,6 +99,16 @@ class SseDecoder:
         if self._data:
             with suppress(ProtocolError):  # the stream ended inside a character
                 yield self._dispatch()
+
+    def _normalize_line_ends(self, chunk: bytes) -> bytes:
+        if self._skip_newline and chunk:
+            self._skip_newline = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            # `\r` ends the line at once. A `\n` at the start of the next chunk belongs to it.
+            self._skip_newline = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
 
     def _split_lines(self, lines: bytearray) -> list[str]:
         try:
@@ -569,10 +574,7 @@ async def stream_events(
                                 async with asyncio.timeout(DRAIN_SECONDS):
                                     async for _ in chunks:
                                         pass
-                        yielded_at = wall_clock()
                         yield event
-                        idle.exclude(wall_clock() - yielded_at)
-                    idle.touch()
             except ProviderError as exc:
                 problem = exc
     chunk = None  # a traceback must not show its content, which may contain a key
@@ -601,8 +603,9 @@ class IdleWatch:
         self._decoder = decoder
         self._seconds = seconds if seconds > 0 else math.inf
         self._progress = self._keep_alives = 0
-        self._deadline = wall_clock() + self._seconds
-        self._last_deadline = wall_clock() + PATIENCE * self._seconds
+        self._read_ended = wall_clock()
+        self._deadline = self._read_ended + self._seconds
+        self._last_deadline = self._read_ended + PATIENCE * self._seconds
         self._end_deadline: float | None = None  # set when only the end mark is missing
         self._reader: asyncio.Task[Any] | None = None  # waits for the next chunk
         self._has_expired = False
@@ -616,41 +619,28 @@ class IdleWatch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def touch(self) -> None:
-        """Restart the timeout if content or keep-alives have arrived."""
-        now, progress = wall_clock(), self._decoder.progress
-        keep_alives = self._decoder.events.keep_alives
-        if progress != self._progress:
-            self._last_deadline = now + PATIENCE * self._seconds
-        elif keep_alives == self._keep_alives:
-            return
-        self._progress, self._keep_alives = progress, keep_alives
-        self._deadline = now + self._seconds
-
-    def exclude(self, seconds: float) -> None:
-        """Extend the timeout by the `seconds` that the consumer took."""
-        self._deadline += seconds
-        self._last_deadline += seconds
-
     async def read_next(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
         """Return the next item of `chunks`; None at its end, or if only an end mark is missing.
 
         Raises:
             ProviderError: Of kind `timeout`: the stream was idle for too long.
         """
-        if self._end_deadline is None and self._decoder.is_complete:
-            self._end_deadline = wall_clock() + END_SECONDS
+        self._begin_read(wall_clock())
         reader = self._reader = asyncio.current_task()
         assert reader is not None
         cancels = reader.cancelling()
         try:
-            if self._remaining_s() > 0:  # a read that never waits is never canceled
-                return await anext(chunks, None)
+            if self._find_deadline() > self._read_ended:
+                # A read that never waits is never canceled.
+                return await anext(chunks)
+        except StopAsyncIteration:
+            return None
         except asyncio.CancelledError:
             if not self._has_expired or reader.cancelling() > cancels + 1:
                 raise  # canceled by the caller
         finally:
             self._reader = None
+            self._read_ended = wall_clock()
             if self._has_expired:
                 reader.uncancel()
         if self._end_deadline is not None:
@@ -669,16 +659,31 @@ class IdleWatch:
             kind="timeout",
         )
 
-    def _remaining_s(self) -> float:
-        deadline = self._end_deadline
-        if deadline is None:
-            deadline = self._last_deadline
-            if not self._decoder.events.open_calls:
-                deadline = min(deadline, self._deadline)
-        return deadline - wall_clock()
+    def _begin_read(self, now: float) -> None:
+        # Restart the timeout if content or keep-alives have arrived, and extend it by the time that
+        # the consumer took.
+        decoder, seconds = self._decoder, self._seconds
+        taken, self._read_ended = now - self._read_ended, now
+        progress, keep_alives = decoder.progress, decoder.events.keep_alives
+        if progress != self._progress:
+            self._deadline, self._last_deadline = now + seconds, now + PATIENCE * seconds
+        else:
+            self._last_deadline += taken
+            is_alive = keep_alives != self._keep_alives
+            self._deadline = now + seconds if is_alive else self._deadline + taken
+        self._progress, self._keep_alives = progress, keep_alives
+        if self._end_deadline is None and decoder.is_complete:
+            self._end_deadline = now + END_SECONDS
+
+    def _find_deadline(self) -> float:
+        if self._end_deadline is not None:
+            return self._end_deadline
+        if self._decoder.events.open_calls:
+            return self._last_deadline
+        return min(self._deadline, self._last_deadline)
 
     def _check_deadline(self) -> None:
-        left = self._remaining_s()
+        left = self._find_deadline() - wall_clock()
         if left <= 0 and self._reader is not None:
             self._has_expired = True
             self._reader.cancel()

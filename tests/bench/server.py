@@ -92,10 +92,12 @@ async def _serve() -> None:
             await reader.readexactly(length)
             body = reply(scenario, seen[scenario])
             seen[scenario] += 1
-            is_chunked = scenario.startswith("chunks")
-            length = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % len(body)
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n%b\r\n\r\n" % length
-            writer.write(head + body)
+            size = b"content-length: %d" % len(body)
+            if scenario.startswith("chunks"):
+                size = b"transfer-encoding: chunked"
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n%b\r\n\r\n%b" % (size, body)
+            )
             await writer.drain()
 
     async def forgiving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -29,10 +29,11 @@ from jp_nb.agent.display import (
     FunctionEnds,
     InterruptReceived,
     ShowText,
+    TokensSoFar,
     ToolBegins,
     ToolEnds,
-    TransientEvent,
     UserMessage,
+    Waits,
 )
 from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
@@ -438,36 +439,46 @@ class TurnDisplay:
     def __call__(self, event: DisplayEvent) -> None:
         """Show `event`. This is cheap: most events are only queued."""
         match event:
-            case FunctionBegins():
-                return self._function_begins(event)
-            case FunctionEnds():
-                return self._function_ends(event)
-            case ToolBegins() | ShowText() | UserMessage():
-                if self._batch_over:
-                    self._end_batch()
-                if isinstance(event, ToolBegins):
-                    self._open_calls.add(event.call_id)
-                    if self._tools is not None:
-                        self._tools.watches = True
+            case ShowText() | UserMessage():  # the most frequent events
+                self._end_batch()
+                self._queue(event)
+            case ToolBegins():
+                self._end_batch()
+                self._open_calls.add(event.call_id)
+                if self._tools is not None:
+                    self._tools.watches = True
+                self._queue(event, early=True)
             case ToolEnds():
                 self._open_calls.discard(event.call_id)
                 self._batch_over = not self._open_calls
-        self._events.append(event)
-        if isinstance(event, ToolEnds):
-            self._collect_images(event)
-        if self._live:
-            self._schedule_update(event)
+                self._queue(event)
+                self._collect_images(event)
+            case FunctionBegins():
+                self._function_begins(event)
+            case FunctionEnds():
+                self._function_ends(event)
+            case InterruptReceived():
+                self._events.append(event)
+                if self._live:
+                    self._update_before_menu()
+            case Waits() | TokensSoFar():
+                self._queue(event, STATUS_DELAY_S)
+            case _:
+                self._queue(event)
 
-    def _schedule_update(self, event: DisplayEvent) -> None:
-        if isinstance(event, InterruptReceived):
-            self._cell.post(self._update)  # a menu is about to occupy the output
-            if self._function is not None:
-                self._run_in_agent_loop(self._update_in_agent_loop)
-        else:
-            delay = STATUS_DELAY_S if isinstance(event, TransientEvent) else 0.0
-            self._clock.schedule(delay, early=isinstance(event, ToolBegins))
+    def _queue(self, event: DisplayEvent, delay: float = 0.0, *, early: bool = False) -> None:
+        self._events.append(event)
+        if self._live:
+            self._clock.schedule(delay, early=early)
+
+    def _update_before_menu(self) -> None:
+        self._cell.post(self._update)  # a menu is about to occupy the output
+        if self._function is not None:
+            self._run_in_agent_loop(self._update_in_agent_loop)
 
     def _end_batch(self) -> None:
+        if not self._batch_over:
+            return
         self._batch_over = False
         if self._tools is not None:
             if self._tools.others_have_output():
