@@ -394,14 +394,13 @@ class StreamDecoder:
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
         before, comments, events = self.progress, self._sse.comments, self.events
-        decode = self._decode
         for data in self._sse.feed(chunk):
-            decode(data)
+            self._decode(data)
             if events.finished:
                 return
             if (progress := events.chars + events.held_chars) != before:
-                before, self._framing = progress, 0
-                self._bytes_at_content = self._wire_bytes
+                before = progress
+                self._bytes_at_content, self._framing = self._wire_bytes, 0
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 events.keep_alives += 1
@@ -450,8 +449,7 @@ class StreamDecoder:
         except _UNEXPECTED:
             excerpt = self._redactor.hide(data)[:_EXCERPT]
         else:
-            if 0 < self._limit < self.events.bytes + self.events.held_chars:
-                raise self._make_size_error()
+            self._check_size()
             return
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
@@ -460,19 +458,19 @@ class StreamDecoder:
 
     def _finish_decoder(self) -> None:
         self._decoder.finish(self.events)
-        if 0 < self._limit < self.events.bytes + self.events.held_chars:
-            raise self._make_size_error()
+        self._check_size()
         if not self.events.finished:
             raise ProviderError(
                 f"the response of {self.provider} ended before it was complete", kind="transient"
             )
 
-    def _make_size_error(self) -> ProviderError:
-        return ProviderError(
-            f"the response of {self.provider} is longer than {self._limit} bytes "
-            "(assistant.request.max_response_bytes)",
-            kind="output_limit",
-        )
+    def _check_size(self) -> None:
+        if 0 < self._limit < self.events.bytes + self.events.held_chars:
+            raise ProviderError(
+                f"the response of {self.provider} is longer than {self._limit} bytes "
+                "(assistant.request.max_response_bytes)",
+                kind="output_limit",
+            )
 
 
 def is_json_object(text: str) -> bool:
