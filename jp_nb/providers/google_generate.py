@@ -308,6 +308,8 @@ class GenerateDecoder(ContinuedDecoder):
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:
         signature = part.get("thoughtSignature") or ""
+        if not isinstance(signature, str):
+            raise TypeError  # `StreamDecoder` reports it
         if call := part.get("functionCall"):
             self._flush(out)
             self._index += 1

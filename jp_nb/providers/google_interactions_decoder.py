@@ -77,6 +77,14 @@ _USAGE: Final = (
 )
 _UNFINISHED: Final = frozenset({"in_progress", "queued"})
 _CONTENTS: Final = {"thought": "summary", "model_output": "content"}
+_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "thought": frozenset({"type", "summary", "signature"}),
+    "model_output": frozenset({"type", "content"}),
+    "function_call": frozenset({"type", "id", "name", "arguments"}),
+}
+"""The fields of a step that become events."""
+_ECHOES: Final = frozenset({"user_input", "function_result"})
+"""Steps of the request, which a server may repeat."""
 
 
 class _OpenStep:
@@ -106,8 +114,11 @@ class _OpenStep:
         self._pieces.append(content["text"])
 
     def add_annotations(self, annotations: list[JsonValue]) -> None:
-        """Add annotations of the last text."""
-        self.step["content"][-1].setdefault("annotations", []).extend(annotations)
+        """Add annotations of the last text, which may follow them."""
+        contents = self.step.setdefault("content", [])
+        if not contents:
+            contents.append(text_content(""))
+        contents[-1].setdefault("annotations", []).extend(annotations)
 
     def merge(self, delta: WireObject) -> None:
         """Add the fields of a delta that this module does not know."""
@@ -180,6 +191,8 @@ class InteractionsDecoder(ContinuedDecoder):
 
     def _start_step(self, wire_index: int, step: Message, out: EventBuffer) -> None:
         kind, index = step["type"], self._count
+        if wire_index in self._steps:
+            self._stop_step(self._steps.pop(wire_index), out)
         self._flush_pending_call(out)
         if self._is_continued and self._output and kind == "model_output":
             index = self._output[0].index
@@ -188,13 +201,14 @@ class InteractionsDecoder(ContinuedDecoder):
             self._count += 1
         self._is_continued = False
         opened = self._steps[wire_index] = _OpenStep(index, {**step})
+        if extra := step.keys() - _FIELDS.get(kind, frozenset()):
+            out.held_chars += len(compact_json({key: step[key] for key in extra}))
         if kind in _CONTENTS:
             for content in step.get(_CONTENTS[kind]) or []:
                 self._show(opened, content, out)
         elif kind == "function_call":
             out.add(ToolCallStart(index, step["id"], step["name"]))
-        elif kind != "user_input":
-            out.held_chars += len(compact_json(step))
+        elif kind not in _ECHOES:
             self._report_unknown(f"step {kind}")
 
     def _apply_delta(self, step: _OpenStep, delta: WireObject, out: EventBuffer) -> None:
@@ -239,7 +253,7 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._stop_thought(step, out)
             case "function_call":
                 self._stop_call(step, out)
-            case kind if kind != "user_input":
+            case kind if kind not in _ECHOES:
                 _flush_step(step, out)
 
     def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
@@ -294,6 +308,10 @@ class InteractionsDecoder(ContinuedDecoder):
             for index, step in enumerate(interaction.get("steps") or []):
                 self._start_step(index, step, out)
                 self._stop_step(self._steps.pop(index), out)
+        for index in [*self._steps]:  # a server that does not stop its steps
+            self._flush_pending_call(out)
+            self._flush_output(out)
+            self._stop_step(self._steps.pop(index), out)
         self.add_usage(interaction.get("usage"), out)
         token = interaction.get("continuation_token")
         if status == "requires_continuation" and self.keep_token(token):

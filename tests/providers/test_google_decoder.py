@@ -1,7 +1,8 @@
-"""Decoding the stream of the Interactions API."""
+"""Decoding the streams of Gemini, above all of the Interactions API."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +21,14 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google import adapt_for_google
+from jp_nb.providers.google_generate import GenerateDecoder
 from jp_nb.providers.google_interactions_decoder import STEP, InteractionsDecoder
-from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.providers.streaming import Decoder, StreamDecoder
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from tests.providers.helpers import decode as decode_bytes
 from tests.providers.helpers import decode_messages, text_of
 from tests.support.loopback import Reply, ToolCall
-from tests.support.loopback_google import interaction_events, named
+from tests.support.loopback_google import generate_chunks, interaction_events, named
 
 SIGNATURE = "google_thought_signature"
 
@@ -333,25 +335,30 @@ def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None
             assert "that its API does not document" in str(error)
 
 
-STREAM = b"".join(
-    named(event)
-    for event in interaction_events(
-        Reply(
-            reasoning="Hm, größer — 🌦.",
-            text="Let me look: ñandú 🌦!",
-            tool_calls=(ToolCall("look", {"city": "Brügge"}), ToolCall("today")),
-        ),
-        "m",
-        1,
-    )
+REPLY = Reply(
+    reasoning="Hm, größer — 🌦.",
+    text="Let me look: ñandú 🌦!",
+    tool_calls=(ToolCall("look", {"city": "Brügge"}), ToolCall("today")),
 )
+STREAMS: dict[str, tuple[type[Decoder], bytes]] = {
+    "interactions": (InteractionsDecoder, b"".join(map(named, interaction_events(REPLY, "m", 1)))),
+    "generate": (
+        GenerateDecoder,
+        b"".join(
+            f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode()
+            for chunk in generate_chunks(REPLY, 1)
+        ),
+    ),
+}
 
 
-@pytest.mark.req("GEM-3")
-def test_stream_cut_at_every_byte_gives_the_same_events() -> None:
+@pytest.mark.req("GEM-3", "GEM-20")
+@pytest.mark.parametrize("dialect", STREAMS)
+def test_stream_cut_at_every_byte_gives_the_same_events(dialect: str) -> None:
+    make, stream = STREAMS[dialect]
+
     def joined(chunks: list[bytes]) -> list[Any]:
-        decoder = StreamDecoder(InteractionsDecoder(), provider="google")
-        events, error = decode_bytes(decoder, chunks)
+        events, error = decode_bytes(StreamDecoder(make(), provider="google"), chunks)
         assert error is None
         kept: list[Any] = []
         for event in events:
@@ -369,20 +376,21 @@ def test_stream_cut_at_every_byte_gives_the_same_events() -> None:
                     kept.append(event)
         return kept
 
-    whole = joined([STREAM])
+    whole = joined([stream])
     assert [TextPart(1, "message", ""), "Let me look: ñandú 🌦!"] in whole
     assert sum(isinstance(event, ToolCallStart) for event in whole) == 2
-    for cut in range(1, len(STREAM)):
-        assert joined([STREAM[:cut], STREAM[cut:]]) == whole
-    assert joined([STREAM[i : i + 1] for i in range(len(STREAM))]) == whole
+    for cut in range(1, len(stream)):
+        assert joined([stream[:cut], stream[cut:]]) == whole
+    assert joined([stream[i : i + 1] for i in range(len(stream))]) == whole
 
 
-@pytest.mark.req("GEM-3")
-def test_incomplete_stream_is_transient_wherever_it_ends() -> None:
-    whole = len(STREAM.rstrip(b"\n"))
-    for end in range(0, whole, 3):
-        decoder = StreamDecoder(InteractionsDecoder(), provider="google")
-        _, error = decode_bytes(decoder, [STREAM[:end]])
+@pytest.mark.req("GEM-3", "GEM-20")
+@pytest.mark.parametrize("dialect", STREAMS)
+def test_incomplete_stream_is_transient_wherever_it_ends(dialect: str) -> None:
+    make, stream = STREAMS[dialect]
+    for end in range(0, len(stream.rstrip(b"\r\n")), 3):
+        decoder = StreamDecoder(make(), provider="google")
+        _, error = decode_bytes(decoder, [stream[:end]])
         assert error is not None
         assert error.kind == "transient"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, TextPart
+from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest
+from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers import create_provider
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.streaming import StreamDecoder
@@ -19,12 +20,11 @@ from tests.providers.helpers import (
     decode,
     make_context,
     result,
-    text_of,
     thought,
     user,
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.loopback_google import interaction_events, named
+from tests.support.loopback_google import named
 
 if TYPE_CHECKING:
     from google import genai
@@ -33,6 +33,7 @@ else:
     genai = pytest.importorskip("google.genai", reason="pip install -e '.[tiers]'")
     from google.genai import interactions, types
 
+Wire = dict[str, Any]
 SIGNED = {"google_thought_signature": "c2ln"}
 LOOK = Reply(
     reasoning="Hm, größer.", text="Look 🌦: ", tool_calls=(ToolCall("weather", {"city": "Brügge"}),)
@@ -100,37 +101,182 @@ def test_generate_request_is_valid_for_the_types_of_the_sdk() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.req("GEM-2")
-async def test_sdk_and_decoder_read_the_same_from_a_stream() -> None:
-    with LoopbackServer([LOOK]) as server:
-        async with make_client(server).aio as client:
-            steps: Any = [ASKED]
-            stream: Any = await client.interactions.create(
-                model="m", input=steps, store=False, stream=True
-            )
-            events = [event async for event in stream]
-    read = {"text": "", "thought_summary": "", "thought_signature": "", "arguments_delta": ""}
-    for event in events:
-        if event.event_type == "step.delta":
-            delta: Any = event.delta
-            read[delta.type] += {
-                "text": lambda d: d.text,
-                "thought_summary": lambda d: d.content.text,
-                "thought_signature": lambda d: d.signature,
-                "arguments_delta": lambda d: d.arguments,
-            }[delta.type](delta)
-    body = b"".join(map(named, interaction_events(LOOK, "m", 1)))
-    ours, error = decode(StreamDecoder(InteractionsDecoder(), provider="google"), [body])
-    assert error is None
-    assert read["text"] == text_of(ours) == "Look 🌦: "
-    assert read["thought_summary"] == text_of(ours, "reasoning") == "Hm, größer."
-    assert read["thought_signature"] in str(ours)
-    assert json.loads(read["arguments_delta"]) == {"city": "Brügge"}
-    assert {type(event).__name__ for event in events} == {
-        "InteractionCreatedEvent", "InteractionStatusUpdate", "StepStart", "StepDelta", "StepStop",
-        "InteractionCompletedEvent",
+def vendor_call(kind: str, **fields: Any) -> tuple[Wire, list[Wire], Wire]:
+    """Return a call of a tool of Google: its start, its deltas, and the whole step."""
+    start = {"type": f"{kind}_call", "id": kind, **fields}
+    return start, [{"type": f"{kind}_call", "signature": "c2ln", **fields}], {
+        **start, "signature": "c2ln",
     }  # fmt: skip
-    assert sum(isinstance(event, TextPart) for event in ours) == 2
+
+
+def vendor_result(kind: str, result: Any, **fields: Any) -> tuple[Wire, list[Wire], Wire]:
+    """Return a result of a tool of Google: its start, its deltas, and the whole step."""
+    start = {"type": f"{kind}_result", "call_id": kind, **fields}
+    if result is None:
+        return start, [{"type": f"{kind}_result", "signature": "c2ln"}], {
+            **start, "signature": "c2ln",
+        }  # fmt: skip
+    delta = {"type": f"{kind}_result", "result": result, **fields}
+    empty = result[:0] if isinstance(result, list) else ""
+    return {**start, "result": empty}, [delta], {**start, "result": result}
+
+
+def media(kind: str, subtype: str) -> Wire:
+    return {"type": kind, "mime_type": f"{kind}/{subtype}", "data": "aW1n"}
+
+
+def text_part(text: str, **fields: Any) -> Wire:
+    return {"type": "text", "text": text, **fields}
+
+
+CITATION = {"type": "url_citation", "url": "https://a.b", "start_index": 0, "end_index": 1}
+IMAGE, AUDIO, VIDEO = media("image", "png"), media("audio", "wav"), media("video", "mp4")
+DOCUMENT = {"type": "document", "mime_type": "application/pdf", "data": "cGRm"}
+CALL = {"type": "function_call", "id": "fc_1", "name": "weather", "arguments": {}}
+STEPS: list[tuple[Wire, list[Wire], Wire | None]] = [
+    ({"type": "user_input"}, [], None),
+    ({"type": "function_result", "call_id": "c0", "result": ""},
+     [{"type": "function_result", "result": "sun"}], None),
+    (
+        {"type": "thought"},
+        [
+            {"type": "thought_summary", "content": text_part("Hm, ")},
+            {"type": "thought_summary", "content": text_part("größer.")},
+            {"type": "thought_summary", "content": IMAGE},
+            {"type": "thought_signature", "signature": "c2ln"},
+        ],
+        {"type": "thought", "signature": "c2ln", "summary": [text_part("Hm, größer."), IMAGE]},
+    ),
+    vendor_call("google_search", arguments={"queries": ["a"]}),
+    vendor_result("google_search", [{"search_suggestions": "b"}]),
+    vendor_call("code_execution", arguments={"code": "1", "language": "python"}),
+    vendor_result("code_execution", "1"),
+    vendor_call("url_context", arguments={"urls": ["https://a.b"]}),
+    vendor_result("url_context", [{"url": "https://a.b", "status": "success"}]),
+    vendor_call("file_search"),
+    vendor_result("file_search", []),
+    vendor_call("google_maps", arguments={"queries": ["a"]}),
+    vendor_result("google_maps", [{"places": []}]),
+    vendor_call("retrieval", arguments={"queries": ["a"]}),
+    vendor_result("retrieval", None),
+    vendor_call("processing"),
+    vendor_result("processing", None),
+    vendor_call("tool_search", arguments={"query": "a"}),
+    vendor_result("tool_search", None),
+    (
+        {"type": "mcp_server_tool_call", "id": "m", "name": "f", "server_name": "s",
+         "arguments": {}},
+        [{"type": "mcp_server_tool_call", "name": "f", "server_name": "s",
+          "arguments": {"a": 1}}],
+        {"type": "mcp_server_tool_call", "id": "m", "name": "f", "server_name": "s",
+         "arguments": {"a": 1}},
+    ),
+    vendor_result("mcp_server_tool", "sun"),
+    (
+        {"type": "model_output", "content": [text_part("Look ")]},
+        [text_part("🌦: "), {"type": "text_annotation_delta", "annotations": [CITATION]}, IMAGE,
+         AUDIO, VIDEO, DOCUMENT],
+        {"type": "model_output",
+         "content": [text_part("Look 🌦: ", annotations=[CITATION]), IMAGE, AUDIO, VIDEO,
+                     DOCUMENT]},
+    ),
+    (
+        CALL,
+        [{"type": "arguments_delta", "arguments": part} for part in ('{"city": "Br', 'ügge"}')],
+        {**CALL, "arguments": {"city": "Brügge"}},
+    ),
+]  # fmt: skip
+
+
+def all_events() -> list[Wire]:
+    """Return a stream with each kind of event, step, and delta."""
+    usage = {"total_input_tokens": 9, "total_output_tokens": 5, "total_tokens": 14}
+    made = {"id": "v1_1", "object": "interaction", "model": "m"}
+    events: list[Wire] = [
+        {"event_type": "interaction.created", "interaction": {**made, "status": "in_progress"}},
+        {
+            "event_type": "interaction.status_update", "interaction_id": "v1_1",
+            "status": "in_progress", "usage": usage,
+        },
+    ]  # fmt: skip
+    for index, (start, deltas, _) in enumerate(STEPS):
+        events.append({"event_type": "step.start", "index": index, "step": start})
+        events += [
+            {
+                "event_type": "step.delta", "index": index, "delta": delta,
+                "metadata": {"total_usage": usage},
+            }
+            for delta in deltas
+        ]  # fmt: skip
+        events.append({"event_type": "step.stop", "index": index, "usage": usage})
+    done = {**made, "status": "requires_action", "usage": usage}
+    events.append({"event_type": "interaction.completed", "interaction": done})
+    return [{**event, "event_id": f"e{number}"} for number, event in enumerate(events)]
+
+
+@pytest.mark.req("GEM-2", "GEM-4", "GEM-17")
+async def test_sdk_and_decoder_agree_about_each_kind_of_event() -> None:
+    events = all_events()
+    with LoopbackServer([Reply(raw=tuple(map(named, events)))]) as server:
+        async with make_client(server).aio as client:
+            asked: Any = [ASKED]
+            stream: Any = await client.interactions.create(
+                model="m", input=asked, store=False, stream=True
+            )
+            read = [event async for event in stream]
+    assert [event.model_dump(mode="json", exclude_none=True) for event in read] == events
+    # The client keeps a kind that it does not know, so each kind of this stream is one of the API.
+    assert "UNKNOWN" not in {event.event_type for event in read}
+    parts = [event.delta for event in read if event.event_type == "step.delta"]
+    parts += [event.step for event in read if event.event_type == "step.start"]
+    assert "UNKNOWN" not in {part.type for part in parts}
+
+    decoder, builder = StreamDecoder(InteractionsDecoder(), provider="google"), ResponseBuilder()
+    found, error = decode(decoder, map(named, events))
+    assert error is None
+    context = make_context(user("Hi."))
+    for event in found:
+        if entry := builder.feed(event):
+            context.add(entry, "google")
+    context.add(result("fc_1", "sun"), "google")
+    body = json.loads(
+        create_provider("google").preview(ModelRequest("gemini-3.8-flash", context)).body
+    )
+    sent = [step for *_, step in STEPS if step is not None]
+    assert body["input"][1:-1] == sent
+    parsed: Any = interactions.CreateModelInteraction.model_validate(body, strict=True)
+    assert parsed.model_dump(mode="json", by_alias=True, exclude_none=True) == body
+    assert "UNKNOWN" not in {step.type for step in parsed.input}
+
+
+@pytest.mark.req("GEM-2")
+async def test_sdk_knows_no_other_kind_of_event() -> None:
+    kinds = {
+        "InteractionSSEEvent": {event["event_type"] for event in all_events()} | {"error"},
+        "Step": {start["type"] for start, *_ in STEPS},
+        "StepDeltaData": {delta["type"] for _, deltas, _ in STEPS for delta in deltas},
+    }
+    for name, ours in kinds.items():
+        union, *_ = get_args(getattr(interactions, name))
+        default = "event_type" if name == "InteractionSSEEvent" else "type"
+        known = {each.model_fields[default].default for each in get_args(union)}
+        assert known - {"UNKNOWN"} == ours
+
+
+@pytest.mark.req("GEM-2", "GEM-10")
+async def test_sdk_and_decoder_agree_about_an_error() -> None:
+    event = {"event_type": "error", "error": {"code": "unavailable", "message": "busy"}}
+    with LoopbackServer([Reply(raw=(named(event),))]) as server:
+        async with make_client(server).aio as client:
+            asked: Any = [ASKED]
+            stream: Any = await client.interactions.create(
+                model="m", input=asked, store=False, stream=True
+            )
+            (read,) = [each async for each in stream]
+    assert read.model_dump(mode="json", exclude_none=True) == event
+    _, error = decode(StreamDecoder(InteractionsDecoder(), provider="google"), [named(event)])
+    assert error is not None
+    assert (error.kind, "busy" in str(error)) == ("transient", True)
 
 
 @pytest.mark.req("GEM-22")

@@ -28,7 +28,14 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.head import HEAD, HEAD_CHANGE, RequestHead, mark_head, read_head
+from jp_nb.record.head import (
+    HEAD,
+    HEAD_CHANGE,
+    AttachmentMark,
+    RequestHead,
+    mark_head,
+    read_head,
+)
 from jp_nb.record.stream import ConversationStream
 
 NEAR = {"base_url": "http://127.0.0.1:9"}
@@ -98,6 +105,7 @@ class History:
     provider: HttpProvider[Any] = field(init=False)
     record: TurnRecord = field(init=False)
     head: dict[str, Any] = field(default_factory=dict)
+    contents: dict[AttachmentMark, Attachment] = field(default_factory=dict)
     sent: list[tuple[int, list[tuple[str, bytes]]]] = field(default_factory=list)
     calls: int = 0
 
@@ -121,6 +129,7 @@ class History:
         parts = dict(self.head)
         parameters = ModelParameters(reasoning=parts.pop("reasoning", None))
         self.record.thread.note_contents(parts.get("attachments", ()))
+        self.contents |= self.record.thread.contents
         return ModelRequest(
             self.model, self.record.thread, parameters=parameters, is_turn=True, **parts
         )
@@ -146,9 +155,9 @@ class History:
         stream = self.record.stream
         raw = json.loads(json.dumps(stream.raw, sort_keys=True))
         stream = ConversationStream(stream.head, clock=utc_now, raw=raw)
-        contents = self.record.thread.contents
         self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
-        self.record.thread.contents = contents
+        # A session that cannot read the contents of earlier attachments begins a new head.
+        self.record.thread.contents = {**self.contents}
 
 
 @pytest.mark.req("PRE-1")

@@ -1,0 +1,213 @@
+"""Any stream of a server of Gemini ends in an answer or an error, and can be sent back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.providers.google_generate import GenerateDecoder, GenerateRendering
+from jp_nb.providers.google_interactions import InteractionsRendering
+from jp_nb.providers.google_interactions_decoder import STEP, InteractionsDecoder
+from jp_nb.providers.messages import Rendering
+from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.record.context import RequestContext
+from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from tests.support.loopback import Reply, ToolCall
+from tests.support.loopback_google import generate_chunks, interaction_events
+
+Wire = dict[str, Any]
+Dialect = tuple[Callable[[], Decoder], Callable[[], Rendering], list[Wire]]
+
+REPLY = Reply(
+    reasoning="Hm.", text="Look.", delta_chars=9,
+    tool_calls=(ToolCall("weather", {"city": "x"}), ToolCall("today")),
+)  # fmt: skip
+DIALECTS: dict[str, Dialect] = {
+    "interactions": (
+        InteractionsDecoder, InteractionsRendering, [*interaction_events(REPLY, "m", 1)],
+    ),
+    "generate": (GenerateDecoder, GenerateRendering, [*generate_chunks(REPLY, 1)]),
+}  # fmt: skip
+STRANGE: tuple[Any, ...] = (None, True, -1, 10**400, 1.5, "", "x", [], ["x"], {"a": 1}, [[]])
+
+
+def decode(
+    messages: Sequence[object], dialect: str = "interactions", *, limit: int = 0
+) -> tuple[list[Entry], ProviderError | None]:
+    """Return the entries of a response that arrives message by message, and its error."""
+    make_decoder, make_rendering, _ = DIALECTS[dialect]
+    decoder = StreamDecoder(make_decoder(), provider="google", max_response_bytes=limit)
+    builder = ResponseBuilder()
+    events: list[ProviderEvent] = []
+    problem: ProviderError | None = None
+    try:
+        for message in messages:
+            events += decoder.feed(b"data: %b\n\n" % json.dumps(message).encode())
+        events += () if decoder.events.finished else decoder.finish()
+    except ProviderError as exc:
+        problem = exc
+    found = (builder.feed(event) for event in events)
+    entries = [entry for entry in found if entry is not None]
+    for make in (make_rendering, InteractionsRendering):
+        rendering, context = make(), RequestContext()
+        for entry in entries:
+            assert entry.model_dump_json()
+            context.add(entry, "google")
+        rendering.update(context)
+        assert json.loads(b"[" + b",".join(rendering.encode_messages()) + b"]") is not None
+    return entries, problem
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in `value`."""
+    items = value.items() if isinstance(value, dict) else ()
+    for key, item in enumerate(value) if isinstance(value, list) else items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+@pytest.mark.req("GEM-10", "GEM-20")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_field_of_any_type_ends_in_an_answer_or_an_error(dialect: str) -> None:
+    messages = DIALECTS[dialect][2]
+    kinds = set()
+    for number, message in enumerate(messages):
+        for *parents, last in places(message):
+            for value in STRANGE:
+                changed = holder = copy.deepcopy(message)
+                for key in parents:
+                    holder = holder[key]
+                holder[last] = value
+                _, error = decode([*messages[:number], changed, *messages[number + 1 :]], dialect)
+                kinds.add(error and error.kind)
+            del holder[last]
+            decode([*messages[:number], changed, *messages[number + 1 :]], dialect)
+    assert kinds == {None, "other", "transient"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_messages_in_any_order_end_in_an_answer_or_an_error(dialect: str) -> None:
+    messages = DIALECTS[dialect][2]
+    for number, message in enumerate(messages):
+        decode([*messages[:number], *messages[number + 1 :]], dialect)
+        for place in range(len(messages)):
+            decode([*messages[:place], message, *messages[place:]], dialect)
+
+
+def start(index: Any, **step: Any) -> Wire:
+    return {"event_type": "step.start", "index": index, "step": step}
+
+
+def text(index: Any, said: str) -> Wire:
+    delta = {"type": "text", "text": said}
+    return {"event_type": "step.delta", "index": index, "delta": delta}
+
+
+CALL = {"type": "function_call", "id": "c", "name": "weather", "arguments": {"city": "x"}}
+END = {"event_type": "interaction.completed", "interaction": {"id": "v1", "status": "completed"}}
+
+
+def test_steps_that_do_not_stop_are_complete_at_the_end() -> None:
+    output = {"type": "model_output", "later": 1}
+    entries, error = decode([start(0, **output), text(0, "Hi."), start(1, **CALL), END])
+    assert error is None
+    said, call = entries
+    assert isinstance(said, ChatResponse)
+    assert said.message == "Hi."
+    assert said.metadata[STEP] == {**output, "content": [{"type": "text", "text": "Hi."}]}
+    assert isinstance(call, ToolCallRequest)
+    assert call.arguments == {"city": "x"}
+
+
+def test_strange_indexes_name_their_steps() -> None:
+    for index in (-1, 10**400, 1.5, "a", True):
+        entries, error = decode([start(index, type="model_output"), text(index, "Hi."), END])
+        assert error is None
+        assert [entry.message for entry in entries if isinstance(entry, ChatResponse)] == ["Hi."]
+    _, error = decode([start(0, type="model_output"), text(1, "Hi."), END])
+    assert isinstance(error, ProtocolError)
+
+
+def test_second_step_with_an_index_ends_the_first() -> None:
+    twice = [start(0, type="model_output"), text(0, "One."), start(0, **CALL), start(0, **CALL)]
+    entries, error = decode([*twice, END])
+    assert error is None
+    assert [entry.type for entry in entries] == [
+        "chat_response", "tool_call_request", "tool_call_request",
+    ]  # fmt: skip
+
+
+def test_unknown_events_are_skipped() -> None:
+    unknown: list[object] = [{"event_type": f"later.{number}"} for number in range(100)]
+    entries, error = decode([*unknown, start(0, type="model_output"), text(0, "Hi."), END])
+    assert (len(entries), error) == (1, None)
+
+
+MUCH = "x" * 30_000
+
+
+@pytest.mark.parametrize(
+    ("dialect", "messages"),
+    [
+        ("interactions", [start(0, **CALL, later=MUCH)]),
+        ("interactions", [start(0, type="model_output", later=MUCH)]),
+        ("interactions", [start(0, type="thought", later=[MUCH])]),
+        ("interactions", [start(0, type="dream", depth=MUCH)]),
+        ("interactions", [start(n, type="dream") for n in range(2000)]),
+        ("interactions", [start(n, **{**CALL, "id": f"{n}"}) for n in range(2000)]),
+        (
+            "interactions",
+            [
+                start(0, type="thought"),
+                {**text(0, ""), "delta": {"type": "thought_signature", "signature": MUCH}},
+            ],
+        ),
+        (
+            "interactions",
+            [
+                start(0, type="model_output"),
+                {**text(0, ""), "delta": {"type": "image", "data": MUCH}},
+            ],
+        ),
+        (
+            "interactions",
+            [
+                start(0, type="model_output"),
+                {**text(0, ""), "delta": {"type": "text_annotation_delta", "annotations": [MUCH]}},
+            ],
+        ),
+        (
+            "generate",
+            [{"candidates": [{"content": {"parts": [{"functionCall": {"name": MUCH}}]}}]}],
+        ),
+        (
+            "generate",
+            [
+                {"candidates": [{"content": {"parts": [{"text": "", "thoughtSignature": MUCH}]}}]},
+                {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]},
+            ],
+        ),
+    ],
+)
+def test_everything_that_is_kept_counts_toward_the_limit(
+    dialect: str, messages: list[Wire]
+) -> None:
+    _, error = decode(messages, dialect, limit=20_000)
+    assert error is not None
+    assert error.kind == "output_limit"
+
+
+def test_annotations_may_precede_their_text() -> None:
+    delta = {"type": "text_annotation_delta", "annotations": [{"type": "url_citation"}]}
+    annotated = {"event_type": "step.delta", "index": 0, "delta": delta}
+    entries, error = decode([start(0, type="model_output"), annotated, text(0, "Hi."), END])
+    assert error is None
+    step: Any = entries[0].metadata[STEP]
+    assert step["content"] == [{"type": "text", "text": "Hi.", "annotations": delta["annotations"]}]
