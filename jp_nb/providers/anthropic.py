@@ -27,7 +27,6 @@ from jp_nb.agent.provider import (
 from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.json_values import compact_json
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
 from jp_nb.providers.anthropic_models import Abilities
@@ -39,6 +38,7 @@ from jp_nb.providers.attachments import (
     format_attachment_name,
     split_attachments,
 )
+from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
@@ -72,8 +72,6 @@ _TOOL_CHANGE_BETAS: Final = (
     "inline-tools-2026-09-15",
 )
 _BINDING_BETA: Final = "thinking-binding-controls"
-_MAX_MESSAGE_ID: Final = 200
-_MAX_LOGGED: Final = 1_000
 _LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -391,7 +389,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         self._strict_tools = strict_tools
         self._listed: Mapping[str, ModelInfo] = {}
         self._corrected: dict[str, Abilities] = {}  # by errors of the server
-        self._takes_diagnostics = True
+        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
         return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
@@ -406,7 +404,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
     ) -> RequestBody:
         appends = "tool_choice" in rendering.appended
         fields = self._build_fields(request, answer, omitted, appends=appends)
-        if self._asks_for_diagnostics:
+        if self._diagnostics.are_wanted:
             fields["diagnostics"] = {"previous_message_id": rendering.last_message_id}
         messages = rendering.encode(request.thread, user_parts=attached.user_parts)
         headers = {}
@@ -446,24 +444,18 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
-        asked = self._asks_for_diagnostics
+        asked = self._diagnostics.are_wanted
 
         def on_message(message: WireObject) -> None:
-            rendering.last_message_id = str(message.get("id", ""))[:_MAX_MESSAGE_ID] or None
-            if asked and isinstance(found := message.get("diagnostics"), dict):
-                shown = self._http.redactor().hide(compact_json(found))
-                _LOGGER.debug("Cache diagnostics: %s", shown[:_MAX_LOGGED])
+            rendering.last_message_id = read_response_id(message.get("id"))
+            if asked:
+                self._diagnostics.log(message.get("diagnostics"))
 
         return AnthropicDecoder(
             answer,
             on_message=on_message,
             find_signatures=lambda paths: _find_signatures(paths, body),
         )
-
-    @property
-    def _asks_for_diagnostics(self) -> bool:
-        # They appear only in the log, so a request without the log does not need them.
-        return self._takes_diagnostics and _LOGGER.isEnabledFor(logging.DEBUG)
 
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: AnthropicRendering
@@ -477,8 +469,8 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             unsigned = rendering.unsigned_items.union(range(first, len(request.thread)))
             self._keep_rendering(request.thread, rendering.copy_without_messages(unsigned))
             return Retry(error.without_address, drop_metadata=SIGNATURE)
-        if "diagnostics" in text and self._asks_for_diagnostics:
-            self._takes_diagnostics = False
+        if "diagnostics" in text and self._diagnostics.are_wanted:
+            self._diagnostics.is_accepted = False
             return Retry(error.without_address)
         abilities = self._abilities_of(request.model)
         sent = self._build_fields(request, self._answer_schema(request), {})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -38,6 +39,7 @@ from jp_nb.providers.attachments import (
     format_documents_xml,
     split_attachments,
 )
+from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
@@ -61,12 +63,13 @@ from jp_nb.providers.openai_responses_decoder import (
 )
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
-from jp_nb.providers.streaming import Decoder
+from jp_nb.providers.streaming import Decoder, WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
 
+_LOGGER: Final = logging.getLogger(__name__)
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
     {"parallel_tool_calls", "service_tier", "prompt_cache_options", "prompt_cache_retention"}
@@ -96,6 +99,7 @@ _COUNTED: Final = frozenset(
     {"model", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"}
 )
 """Members of a request for a token count, besides the items."""
+_CACHE_OPTIONS: Final = re.compile(r"comparison_response_id|prompt_cache_options")
 _STALE: Final = re.compile(r"encrypted[_ ]content")
 
 
@@ -315,6 +319,7 @@ class ResponsesRendering(Rendering):
         self.stale_items = stale_items
         self.images_in_results = images_in_results
         self.has_result_images = False
+        self.last_response_id: str | None = None  # in this conversation
         self.encrypted_items: dict[str, int] = {}  # position in the context by item id
         self._follows_reasoning = False  # encrypted reasoning, within the same response
         self._is_own = False  # the current item comes from this provider
@@ -328,13 +333,15 @@ class ResponsesRendering(Rendering):
         self, stale_items: frozenset[int] = frozenset(), *, result_images: bool = False
     ) -> Self:
         """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
-        return type(self)(
+        copy = type(self)(
             self._provider,
             media_types=self._media_types,
             system_role=self._system_role,
             stale_items=self.stale_items | stale_items,
             images_in_results=self.images_in_results and not result_images,
         )
+        copy.last_response_id = self.last_response_id
+        return copy
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning; see `Rendering.settle`."""
@@ -548,6 +555,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         self._local = local
         self._refused: dict[str, frozenset[str]] = {}  # by model; see `build_request_fields`
         self._images_in_results = True
+        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
 
     def _answer_schema(self, request: ModelRequest) -> schemas.AnswerSchema | None:
         is_local = self._local is not None
@@ -575,6 +583,10 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
             local=self._local,
             omitted=omitted,
         )
+        if rendering.last_response_id and self._diagnostics.are_wanted:
+            options = fields.get("prompt_cache_options") or {}
+            compared = {"comparison_response_id": rendering.last_response_id}
+            fields["prompt_cache_options"] = {**options, **compared}
         allowed, choice = rendering.allowed_tools, request.tool_choice
         if allowed is not None and choice in ("auto", "required"):
             fields["tool_choice"] = _format_allowed_tools(allowed, choice)
@@ -585,7 +597,14 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return RequestBody(fields, items, "input", prefix=("tools",))
 
     def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ResponsesDecoder:
-        return ResponsesDecoder(self._http.endpoint.provider, answer, request=body)
+        rendering = next(reversed(self._renderings.values()))  # of the current request
+
+        def on_response(response: WireObject) -> None:
+            rendering.last_response_id = read_response_id(response.get("id"))
+            self._diagnostics.log(response.get("prompt_cache_diagnostics"))
+
+        name = self._http.endpoint.provider
+        return ResponsesDecoder(name, answer, request=body, on_response=on_response)
 
     def _send(
         self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
@@ -621,6 +640,10 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         for name, pattern in _REFUSABLE.items():
             if (name in fields or name in reasoning) and pattern.search(text):
                 return self._refuse(name, request, error)
+        is_compared = rendering.last_response_id and self._diagnostics.are_wanted
+        if is_compared and _CACHE_OPTIONS.search(text):
+            self._diagnostics.is_accepted = False
+            return Retry(error.without_address)
         if rendering.encrypted_items and _STALE.search(text):
             named = [at for id_, at in rendering.encrypted_items.items() if id_.lower() in text]
             # Valid encrypted content covers all before it, so all that is later is invalid as well.

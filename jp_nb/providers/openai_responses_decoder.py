@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -90,13 +90,20 @@ class ResponsesDecoder(Decoder):
     """Decoder for one response of the Responses API.
 
     Items are found by `output_index`, or by their id on servers that do not send it (llama.cpp). A
-    call without an id gets one from a digest of the request body.
+    call without an id gets one from a digest of the request body. `on_response` gets the object of
+    the response at its end.
     """
 
     def __init__(
-        self, name: str, schema: schemas.AnswerSchema | None = None, *, request: bytes = b""
+        self,
+        name: str,
+        schema: schemas.AnswerSchema | None = None,
+        *,
+        request: bytes = b"",
+        on_response: Callable[[WireObject], object] = lambda _: None,
     ) -> None:
         super().__init__(schema)
+        self._on_response = on_response
         self.unknown: Counter[str] = Counter()  # types of events and items
         self._name = name
         self._request = request
@@ -258,6 +265,7 @@ class ResponsesDecoder(Decoder):
         out.add(Flush(item.index, metadata))
 
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
+        self._on_response(response)
         status = response.get("status") or status
         output = response.get("output")
         if not self._items and isinstance(output, list):  # a response that was not streamed

@@ -461,43 +461,6 @@ async def test_reported_input_changes_name_the_signature() -> None:
     assert plain == [Finished()]
 
 
-@pytest.mark.req("PRE-8")
-async def test_cache_diagnostics_are_logged_and_end_when_the_server_rejects_them(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = "sk-test-0123456789abcdefghij"
-    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    missed = {"cache_miss_reason": {"type": "tools_changed", "echo": key}}
-
-    def tell(number: int) -> Reply:
-        message = {"id": f"msg_{number}", "diagnostics": missed if number == 2 else None}
-        events = ({"type": "message_start", "message": message}, {"type": "message_stop"})
-        return Reply(raw=tuple(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events))
-
-    refusal = Reply(status=400, message="diagnostics: Extra inputs are not permitted")
-    with LoopbackServer([tell(1), tell(2), tell(3), tell(4), refusal, tell(5)]) as server:
-        provider = create_provider("anthropic", {"base_url": server.url})
-        request, other = ask(), ask(user("inquiry"))
-        with caplog.at_level("DEBUG", "jp_nb.providers.anthropic"):
-            for each in (request, request, other):
-                await collect(provider, each)
-            assert b'"msg_2"' in provider.preview(request).body
-        await collect(provider, request)  # without the log
-        with caplog.at_level("DEBUG", "jp_nb.providers.anthropic"):
-            (retry,) = await collect(provider, request)
-            assert isinstance(retry, Retry)
-            await collect(provider, request)
-        await provider.aclose()
-    sent = [request.body.get("diagnostics") for request in server.requests]
-    asked = [None if each is None else each["previous_message_id"] for each in sent]
-    assert asked == [None, "msg_1", None, None, "msg_4", None]
-    assert [each is None for each in sent] == [False, False, False, True, False, True]
-    logged = [each.getMessage() for each in caplog.records if "diagnostics" in each.getMessage()]
-    assert len(logged) == 1
-    assert "tools_changed" in logged[0]
-    assert key not in caplog.text
-
-
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:

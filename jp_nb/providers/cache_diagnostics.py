@@ -1,0 +1,47 @@
+"""Cache diagnostics: servers compare a request with the previous one, and say what a cache missed.
+
+Source: `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import compact_json
+from jp_nb.providers.http import KeyRedactor
+
+_MAX_ID: Final = 200
+_MAX_LOGGED: Final = 1_000
+
+
+class CacheDiagnostics:
+    """Whether requests ask for diagnostics, and the log for the answers.
+
+    They appear only in the log, so a request without the log does not need them. `is_accepted` is
+    False after a server has rejected a request that asks for them.
+    """
+
+    def __init__(self, logger: logging.Logger, redactor: Callable[[], KeyRedactor]) -> None:
+        self.is_accepted = True
+        self._logger = logger
+        self._redactor = redactor
+
+    @property
+    def are_wanted(self) -> bool:
+        """True if the next request asks for diagnostics."""
+        return self.is_accepted and self._logger.isEnabledFor(logging.DEBUG)
+
+    def log(self, found: JsonValue) -> None:
+        """Log the diagnostics of a response, if there are any, without the key."""
+        if isinstance(found, dict):
+            shown = self._redactor().hide(compact_json(found))
+            self._logger.debug("Cache diagnostics: %s", shown[:_MAX_LOGGED])
+
+
+def read_response_id(value: JsonValue) -> str | None:
+    """Return the id of a response, which the next request names; None if there is none."""
+    return str(value or "")[:_MAX_ID] or None
