@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from jp_nb.errors import StorageError
 
@@ -107,7 +108,6 @@ sorted_json: Final = json.JSONEncoder(
 """Return compact JSON with sorted keys: one text for each value."""
 _ascii = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 _stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def compact_json(value: object) -> str:
@@ -216,9 +216,9 @@ def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
 def format_storable_line(value: JsonValue) -> bytes:
     """Return `make_storable(value)` as one line of JSON."""
     try:
-        return _line(value).encode()
-    except ValueError:
-        return _line(_replace_unstorable(value)).encode()
+        return to_json(value, inf_nan_mode="null")
+    except ValueError:  # a surrogate
+        return compact_json(_replace_unstorable(value)).encode()
 
 
 def _replace_unstorable(value: JsonValue) -> JsonValue:

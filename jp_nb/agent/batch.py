@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from types import MappingProxyType
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
@@ -121,6 +122,7 @@ class CallRunner:
         self.questions = ToolQuestions(turn, line)
         self._permissions = PermissionRequests(turn, line)
         self.changes = ConfigChanges(turn, batch.basis, line)
+        self._unwritten: dict[str, CallProgress] = {}  # results, also of the cell's thread
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
@@ -149,11 +151,13 @@ class CallRunner:
         tool = self._prepare(call)
         if tool.run != "unattended":
             await self._get_permission(call, tool)
-        self._report_progress(call, "permitted")
+            self._report_progress(call, stage="permitted")
         await self._format_arguments(call, tool)
         self._show_begin(call, tool)
         while True:
             outcome = await self._execute(call, tool)
+            if call.kept is not None:
+                return Delivery(call.kept.content, call.kept.is_error)
             match outcome:
                 case NeedsInput():
                     await self.questions.ask(call, tool, outcome, self._batch)
@@ -191,7 +195,7 @@ class CallRunner:
     async def _get_permission(self, call: Call, tool: OfferedTool) -> None:
         if tool.run == "skip":
             raise CallEnded(SKIPPED, skipped=True)
-        self._report_progress(call, "asked")
+        self._report_progress(call, stage="asked")
         self._show_begin(call, tool, asked=True)
         permitted = self._permissions.decide_by_file("permission", tool)
         if permitted is False:
@@ -201,21 +205,51 @@ class CallRunner:
                 await self._format_arguments(call, tool)
             await self._permissions.request_run(call, tool, self._tool_context(call, tool))
 
-    def _report_progress(self, call: Call, stage: CallStage) -> None:
-        if self._turn.progress is None:
-            return
-        progress = CallProgress("started" if call.may_have_run else stage)
-        if stage == "finished":
-            assert call.response is not None
-            response = call.response
-            if self.changes.is_approved(call):  # it is saved when the batch ends
-                content = f"{response.content}\n\n{CHANGE_LOST}"
-                response = response.model_copy(update={"content": content})
-            entries: list[Entry] = [*map(image_entry, call.shown_images.images), response]
-            now = self._turn.record.stream.now
-            raw = tuple(entry.stamped(now()).to_raw() for entry in entries)
-            progress = CallProgress(stage, raw)
-        self._turn.progress(call.event_id, progress)
+    def report_permitted(self, calls: Iterable[Call]) -> None:
+        """Write to the journal which of the `calls` need no permission."""
+        if self._batch.results is None:
+            permitted = [x for x in calls if x.tool is not None and x.tool.run == "unattended"]
+            self._report_progress(*permitted, stage="permitted")
+
+    def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:
+        """Write the results that the journal does not have yet, and then more `progress`."""
+        results = self._unwritten.copy()
+        if self._turn.progress is not None and (results or progress):
+            self._turn.progress({**results, **progress})
+        for key in results:  # not before: an interrupt may end the write
+            self._unwritten.pop(key, None)
+
+    def _report_progress(self, *calls: Call, stage: CallStage) -> None:
+        stages = {x.event_id: CallProgress("started" if x.may_have_run else stage) for x in calls}
+        self.write_results(stages)
+
+    def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
+        if self.changes.is_approved(call):  # it is saved when the batch ends
+            content = f"{response.content}\n\n{CHANGE_LOST}"
+            response = response.model_copy(update={"content": content})
+        entries: list[Entry] = [*map(image_entry, call.shown_images.images), response]
+        now = self._turn.record.stream.now()
+        raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
+        self._unwritten[call.event_id] = CallProgress("finished", raw)
+
+    def _keep_result_of_function(
+        self, call: Call, tool: OfferedTool, run: Run, outcome: object
+    ) -> bool:
+        """Keep a result that needs no decision, on the cell's thread; return False for another.
+
+        The next function writes it before it starts.
+        """
+        if not isinstance(outcome, Success | Failure) or tool.result != "unattended" or run.is_over:
+            return False
+        if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
+            return False
+        hidden = self._turn.secrets.hide_in_outcome(outcome)
+        assert not isinstance(hidden, NeedsInput)
+        result = self._limit_result(call, tool, hidden)
+        response = _make_response(call, result.content, is_error=result.is_error)
+        self._keep_result(call, response)
+        call.kept = response
+        return True
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         texts = text_arguments(tool.definition.parameters, call.arguments)
@@ -282,16 +316,15 @@ class CallRunner:
         raise_if_cancelled()
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first
-        in_cell = tool.executor.waits_for_cell
-        if not in_cell:  # a function in the cell may wait for others before it starts
-            self._report_progress(call, "started")
+        run, cell = Run(), CellCall(self._functions, call)
+        starts = partial(self._report_progress, call, stage="started")
+        if in_cell := tool.executor.waits_for_cell:  # it may wait for others before it starts
+            cell.on_start = starts
+            cell.on_result = partial(self._keep_result_of_function, call, tool, run)
+        else:
+            starts()
         call.ran = True
-        context, run = self._tool_context(call, tool), Run()
-        cell = CellCall(
-            self._functions,
-            call,
-            lambda: self._report_progress(call, "started") if in_cell else None,
-        )
+        context = self._tool_context(call, tool)
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
         error: BaseException | None = None
@@ -309,8 +342,9 @@ class CallRunner:
         finally:
             run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
-            # The result is recorded before the loop comes to it: what follows does not wait.
-            asyncio.get_running_loop().call_soon(cell.settled.set)
+            if call.kept is None:
+                # The result is kept before the loop comes to it: what follows does not wait.
+                asyncio.get_running_loop().call_soon(cell.settled.set)
         if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
             raise asyncio.CancelledError
         if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
@@ -325,7 +359,17 @@ class CallRunner:
         return self._turn.secrets.hide_in_outcome(outcome)
 
     async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
-        """Return the result for the model: bounded, and reviewed by the user if configured."""
+        """Return the result for the model, reviewed by the user if configured."""
+        result = self._limit_result(call, tool, outcome)
+        self._turn.images += len(result.images)
+        if tool.result == "skip":
+            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+        if tool.result == "unattended":
+            return result
+        return await self._permissions.request_delivery(call, tool, result)
+
+    def _limit_result(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+        """Return the result for the model, within the limits of texts and images."""
         if isinstance(outcome, Failure):
             trace = "\n".join([outcome.message, "", "Trace:", *outcome.trace])
             result = Delivery(trace if outcome.trace else outcome.message, is_error=True)
@@ -336,38 +380,27 @@ class CallRunner:
         limits = self._batch.basis.config.record
         call.structured = outcome.structured
         call.shown_images = limit_images(result.images, limits, before=self._turn.images)
-        self._turn.images += len(call.shown_images.images)
         short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
         call.delivered = call.shown_images.add_omissions_to(short)
-        result = Delivery(call.delivered, result.is_error, call.shown_images.images)
-        if tool.result == "skip":
-            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
-        if tool.result == "unattended":
-            return result
-        return await self._permissions.request_delivery(call, tool, result)
+        return Delivery(call.delivered, result.is_error, call.shown_images.images)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
         """End `call` with a response, and display it."""
-        metadata: dict[str, JsonValue] = {}
         if call.may_have_run and not call.ran:
             content = RAN_BEFORE.format(content)
-        if call.edited is not None:
-            metadata = edit_metadata(copy_json(call.arguments), call.edited)
         if skipped or content != call.delivered:  # the user may have edited the text
             self._drop_images(call)
-        elif call.structured is not None:
-            metadata["structured"] = copy_nested_json(call.structured)
-        metadata |= images_metadata(call.shown_images.images)
-        if skipped:
-            metadata[SKIPPED_MARK] = True
-        call.response = ToolCallResponse(
-            id=call.request.id, content=content, is_error=is_error, metadata=metadata
-        )
-        if not skipped:  # else it has no result, and a restart of the kernel may have closed a form
-            self._report_progress(call, "finished")
+        if call.kept is not None and not skipped:
+            call.response = call.kept
+        else:
+            call.response = _make_response(call, content, is_error=is_error, skipped=skipped)
+        if skipped:  # it has no result: a restart of the kernel may have closed a form
+            self._unwritten.pop(call.event_id, None)
+        elif call.kept is None:
+            self._keep_result(call, call.response)
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _drop_images(self, call: Call) -> None:
@@ -395,6 +428,22 @@ class CallRunner:
                 result_lines=None if lines == "full" else lines,
             )
         )
+
+
+def _make_response(
+    call: Call, content: str, *, is_error: bool, skipped: bool = False
+) -> ToolCallResponse:
+    metadata: dict[str, JsonValue] = {}
+    if call.edited is not None:
+        metadata = edit_metadata(copy_json(call.arguments), call.edited)
+    if call.structured is not None and not skipped and content == call.delivered:
+        metadata["structured"] = copy_nested_json(call.structured)
+    metadata |= images_metadata(call.shown_images.images)
+    if skipped:
+        metadata[SKIPPED_MARK] = True
+    return ToolCallResponse(
+        id=call.request.id, content=content, is_error=is_error, metadata=metadata
+    )
 
 
 def _truncate_result(text: str, tool: OfferedTool) -> str:
@@ -456,6 +505,7 @@ class Batch:
     async def _run(self) -> BatchEnd:
         """Run the calls until each of them has a response."""
         seen: Counter[str] = Counter()
+        self._runner.report_permitted(self._calls)
         for index, call in enumerate(self._calls):
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
@@ -473,6 +523,7 @@ class Batch:
             elif self._new_interrupts:  # also one that came with the last response
                 self._handle_interrupts()
             elif self._menu is not None or any(call.task is not None for call in self._calls):
+                self._runner.write_results()
                 await self._changed.wait()
             else:
                 return BatchEnd(change=self._runner.changes.take())
@@ -498,6 +549,8 @@ class Batch:
         has_ended = all(each.task is None for each in self._calls)
         if has_ended or self._error is not None or self._verdict is not None:
             self._changed.set()
+        else:
+            self._runner.write_results()
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""

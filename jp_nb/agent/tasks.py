@@ -242,18 +242,20 @@ class CellCall:
     """The cell's thread for one run of a tool.
 
     A function waits for the previous one, and for the decision about an interrupt that ended it.
-    `on_start` is called on the thread before each function.
 
     Attributes:
         interrupts: Number of interrupts when the function began.
         seconds: Duration of the functions, without the time that they waited.
-        settled: Set when the result of the run is recorded: the next function may run.
+        settled: Set when the result of the run is known: the next function may run.
+        on_start: Called on the thread before each function.
+        on_result: Called on the thread with each result. If it returns True, the result is settled.
     """
 
-    def __init__(self, functions: CellFunctions, call: Call, on_start: Callable[[], None]) -> None:
+    def __init__(self, functions: CellFunctions, call: Call) -> None:
         self._all = functions
         self._call = call
-        self._on_start = on_start
+        self.on_start: Callable[[], None] = lambda: None
+        self.on_result: Callable[[object], bool] = lambda result: False
         self.settled = Event()
         self.interrupts = functions.interrupts
         self.seconds = 0.0
@@ -273,8 +275,11 @@ class CellCall:
                 if before is not self.settled and get_ident() != agent:
                     before.wait(SETTLE_S)
                     began = monotonic()
-                self._on_start()
-                return function()
+                self.on_start()
+                result = function()
+                if self.on_result(result):
+                    self.settled.set()
+                return result
             finally:
                 self.seconds += monotonic() - began
                 self._all.display(FunctionEnds(self._call.key))

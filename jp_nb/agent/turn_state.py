@@ -251,7 +251,7 @@ class TurnContext:
     Attributes:
         recorded: Answers with precedence over all others, by the id of the inquiry.
         on_tool_error: Receives the exception of a tool, with a traceback that begins in the tool.
-        progress: Stores the progress of the call with an event id in the journal. Before a tool
+        progress: Stores the progress of calls, by their event ids, in the journal. Before a tool
             starts, it flushes the journal to disk. It is also called on the cell's thread.
         applies_changes: False outside of a turn, where no configuration change takes effect.
         clock: Seconds for the time between two interrupts, such as `last_interrupt`.
@@ -272,7 +272,7 @@ class TurnContext:
     tokens: UsageCounter = field(default_factory=UsageCounter)
     shared: SharedContext = field(default_factory=SharedContext)
     on_tool_error: Callable[[BaseException], None] | None = None
-    progress: Callable[[str, CallProgress], None] | None = None
+    progress: Callable[[Mapping[str, CallProgress]], None] | None = None
     applies_changes: bool = True
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
@@ -387,6 +387,7 @@ class Call:
         formatted: Arguments as a formatter wrote them.
         texts_in_prompt: True if a prompt displays the text arguments.
         may_have_run: True if the call may have run before a restart or a crash.
+        kept: The response that the cell's thread has kept for the journal.
         delivering: True if the user is asked about the result.
         structured: Data of the result, recorded only with the unedited text `delivered`.
         shown_images: Images for the model. They are omitted if the user edits the text.
@@ -417,6 +418,7 @@ class Call:
     texts_in_prompt: bool = False
     ran: bool = False
     may_have_run: bool = False
+    kept: ToolCallResponse | None = None
     delivering: bool = False
     structured: JsonValue = None
     delivered: str | None = None

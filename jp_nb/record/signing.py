@@ -47,8 +47,7 @@ class Signer:
         self.base_config = base_config
         self.count = 0
         self._entries: list[RawEntry] | None = None
-        for value in (_PURPOSE, conversation, base_config):
-            self._add_line(value)
+        self._add_lines(_PURPOSE, conversation, base_config)
 
     @classmethod
     def of(cls, key: SecretBytes, stream: ConversationStream) -> Self:
@@ -67,8 +66,7 @@ class Signer:
         Raises:
             StorageError: An entry is nested too deeply.
         """
-        for entry in stream.raw[self.count :]:
-            self._add_line(entry)
+        self._add_lines(*stream.raw[self.count :])
         self._entries, self.count = stream.raw, len(stream.raw)
 
     def may_follow(self, stream: ConversationStream) -> bool:
@@ -94,8 +92,9 @@ class Signer:
         """Return True if `signature` is the current signature. A malformed value is not."""
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
-    def _add_line(self, value: Any) -> None:
-        self._mac.update(canonical_json(value).encode("ascii") + b"\n")
+    def _add_lines(self, *values: Any) -> None:
+        lines = "".join(f"{canonical_json(value)}\n" for value in values)
+        self._mac.update(lines.encode("ascii"))
 
 
 def _signed_values(stream: ConversationStream) -> list[str]:

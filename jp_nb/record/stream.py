@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -488,9 +487,9 @@ class ConversationStream:
     def _append(self, entries: Sequence[Entry]) -> None:
         self._check_not_damaged()
         self._pairs.check(entries)  # before the first entry is written
-        moment = self._clock()
+        now = "" if self.is_reproducible else self.now()
         for entry in entries:
-            stamped = entry if entry.timestamp else entry.stamped(self._timestamp(moment))
+            stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             self._add_id(None)
             self._keep(self._linked(stamped, len(self.raw)), stamped)
         if self.on_change is not None:
@@ -498,9 +497,7 @@ class ConversationStream:
 
     def now(self) -> str:
         """Return the timestamp of an entry that is made now."""
-        return self._timestamp(self._clock())
-
-    def _timestamp(self, moment: datetime) -> str:
+        moment = self._clock()
         if isinstance(self._clock, ReproducibleClock):
             last = self.entries[-1].timestamp if self.entries else ""
             moment = self._clock.at(len(self.raw), last)

@@ -266,9 +266,9 @@ class ActiveConversation:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
         still_open = open_calls(stream, known)
-        for call in still_open if entries else ():  # again after the results
-            if (progress := known.get(call.event_id)) is not None:
-                self.keep_progress(call.event_id, progress)
+        again = {call.event_id: known[call.event_id] for call in still_open if call.stage}
+        if entries and again:  # after the results
+            self.keep_progress(again)
         requests = [call.request for call in still_open]
         return [call.name for call in calls if not any(call is other for other in requests)]
 
@@ -297,10 +297,10 @@ class ActiveConversation:
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
             self.questions.keep_ended(stream, start)
 
-    def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Write the progress of the call with the event id `call` to the journal."""
+    def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
+        """Write the progress of calls, by their event ids, to the journal."""
         if "journal" in vars(self):
-            self.journal.keep_progress(call, progress)
+            self.journal.keep_progress(progress)
 
     @property
     def wants_journal(self) -> bool:

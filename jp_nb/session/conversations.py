@@ -148,8 +148,7 @@ class ConversationList:
             raise
         trust.follow()
         active.follow(is_stored=False)
-        for call, progress in recovered.calls.items():
-            active.keep_progress(call, progress)
+        active.keep_progress(recovered.calls)
         active.journal.remove_restored(recovered)
         active.add_interrupted_notice(active.append_finished_calls())
         with suppress(StorageError):  # reported by the next `%jp resume`

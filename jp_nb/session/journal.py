@@ -9,12 +9,12 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, current_thread, main_thread
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from pydantic import JsonValue
 
@@ -34,7 +34,7 @@ from jp_nb.storage.journal import (
     JournalRelation,
     file_identity,
     file_name,
-    format_call_line,
+    format_call_lines,
     format_entry_lines,
     format_line,
     read_journal,
@@ -301,25 +301,33 @@ def is_of_place(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
     return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))
 
 
-@contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Handle an interrupt that arrives in the block, which must be short, at the end of the block.
+class InterruptSafeLock:
+    """Lock for short blocks. An interrupt that arrives in a block takes effect at its end."""
 
-    A lock that is held by a context manager needs this on the main thread: an interrupt between
-    `__enter__` and the block would leave it locked.
-    """
-    handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
-    if handler is None:  # only the main thread handles signals
-        yield
-        return
-    arrived: list[int] = []
-    try:
-        signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if arrived:
-            signal.raise_signal(signal.SIGINT)
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._handler: Any = None  # that of interrupts, while the main thread has the lock
+        self._is_interrupted = False
+
+    def __enter__(self) -> None:
+        # Only the main thread handles signals.
+        handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
+        if handler is not None:
+            signal.signal(signal.SIGINT, self._note_interrupt)
+        self._lock.acquire()
+        self._handler = handler
+
+    def _note_interrupt(self, *_: object) -> None:
+        self._is_interrupted = True
+
+    def __exit__(self, *_: object) -> None:
+        handler = self._handler
+        self._lock.release()
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+            if self._is_interrupted:
+                self._is_interrupted = False
+                signal.raise_signal(signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +372,7 @@ class ConversationJournal:
         self._notices = notices
         self._folder = JournalFolder()
         self._kernel_folder = kernel_folder
-        self._lock = Lock()
+        self._lock = InterruptSafeLock()
         self._file: JournalFile | None = None
         self.has_failed = self._is_wanted = False
         self._candidates: list[Path] = []
@@ -384,7 +392,7 @@ class ConversationJournal:
 
     def recover(self) -> bool:
         """Append the entries that only the journal has; return True if there were any."""
-        with self._exclusive():
+        with self._lock:
             try:
                 return self._recover()
             except (OSError, StorageError) as exc:
@@ -434,7 +442,7 @@ class ConversationJournal:
 
     def replace_headless(self) -> None:
         """Remove the journals of earlier headless runs of this notebook (D18)."""
-        with self._exclusive(), suppress(OSError, StorageError):  # the next run tries again
+        with self._lock, suppress(OSError, StorageError):  # the next run tries again
             if self._notebook:
                 for file, head in _iter_journals_of(self._notebook, self._folder):
                     file.close(remove=head.made == "headless")
@@ -512,7 +520,7 @@ class ConversationJournal:
         If the notebook has it, and this kernel wrote it before, it continues in its own journal, or
         gets a new one with all entries: later entries alone are useless without the old journal.
         """
-        with self._exclusive():
+        with self._lock:
             self._close_file()
             stream = self._document.conversation
             paths = self._closed_paths.pop(stream.id, []) if is_stored else []
@@ -535,56 +543,49 @@ class ConversationJournal:
 
     def remove_dropped(self, conversation: str) -> None:
         """Remove the journals of a deleted `conversation`."""
-        with self._exclusive():
+        with self._lock:
             for path in self._closed_paths.pop(conversation, []):
                 if (file := take_journal(path)) is not None:
                     file.close(remove=True)
 
     def write(self, *, wanted: bool = True) -> None:
         """Write new entries, or all after a repair; without `wanted`, remove the journal."""
-        with self._writing():
+        with self._lock:
             self._is_wanted = wanted
-            if wanted:
-                self._write()
-                return
-            if self._file is not None:
-                self._file.close(remove=True)
-                self._file = None
-            self._base = self._written = len(self._raw)
+            self._try(self._write if wanted else self._remove)
 
-    def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Write the progress of the tool call with the event id `call`.
+    def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
+        """Write the progress of tool calls, by the event ids of their requests.
 
-        It is on the disk before the tool starts (`fsync`).
+        It is on the disk before a tool starts (`fsync`).
         """
-        with self._writing():
-            self.calls[call] = progress
-            if self._is_wanted and not (self._file and self._file.size):
-                self._write()
-            elif self._file is not None:
-                self._file.append(format_call_line(self._written_head[1], call, progress))
+        with self._lock:
+            self.calls.update(progress)
+            self._try(lambda: self._write_progress(progress))
 
-        if progress.stage == "started":
-            with self._writing():
-                if self._file is not None:
-                    self._file.sync()
+    def _write_progress(self, progress: Mapping[str, CallProgress]) -> None:
+        if self._is_wanted and not (self._file and self._file.size):
+            self._write()
+        elif self._file is not None:
+            self._file.append(format_call_lines(self._written_head[1], progress))
+        if self._file is not None and any(x.stage == "started" for x in progress.values()):
+            self._file.sync()
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        with hold_interrupts(), self._lock:
-            yield
+    def _remove(self) -> None:
+        if self._file is not None:
+            self._file.close(remove=True)
+            self._file = None
+        self._base = self._written = len(self._raw)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._exclusive():
-            try:
-                yield
-            except (OSError, StorageError) as exc:
-                self._report_failure(exc)
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except (OSError, StorageError) as exc:
+            self._report_failure(exc)
 
     def close(self) -> None:
         """Close the journal, and remove it if the notebook is saved."""
-        with self._exclusive():
+        with self._lock:
             self._close_file()
 
     def _write(self) -> None:
@@ -651,9 +652,9 @@ class ConversationJournal:
                 mark.at(raw, base),
                 "" if self._notebook else self._kernel_folder,
             )
-            calls = (format_call_line(signature, call, each) for call, each in self.calls.items())
             entries = format_entry_lines(raw[base:]) + format_line(signature=signature)
-            self._file.rewrite(head.line() + entries + b"".join(calls))
+            calls = format_call_lines(signature, self.calls)
+            self._file.rewrite(head.line() + entries + calls)
             self._written_head, written = (dict(stream.head), signature), len(raw)
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 

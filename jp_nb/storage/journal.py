@@ -16,7 +16,7 @@ import re
 import stat
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -446,9 +446,10 @@ def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
     return b"".join(format_line(entry=entry) for entry in entries)
 
 
-def format_call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
-    """Return the line with the `progress` of the call with the event id `call`."""
-    return format_line(signature=signature, call=progress.to_json(call))
+def format_call_lines(signature: JsonValue, progress: Mapping[str, CallProgress]) -> bytes:
+    """Return the lines with the `progress` of calls, by their event ids."""
+    lines = (format_line(signature=signature, call=x.to_json(call)) for call, x in progress.items())
+    return b"".join(lines)
 
 
 def read_journal(data: bytes) -> JournalContents | None:

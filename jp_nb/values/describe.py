@@ -141,7 +141,7 @@ def as_json(result: object) -> str | None:
 
     A value that contains an iterator is not plain data, because serialization would consume it.
     """
-    if is_rich(result) or _has_rich_items(result):
+    if type(result) not in _LEAVES and (is_rich(result) or _has_rich_items(result)):
         return None
     with suppress(Exception):  # the value is not JSON
         has_sets = _find_sets(result)

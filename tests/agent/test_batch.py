@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import ToolBegins
+from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, PromptEnd
 from jp_nb.config.tree.tools import Command
 from jp_nb.errors import PromptUnavailable
@@ -107,11 +107,30 @@ async def test_journal_has_a_call_as_finished_only_with_a_result(
     end: PromptEnd[Answered], stages: list[str]
 ) -> None:
     """A restart of the kernel interrupts the form first, which is no decision of the user."""
-    tool = PythonTool(lambda: "fine", name="t")
-    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(end), for_tool("t", run="ask"))
+
+    async def last() -> str:
+        await until(lambda: bench.shown_of(ToolEnds))
+        return "fine"
+
+    calls = reply(call("t", "c1", index=1), call("last", "c2", index=2))
+    tools = [PythonTool(lambda: "fine", name="t"), PythonTool(last)]
+    bench = Bench([calls, DONE], tools, FakePrompter(end), for_tool("t", run="ask"))
     await bench.run()
-    assert len(bench.of(ToolCallResponse)) == 1
-    assert bench.progress == stages
+    assert len(bench.of(ToolCallResponse)) == 2
+    first = bench.kinds().index("tool_call_request")
+    one, other = (bench.progress[bench.stream.event_id(first + n)] for n in range(2))
+    assert one == stages
+    assert other == ["permitted", "started"], "its response is recorded at once"
+
+
+async def test_result_is_written_before_the_next_function_starts() -> None:
+    """Else a function that ends the process destroys the result of the one before."""
+    written: list[list[str]] = []
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
+    bench.use(progress=lambda kept: written.append([each.stage for each in kept.values()]))
+    await bench.run()
+    assert written[:3] == [["permitted", "permitted"], ["started"], ["finished", "started"]]
 
 
 async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:

@@ -40,7 +40,7 @@ from jp_nb.record.config_history import Projection
 from jp_nb.record.context import ContextEntry, RequestContext, build_context
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import CallStage, Turn, read_turn
+from jp_nb.record.turns import CallProgress, CallStage, Turn, read_turn
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.tools.base import Tool
 from jp_nb.tools.python import PythonTool
@@ -180,7 +180,7 @@ class Bench:
         shown: The display events to keep.
         passing: The display events to show for a time.
         slept: The waits before retries.
-        progress: The stages of calls that were kept outside of the process.
+        progress: The stages of each call that were kept outside of the process, by event id.
     """
 
     scripts: Sequence[Sequence[Step]]
@@ -195,7 +195,7 @@ class Bench:
     shown: list[DisplayEvent] = field(default_factory=list)
     passing: list[DisplayEvent] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
-    progress: list[CallStage] = field(default_factory=list)
+    progress: dict[str, list[CallStage]] = field(default_factory=dict)
     inquiry: InquiryBackend | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
     continues_answers: bool = False
@@ -213,7 +213,7 @@ class Bench:
             tokens=UsageCounter(self.show),
             shared={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
-            progress=lambda _, kept: self.progress.append(kept.stage),
+            progress=self._keep_progress,
         )
         self.loop = TurnLoop(context, resolve=self._resolve, strict=self.strict)
 
@@ -231,6 +231,10 @@ class Bench:
     def waits(self) -> list[str]:
         """Return the texts that were shown while the turn waited, in order."""
         return [event.text for event in self.passing if isinstance(event, Waits)]
+
+    def _keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
+        for event_id, kept in progress.items():
+            self.progress.setdefault(event_id, []).append(kept.stage)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -29,8 +29,8 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
     first, second = open_calls(stream, {})
     result = ToolCallResponse(timestamp=stream.now(), id="a", content="marked a", is_error=False)
     finished = CallProgress("finished", (result.to_raw(),))
-    session.active.keep_progress(first.event_id, finished)
-    session.active.keep_progress(second.event_id, CallProgress("asked"))
+    session.active.keep_progress({first.event_id: finished})
+    session.active.keep_progress({second.event_id: CallProgress("asked")})
     return session
 
 
@@ -127,6 +127,6 @@ def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
     stream.start_turn(ChatRequest(content="Mark."))
     stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
     [call] = open_calls(stream, {})
-    session.active.keep_progress(call.event_id, CallProgress("started"))
+    session.active.keep_progress({call.event_id: CallProgress("started")})
     assert journal_files(clean_folder) == []
     session.close()
