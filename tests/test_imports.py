@@ -203,5 +203,20 @@ def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
     assert not found & {*HTTP, "ipywidgets", "anywidget"}
 
 
+def test_load_ext_with_configuration_imports_no_settings_of_turns(tmp_path: Path) -> None:
+    (tmp_path / ".jp").mkdir()
+    (tmp_path / ".jp" / "config.toml").write_text('[assistant.model]\nid = "scripted/welcome"\n')
+    code = f"""
+import os
+os.chdir({str(tmp_path)!r})
+from IPython.core.interactiveshell import InteractiveShell
+InteractiveShell.instance().run_line_magic("load_ext", "jp_nb")
+print(*sys.modules)
+"""
+    found = loaded(code)
+    assert "jp_nb.session.base_config" in found
+    assert not found & {"jp_nb.session.settings", "jp_nb.agent", "jp_nb.values", "tomlkit"}
+
+
 def test_every_public_name_exists() -> None:
     assert not [name for name in jp_nb.__all__ if not hasattr(jp_nb, name)]

@@ -77,7 +77,7 @@ class ActiveConversation:
         base_config = self._base_config(is_loading=True)
         continues = False
         if files.has_configuration():
-            from jp_nb.session.settings import continues_headless
+            from jp_nb.session.base_config import continues_headless
 
             continues = continues_headless(files)
         opened = notebook.open(clock=clock, base_config=base_config, continues=continues)
@@ -188,7 +188,7 @@ class ActiveConversation:
         if not self.files.has_configuration() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
-        from jp_nb.session.settings import apply_overrides, base_config
+        from jp_nb.session.base_config import apply_overrides, base_config
 
         try:
             base = base_config(self.files)
@@ -303,12 +303,21 @@ class ActiveConversation:
             self.journal.keep_progress(progress)
 
     @property
+    def has_only_base_config(self) -> bool:
+        """True if nothing has changed the settings with which this process began it."""
+        return self.is_local and not self.document.conversation.deltas
+
+    @property
     def wants_journal(self) -> bool:
         """True if a journal is configured; the last valid configuration counts."""
-        is_loaded = "settings" in vars(self)
-        if is_loaded or not self.is_local or self.files.has_configuration():
-            with suppress(ConfigError):
+        with suppress(ConfigError):
+            if "settings" in vars(self) or not self.has_only_base_config:
                 self._wants_journal = self.settings.projection.config().record.journal
+            elif self.files.has_configuration():
+                from jp_nb.session.base_config import keeps_journal
+
+                base = self.document.conversation.base_config
+                self._wants_journal = keeps_journal(self.files, base)
         return self._wants_journal
 
     @property

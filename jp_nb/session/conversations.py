@@ -22,9 +22,10 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, inherited_notices
+from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
-from jp_nb.session.settings import MODEL, Settings
+from jp_nb.session.settings import Settings
 from jp_nb.storage.config_files import ConfigFiles
 
 if TYPE_CHECKING:

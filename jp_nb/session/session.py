@@ -46,7 +46,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
     if epoch := os.environ.get(environment.EPOCH):
         return clock_from_epoch(epoch)
     if _is_configured(files):
-        from jp_nb.session.settings import is_reproducible
+        from jp_nb.session.base_config import is_reproducible
 
         if is_reproducible(files):
             return DEFAULT_CLOCK
@@ -83,7 +83,7 @@ class Session:
         )
         self.document, self.store = self.active.document, self.active.store
         if _is_configured(self.files):
-            from jp_nb.session.settings import find_odd_rules, read_overrides
+            from jp_nb.session.base_config import find_odd_rules, read_overrides
 
             if self.active.is_local:
                 self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
@@ -133,7 +133,7 @@ class Session:
         if turns := conversation.turn_count:
             prefix = "conversation restored" if self.active.restored else "conversation"
             described = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
-        if self.active.is_local and not conversation.deltas:  # without loading the settings
+        if self.active.has_only_base_config:  # without loading the settings
             match conversation.base_config:
                 case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
                     model = f"{provider}/{name}"

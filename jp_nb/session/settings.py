@@ -1,7 +1,6 @@
 """Effective settings of the session, their drafts, and changes of them.
 
-`%load_ext` loads this module if there is any configuration, so it imports little. Invalid
-settings are a `ConfigError`, before anything is recorded.
+Invalid settings are a `ConfigError`, before anything is recorded.
 
 Source: `docs/guide.md`, `docs/configuration.md`, `docs/record.md`, `docs/decisions.md` D8, D13,
 D20, D34.
@@ -10,27 +9,19 @@ D20, D34.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import (
-    get_aliases,
-    parse_model_reference,
-    resolve_model,
-    resolve_references,
-)
-from jp_nb.config.authority import find_rule_warnings, iter_rules, strip_untrusted
+from jp_nb.config.aliases import parse_model_reference, resolve_model
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
     ENVIRONMENT,
-    FILE_ONLY,
     REGISTRATIONS,
     USER_FILE,
     WORKSPACE_FILE,
@@ -41,17 +32,7 @@ from jp_nb.config.layers import (
     require_tools,
     toggle_tools,
 )
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply,
-    as_replacement,
-    build_partial,
-    get_path,
-    iter_leaf_paths,
-    merge,
-    strip_strategies,
-)
+from jp_nb.config.partial import Change, Partial, get_path, iter_leaf_paths
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import (
     Element,
@@ -79,143 +60,27 @@ from jp_nb.record.config_changes import (
 )
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.stream import ConversationStream
+from jp_nb.session.base_config import (
+    LOAD_PATHS,
+    MODEL,
+    find_odd_rules_in,
+    model_partial,
+    registered_functions,
+    requested_changes,
+    to_store,
+    with_model,
+)
 from jp_nb.session.notebook_text import is_value
-from jp_nb.storage import environment
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, format_paths
 from jp_nb.storage.config_writer import ConfigFile
 from jp_nb.tools.builtin import tools_config
-
-MODEL = "assistant.model.id"
-CASSETTE = "providers.cassette"
-LOAD_PATHS = "config_load_paths"
-
-
-def requested_changes(
-    text: str, current: Partial, files: ConfigFiles
-) -> list[tuple[Change, Layer | None]]:
-    """Return the changes of `-c TEXT` on top of `current`, each with its file.
-
-    Raises:
-        ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
-            a conversation may not set its path.
-        UsageError: It is empty.
-    """
-    if not text.strip():
-        raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
-    found: list[tuple[Change, Layer | None]]
-    if is_assignment(text):
-        found = [(parse_assignment(text, current), None)]
-    else:
-        layers = files.named(text, get_path(current, LOAD_PATHS) or [])
-        found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
-    changes: list[tuple[Change, Layer | None]] = []
-    for change, source in found:
-        if get_path(change.delta, CASSETTE) is not None:  # D109
-            raise ConfigError(
-                "a conversation cannot set this. Use `%jp cassette` for this kernel, "
-                "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
-                "`--workspace` for a file",
-                path=CASSETTE,
-            )
-        # Models in place of aliases, because an alias can have another meaning later.
-        current = apply(current, change)
-        delta, _ = resolve_references(change.delta, get_aliases(current))
-        changes.append((Change(delta, change.unsets), source))
-    return changes
-
-
-def model_partial(reference: Any, current: Partial) -> Partial:
-    """Return a partial configuration with the model of `reference`, which may be an alias."""
-    model = resolve_model(reference, get_aliases(current))
-    return build_partial(MODEL, {"provider": model.provider, "name": model.name})
-
-
-def base_config(files: ConfigFiles) -> Partial:
-    """Return the base configuration of a new conversation: the layers and a model (D8).
-
-    It has no settings with authority, which stay in the files and variables of their owner.
-    """
-    return _base_config(tuple(files.layers()))
-
-
-@lru_cache(maxsize=4)
-def _base_config(layers: tuple[Layer, ...]) -> Partial:
-    partial = with_model(merge_layers(layers))
-    validate(partial)
-    return strip_untrusted(to_store(partial), "record")[0]
-
-
-def continues_headless(files: ConfigFiles) -> bool:
-    """Return True if headless runs continue a conversation (`record.headless`, D18)."""
-    partial = merge_layers(files.load_valid_layers()[0])
-    return bool(get_path(partial, "record.headless") == "continue")
-
-
-def is_reproducible(files: ConfigFiles) -> bool:
-    """Return True if headless runs are reproducible (`record.reproducible`)."""
-    below = merge_layers(files.load_valid_layers()[0])
-    with suppress(ConfigError):  # reported when the conversation begins
-        below = merge(below, apply_overrides({}, files))
-    return get_path(below, "record.reproducible") is True
-
-
-def to_store(partial: Partial) -> Partial:
-    """Return `partial` as stored in a record: replacing values, without settings of files."""
-    return _without_file_settings(as_replacement(partial))
-
-
-def _without_file_settings(partial: Partial) -> Partial:
-    return {key: value for key, value in partial.items() if key not in FILE_ONLY}
-
-
-def with_model(partial: Partial) -> Partial:
-    """Return `partial` with its model resolved, or with the default model."""
-    return merge(partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
-
-
-def read_overrides() -> list[Directive]:
-    """Return the `-c` arguments of the runner."""
-    value = json.loads(os.environ.get(environment.OVERRIDES) or "[]")
-    return [Directive("cfg", str(item)) for item in value]
-
-
-def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
-    """Return `base` with the arguments of the run (D34)."""
-    if not (directives := read_overrides()):
-        return base
-    below = merge_layers(files.layers())
-    for directive in directives:
-        for change, _ in requested_changes(directive.text, merge(below, base), files):
-            base = apply(base, change)
-    validate(merge(below, base))
-    return base
-
-
-def registered_functions() -> Partial:
-    """Return the default settings of the Python tools of this kernel, by name."""
-    python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
-    functions = python.REGISTRY.all() if python is not None else {}
-    return {name: dict(tool.registration) for name, tool in functions.items()}
 
 
 @lru_cache(maxsize=1)
 def _registrations(version: int) -> Layer:
     """Return the layer of all tools, for this `version` of the registry."""
     return Layer(REGISTRATIONS, tools_config(registered_functions()))
-
-
-def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
-    """Return warnings about access rules in `base` on top of `files`, without invalid files."""
-    functions: Partial = {"conversation": {"tools": registered_functions()}}
-    below = merge(functions, merge_layers(files.load_valid_layers()[0]))
-    return find_odd_rules_in(merge(below, base))
-
-
-def find_odd_rules_in(partial: Partial) -> list[str]:
-    """Return warnings about access rules in `partial`."""
-    rules_by_tool = iter_rules(strip_strategies(partial))
-    return [text for tool, rules in rules_by_tool for text in find_rule_warnings(tool, rules)]
 
 
 class DirectiveDraft(Draft):

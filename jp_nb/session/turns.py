@@ -55,6 +55,7 @@ from jp_nb.rendering.prompts import record_of
 from jp_nb.rendering.status import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.ask import CodeQuestions, format_questions
+from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import (
     CellReruns,
@@ -65,7 +66,7 @@ from jp_nb.session.conversations import (
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
 from jp_nb.session.resolver import LIST_SECONDS, ModelCatalog, Resolver
-from jp_nb.session.settings import MODEL, Settings
+from jp_nb.session.settings import Settings
 from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN
 from jp_nb.tools.question import Question

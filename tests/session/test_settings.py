@@ -14,7 +14,8 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import UsageError
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata
-from jp_nb.session.settings import Settings, base_config
+from jp_nb.session.base_config import base_config
+from jp_nb.session.settings import Settings
 from jp_nb.storage import config_files
 from jp_nb.storage.config_files import ConfigFiles
 from tests.support.entries import new_stream
