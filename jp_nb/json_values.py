@@ -177,20 +177,6 @@ def copy_json(value: Any) -> Any:
     return [copy_json(item) for item in value] if kind is list else copy_nested_json(value)
 
 
-def has_same_form(one: Any, other: Any) -> bool:
-    """Return True if two JSON values have the same types, values, and order of keys."""
-    if one is other:
-        return True
-    if type(one) is not type(other):  # in Python, 1 == True
-        return False
-    if isinstance(one, dict):
-        same_keys = list(one) == list(other)
-        return same_keys and all(map(has_same_form, one.values(), other.values()))
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(has_same_form, one, other))
-    return bool(one == other)
-
-
 def copy_nested_json(value: Any) -> Any:
     """Return a deep copy of a JSON value, at any depth that the `json` module supports."""
     return json.loads(json.dumps(value))

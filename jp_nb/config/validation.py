@@ -9,9 +9,11 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +34,7 @@ from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.json_values import MAX_CONFIG_LEVELS, has_same_form
+from jp_nb.json_values import MAX_CONFIG_LEVELS, compact_json
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -295,26 +297,26 @@ def validate(
     return validate_plain(strip_strategies(partial), layer=layer, file=file)
 
 
-_last_valid: tuple[Partial, AppConfig] | None = None
-"""The last settings that were validated, and the result: most conversations have the same ones."""
-
-
 def validate_plain(
     settings: Partial, *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
-    """Return the whole configuration as `validate` does, for settings without merge strategies."""
-    global _last_valid
-    if _last_valid is not None and has_same_form(_last_valid[0], settings):
-        return _last_valid[1]
+    """Return the whole configuration as `validate` does, for settings without merge strategies.
+
+    Equal settings give the same object: most conversations have the settings of the one before.
+    """
     try:
-        config = AppConfig.model_validate(settings)
+        config = _validate_text(compact_json(settings))
     except ValidationError as exc:
         raise _create_error(list_problems(exc), layer, file) from exc
     conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]
     if conflicts:
         raise _create_error(conflicts, layer, file)
-    _last_valid = settings, config
     return config
+
+
+@lru_cache(maxsize=4)
+def _validate_text(settings: str) -> AppConfig:
+    return AppConfig.model_validate(json.loads(settings))
 
 
 def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:

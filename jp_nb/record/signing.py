@@ -15,6 +15,8 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Protocol, Self, TypeGuard
 
 from pydantic import JsonValue, SecretBytes
@@ -97,8 +99,9 @@ class Signer:
         self._mac.update(lines.encode("ascii"))
 
 
-def _signed_values(stream: ConversationStream) -> list[str]:
-    return [canonical_json(value) for value in (stream.id, stream.base_config, *stream.raw)]
+def _digest_of(stream: ConversationStream) -> bytes:
+    values = map(canonical_json, (stream.id, stream.base_config, *stream.raw))
+    return sha256("\n".join(values).encode("ascii")).digest()
 
 
 SIGNATURE = "signature"
@@ -148,7 +151,7 @@ class Trust:
         self._document = document
         self._keys = keys
         self._signs = can_sign
-        self._left: dict[str, ConversationStream] = {}  # trusted ones, by id
+        self._left_states: set[bytes] = set()
         self._stream = document.conversation
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
@@ -194,7 +197,8 @@ class Trust:
         """
         left = self._stream
         if self.trusted and len(left):
-            self._left[left.id] = left
+            with suppress(StorageError):  # otherwise it is untrusted on return
+                self._left_states.add(_digest_of(left))
         self._adopt(is_local=is_local)
         self.sign()
 
@@ -233,8 +237,8 @@ class Trust:
 
     def _find_untrusted_reason(self) -> str | None:
         try:
-            left = self._left.pop(self._stream.id, None)
-            if left is not None and _signed_values(left) == _signed_values(self._stream):
+            if self._left_states and (found := _digest_of(self._stream)) in self._left_states:
+                self._left_states.discard(found)
                 return None  # it is as trusted as when this process left it
             signature = self._document.extra.get(SIGNATURE)
             if signature is None:

@@ -46,6 +46,13 @@ def test_equal_settings_are_validated_once_and_types_are_compared() -> None:
         validate({"values": {"image_side": True}})  # in Python, True == 1
 
 
+def test_settings_that_were_changed_in_place_are_validated_again() -> None:
+    settings: Any = {"values": {"image_side": 1}}
+    before = validate(settings)
+    settings["values"]["image_side"] = 2
+    assert (before.values.image_side, validate(settings).values.image_side) == (1, 2)
+
+
 def tools(**fields: Any) -> Any:
     """Return a configuration with the tool `t`."""
     return {"conversation": {"tools": {"t": fields}}}
