@@ -56,6 +56,8 @@ _IMAGE = re.compile(
     rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
 )
 """An image that every parser finds, also as the text of a link; or the start of another one."""
+_MARKUP = "[]<\\`~"
+"""Characters of which `_escape` changes some."""
 _HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
 MAX_CHARS = 1_000_000
 
@@ -332,6 +334,8 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
 
 
 def _escape(text: str, image_hosts: Collection[str]) -> str:
+    if not any(sign in text for sign in _MARKUP):
+        return text
     pieces: list[str] = []
     at = 0
     for image in _IMAGE.finditer(text):

@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -73,7 +74,12 @@ def parse_ask_options(line: str) -> argparse.Namespace:
     Raises:
         UsageError: An option is unknown or not valid.
     """
-    return OptionParser(ASK_OPTIONS, usage=ASK_USAGE).parse_args(split_words(line))
+    return _make_ask_parser().parse_args(split_words(line))
+
+
+@cache
+def _make_ask_parser() -> OptionParser:
+    return OptionParser(ASK_OPTIONS, usage=ASK_USAGE)
 
 
 def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
