@@ -156,6 +156,13 @@ PROFILES: Final[Mapping[str, Profile]] = {
             cached_by_mark=("anthropic", "google"),
         ),
         Profile(
+            "xai",
+            max_tokens="max_completion_tokens",
+            reasoning=_format_three_levels,
+            documents="user",
+            media_types=IMAGES,
+        ),
+        Profile(
             "deepseek",
             path="/chat/completions",
             reasoning_field="reasoning_content",

@@ -84,16 +84,17 @@ _REFUSABLE: Final[Mapping[str, re.Pattern[str]]] = {
     for name, pattern in {
         "stream_options": r"stream_options|obfuscation",
         "summary": r"reasoning\.summary|reasoning\ssummar",
-        "include": r"encrypted\scontent\sis\snot\ssupported|'include",
+        "include": r"encrypted\scontent\sis\snot\ssupported|[':]\s?'?include\b",
         "truncation": "truncation",
         "prompt_cache_key": "prompt_cache_key",
         "stream": r"\bstream",
         "temperature": r"\btemperature\b",
         "top_p": r"\btop_p\b",
-        "reasoning": r"'reasoning(\.effort)?' is not supported|parameter: '?reasoning\b",
+        "reasoning": r"'reasoning(\.effort)?' is not supported"
+        r"|(parameter|argument)\b.{0,60}\breasoning",
     }.items()
 }
-"""Parts of a request that are omitted after an error 400 with a text that fits, in lower case."""
+"""Parts of a request that are omitted after an error with a text that fits, in lower case."""
 _IMAGE_REFUSAL: Final = re.compile(r"input_image|\.output\b|image.*(tool|function|output)")
 _COUNTED: Final = frozenset(
     {"model", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"}
@@ -628,7 +629,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: ResponsesRendering
     ) -> ProviderEvent | None:
-        if error.status != 400 or error.kind != "other":
+        if error.status not in (400, 422) or error.kind != "other":
             return super()._recover(error, request, rendering)
         text = str(error).lower()
         refused = self._refused_by(request.model)

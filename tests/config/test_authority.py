@@ -94,9 +94,10 @@ AUTHORITY = [
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
     "providers.llm.anthropic.strict_tools", "providers.llm.google.append_instructions",
     "providers.llm.openai.base_url_env",
-    *(f"providers.llm.{name}.dialect" for name in ("google", "llamacpp", "openai", "openrouter")),
+    *(f"providers.llm.{name}.dialect" for name in ("google", "llamacpp", "openai", "openrouter",
+                                                    "xai")),
     *(f"providers.llm.{name}.images" for name in (
-        "cerebras", "deepseek", "llamacpp", "ollama", "openai", "openrouter")),
+        "cerebras", "deepseek", "llamacpp", "ollama", "openai", "openrouter", "xai")),
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
     "record.headless", "record.project_log", "record.project_log_archives",

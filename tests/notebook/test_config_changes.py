@@ -53,7 +53,7 @@ SCRIPTS = {
     "second": f'[[replies]]\nexpect = "{CHANGED}"\ntext = "The second continues."\n'
     + '[[replies]]\ntext = "Still the second."\n' * 3,
     "other": '[[replies]]\ntext = "Another answers."\n',
-    "xai": calls(("change_model", {"target": "xai/grok-x"})),
+    "test": calls(("change_model", {"target": "test/model-x"})),
 }
 PROPOSED = "Configuration delta proposed by tool 'change_model'"
 CHANGE = 'assistant.model.id: "scripted/first" → "scripted/second"'
@@ -291,16 +291,16 @@ def test_turn_stopped_at_the_form_changes_nothing(user: FrontEnd) -> None:
 def test_unavailable_model_ends_the_turn_and_another_setting_fixes_it(
     user: FrontEnd,
 ) -> None:
-    request = decided(user, "Apply changes", "xai")
+    request = decided(user, "Apply changes", "test")
     failure = error(user, request)
     assert failure is not None
     assert failure["ename"] == "ConfigError"
     assert failure["evalue"].startswith("assistant.model.id.provider: ")
-    assert "'xai' is not available yet" in failure["evalue"]
+    assert "'test' is not available yet" in failure["evalue"]
     assert "%jp config --explain" in failure["evalue"]
-    assert contents(user) == ["It was xai and is xai/grok-x."]
-    assert events(user)[-1]["delta"]["assistant"]["model"]["id"]["provider"] == "xai"
-    assert model(user) == ("xai/grok-x", BY_TOOL)
+    assert contents(user) == ["It was test and is test/model-x."]
+    assert events(user)[-1]["delta"]["assistant"]["model"]["id"]["provider"] == "test"
+    assert model(user) == ("test/model-x", BY_TOOL)
     user.run("%jp config assistant.model.id=scripted/other", cell_id=None)
     assert answer_of_next_turn(user) == "Another answers."
     assert len(deltas(user)) == 1

@@ -58,7 +58,7 @@ from tests.providers.helpers import (
     user,
 )
 from tests.support.images import figure, png
-from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, RawResponse, Received, Reply, ToolCall
 
 OWN = "openai"
 Json = dict[str, Any]
@@ -295,6 +295,8 @@ def test_default_dialect_depends_on_the_address(
         ("openrouter", {}, "", "chat/completions"),
         ("openrouter", {"dialect": "responses"}, "", "responses"),
         ("llamacpp", {"dialect": "responses"}, "", "responses"),
+        ("xai", {}, "", "chat/completions"),
+        ("xai", {"dialect": "responses"}, "", "responses"),
     ]
     for name, settings, variable, path in rows:
         with subtests.test(name=name, settings=settings, variable=variable):
@@ -307,7 +309,7 @@ def test_default_dialect_depends_on_the_address(
 async def test_tool_loop_over_http(subtests: pytest.Subtests) -> None:
     calls = (ToolCall("weather", {"city": "Delft"}), ToolCall("weather", {"city": "Brügge"}))
     replies = [Reply(reasoning="Hm.", text="Look:", tool_calls=calls), Reply(text="Sun.")]
-    for name in ("openai", "llamacpp", "openrouter"):
+    for name in ("openai", "llamacpp", "openrouter", "xai"):
         with subtests.test(name=name), LoopbackServer(replies) as server:
             provider = connect(server, name)
             context = make_context(user("Weather?"), provider=name)
@@ -446,6 +448,80 @@ async def test_refused_part_of_a_request_is_omitted_from_then_on(
             assert text_of((await attempts(provider, request))[0]) == "A."
             await provider.aclose()
             assert len(server.requests) == count + 1
+
+
+class PickyServer:
+    """A compatible server, which refuses members of a request in its own words, then answers."""
+
+    def __init__(self, status: int, make_error: Callable[[str], Json], refused: set[str]) -> None:
+        self.status, self.make_error, self.refused = status, make_error, refused
+
+    def __call__(self, request: Received) -> Any:
+        if found := sorted(self.refused & request.body.keys()):
+            body = json.dumps(self.make_error(found[0])).encode()
+            head = f"HTTP/1.1 {self.status} No\r\ncontent-length: {len(body)}\r\n\r\n"
+            return RawResponse((head.encode() + body,))
+        return Reply(reasoning="Hm.", text="A.")
+
+
+OTHER_SERVERS: dict[str, tuple[str, PickyServer]] = {
+    "xAI": (
+        "xai",
+        PickyServer(
+            400,
+            lambda name: {"code": "invalid", "error": f"Argument not supported: {name}"},
+            {"include", "stream_options", "truncation", "reasoning"},
+        ),
+    ),
+    "vLLM": (
+        "openai",
+        PickyServer(
+            422,
+            lambda name: {"error": {"message": f"extra_forbidden: ('body', '{name}')"}},
+            {"include", "prompt_cache_key", "stream_options"},
+        ),
+    ),
+    "OpenRouter": (
+        "openrouter",
+        PickyServer(
+            400,
+            lambda name: {"error": {"code": 400, "message": f"Unrecognized key: '{name}'"}},
+            {"truncation", "top_p"},
+        ),
+    ),
+    "llama.cpp": (
+        "llamacpp",
+        PickyServer(
+            400,
+            lambda name: {"error": {"code": 400, "message": f"unsupported param: {name}"}},
+            {"temperature", "truncation"},
+        ),
+    ),
+}
+
+
+@pytest.mark.req("RESP-21")
+@pytest.mark.parametrize("server_name", OTHER_SERVERS)
+async def test_other_servers_get_no_part_twice_that_they_refuse(server_name: str) -> None:
+    name, picky = OTHER_SERVERS[server_name]
+    parameters = ModelParameters(reasoning="high", temperature=0.5, top_p=0.5)
+    with LoopbackServer(picky) as server:
+        provider = connect(server, name)
+        context = make_context(user("a"), provider=name)
+        request = ModelRequest("m", context, parameters=parameters, conversation_id="c")
+        assert len(await attempts(provider, request)) == len(picky.refused) + 1
+        for entry in await entries_of(provider, request):
+            context.add(entry, name)
+        context.add(user("b"), name)
+        assert text_of((await attempts(provider, request))[0]) == "A."
+        await provider.aclose()
+    *_, before, last = (request.body for request in server.requests)
+    assert len(server.requests) == len(picky.refused) + 3
+    assert not picky.refused & last.keys()
+    assert last["store"] is False
+    assert last["input"][: len(before["input"])] == before["input"]
+    sent_back = [item.get("encrypted_content") for item in last["input"]]
+    assert sent_back == [None, Reply().signature, None, None]
 
 
 @pytest.mark.req("RESP-19")

@@ -46,7 +46,7 @@ def resolve(resolver: Resolver, *partials: Partial) -> Resolved:
             "system_prompt": "Be brief.",
             "model": {"id": "scripted/main", "parameters": {"temperature": 0.5}},
         },
-        "providers": {"llm": {"aliases": {"fast": "scripted/small", "broken": "xai/grok"}}},
+        "providers": {"llm": {"aliases": {"fast": "scripted/small", "broken": "test/model"}}},
     }
     for partial in partials:
         whole = merge(whole, partial)
@@ -131,7 +131,7 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
             "conversation.tools.ask_user.questions.answer.target",
         ),
     ]
-    rows_1: list[str] = ["xai/grok", "broken", "nobody-knows"]
+    rows_1: list[str] = ["test/model", "broken", "nobody-knows"]
     for override, path in rows:
         for model in rows_1:
             with subtests.test(override=override):
@@ -139,12 +139,12 @@ def test_invalid_model_for_questions_is_an_error_with_its_path(
                     resolve(resolver, override(model))
                 assert caught.value.path == path
                 assert str(caught.value).startswith(f"{path}: the model that answers questions")
-                assert "xai" in str(caught.value) or "nobody-knows" in str(caught.value)
+                assert "test" in str(caught.value) or "nobody-knows" in str(caught.value)
 
 
 def test_questions_of_disabled_tools_are_ignored(resolver: Resolver) -> None:
     off = for_tool("ask_user", enable=False)
-    found = resolve(resolver, target_table({"model": {"id": "xai/grok"}}), off)
+    found = resolve(resolver, target_table({"model": {"id": "test/model"}}), off)
     assert inquiry_backend(found).overrides == {}
     plain = target_table("assistant")
     assert inquiry_backend(resolve(resolver, plain)).overrides == {}

@@ -59,7 +59,7 @@ def test_each_request_without_a_model_says_how_to_choose_one(
         assert rows["openai/MODEL"].endswith("OPENAI_API_KEY is set")
         assert rows["openrouter/MODEL"].endswith("MY_KEY is not set")
         assert rows["ollama/MODEL"].endswith("no key; server at http://localhost:11434")
-        assert not rows.keys() & {"xai/MODEL", "scripted/MODEL"}
+        assert not rows.keys() & {"test/MODEL", "scripted/MODEL"}
         assert 'os.environ["ANTHROPIC_API_KEY"] = getpass.getpass()' in said
         assert "sk-quite-secret" not in said
 

@@ -193,11 +193,13 @@ class Scripted(ProviderConfig):
     folders: list[str] = Field(default_factory=list)
 
 
-class Xai(ProviderConfig):
-    """xAI. Not available yet."""
+class Xai(ChatCompletionsProvider):
+    """xAI."""
 
     api_key_env: Variable | None = "XAI_API_KEY"
     base_url: Address | None = "https://api.x.ai"
+    dialect: Literal["chat", "responses"] = "chat"
+    """API of the server: `chat` for chat completions, or `responses`."""
 
 
 class ProviderTable(ConfigTable):
