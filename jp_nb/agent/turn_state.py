@@ -34,6 +34,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.head import RequestHead
 from jp_nb.record.marks import LastHost, ModelUsage, with_usage
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
@@ -84,6 +85,13 @@ class Resolved(ChatModel):
             conversation_id=conversation_id,
         )
         return replace(request, is_turn=True)
+
+    @property
+    def head(self) -> RequestHead:
+        """The head of a request without a schema."""
+        thread = RequestContext()
+        request = self.model_request(thread, choice="auto", schema=None, conversation_id="")
+        return request.head
 
     @property
     def host(self) -> str:

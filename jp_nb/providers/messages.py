@@ -111,7 +111,8 @@ class Rendering(ABC):
         self._add_changes(context)  # of responses that are not sent
 
     def _add_changes(self, context: RequestContext) -> None:
-        for position in context.heads[self._heads :]:
+        while self._heads < len(context.heads):
+            position = context.heads[self._heads]
             if position.items > self.items:
                 break
             if (change := self._find_next_change(context, position.head)) is not None:

@@ -112,15 +112,18 @@ class RequestContext:
 
     def note_contents(self, attachments: Iterable[Attachment]) -> None:
         """Note the contents of the current `attachments`, and forget those that are not needed."""
-        needed = {mark for _, head in self.heads for mark in head.attachments}
-        for mark in self.contents.keys() - needed:
+        for mark in self.contents.keys() - self._sent_attachments().keys():
             del self.contents[mark]
         self.contents.update((mark_attachment(each), each) for each in attachments)
 
     def missing_attachments(self) -> list[AttachmentMark]:
         """Return the attachments of earlier requests that this kernel has not read."""
-        marks = dict.fromkeys(mark for _, head in self.heads for mark in head.attachments)
-        return [mark for mark in marks if mark not in self.contents]
+        return [mark for mark in self._sent_attachments() if mark not in self.contents]
+
+    def _sent_attachments(self) -> dict[AttachmentMark, None]:
+        # Most heads have the same attachments as the one before.
+        lists = {id(head.attachments): head.attachments for _, head in self.heads}
+        return dict.fromkeys(mark for listed in lists.values() for mark in listed)
 
     def until(self, count: int) -> RequestContext:
         """Return a context with the first `count` items."""

@@ -11,7 +11,7 @@ Source: `docs/record.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, compact_json, encode_utf8
+from jp_nb.json_values import JsonObject, canonical_json, compact_json, encode_utf8
 from jp_nb.record.events import Entry
 
 HEAD: Final = "head"
@@ -89,6 +89,20 @@ class RequestHead:
     schema: Mapping[str, JsonValue] | None = None
     tool_choice: str = "auto"
 
+    def is_part_of(self, other: RequestHead, schemas: Container[str]) -> bool:
+        """Return True if `other` has all texts of this head, except its schema.
+
+        The schema must be in `schemas`, which are canonical JSON.
+        """
+        choices = {"auto", "none", "required", *(f"tool:{tool.name}" for tool in other.tools)}
+        return (
+            self.system == other.system
+            and all(tool in other.tools for tool in self.tools)
+            and all(mark in other.attachments for mark in self.attachments)
+            and self.tool_choice in choices
+            and (self.schema is None or canonical_json(self.schema) in schemas)
+        )
+
     def to_json(self, before: RequestHead | None = None) -> JsonObject:
         """Return the parts that differ from those of `before`, or from an empty head.
 
@@ -123,13 +137,13 @@ class RequestHead:
         Raises:
             ValueError: A part is not valid.
         """
-        known = {tool.name: tool for tool in self.tools}
         head = self
         for name, value in parts.items():
             match name, value:
                 case "system", list():
                     head = replace(head, system=tuple(map(str, value)))
                 case "tools", list():
+                    known = {tool.name: tool for tool in self.tools}
                     head = replace(head, tools=tuple(_read_tool(each, known) for each in value))
                 case "attachments", list():
                     head = replace(head, attachments=tuple(map(_read_attachment, value)))

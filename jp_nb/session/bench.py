@@ -35,7 +35,7 @@ from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, Replay
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, build_context
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ConfigDelta,
@@ -219,7 +219,7 @@ class ToolBench:
         scratch = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
         scratch.repair()
         scratch.start_turn(ChatRequest(content=REQUEST))
-        thread = build_context(scratch, active.settings.projection.providers())
+        thread = self.turns.build_context(scratch)
         inquiry: InquiryBackend
         try:
             inquiry = self.turns.inquiry(config, tools.offered, stream.id)

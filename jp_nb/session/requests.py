@@ -124,9 +124,8 @@ class PastRequests:
     def _next(self) -> tuple[TracedRequest, Provider]:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
         resolved = self._turns.resolve(basis, conversation_id)
-        providers = self._active.settings.projection.providers()
-        thread = build_context(self._stream, providers)
-        thread.contents = dict(self._turns.contents)
+        thread = self._turns.build_context(self._stream, resolved)
+        thread.contents = dict(thread.contents)
         thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
             thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id

@@ -35,11 +35,12 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
+from jp_nb.json_values import canonical_json
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import IMAGES, ChatRequest, ToolCallResponse
-from jp_nb.record.head import AttachmentMark
+from jp_nb.record.head import AttachmentMark, RequestHead
 from jp_nb.record.marks import (
     EXPLAINS_ERROR,
     HOST,
@@ -90,6 +91,7 @@ class TurnRunner:
         self._agent, self._front_end = self.runner.agent, self.runner.front_end
         self._context: tuple[ConversationStream, RequestContext] | None = None
         self.contents: dict[AttachmentMark, Attachment] = {}  # of attachments that were sent
+        self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(
@@ -97,7 +99,9 @@ class TurnRunner:
         )
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
-            self._provider_names, self.resolver.summarizer, now=active.clock
+            lambda: active.settings.projection.providers(),
+            self.resolver.summarizer,
+            now=active.clock,
         )
         self._reruns = CellReruns(active)
 
@@ -352,7 +356,7 @@ class TurnRunner:
                 sent = request.model_copy(update={"author": resolved.basis.config.user.name})
                 return self._run_loop(
                     resolved,
-                    self._request_context(stream),
+                    self._request_context(stream, resolved),
                     lambda turn: turn.run(sent, images),
                     number=stream.turn_count,
                     schema=request.response_schema,
@@ -385,11 +389,9 @@ class TurnRunner:
         """
         stream = self.repair_conversation(resumes=True)
         self._context = None  # the context now includes the last turn
-        thread = build_context(stream, self._provider_names(), in_turn=True)
-        thread.contents = self.contents
         return self._run_loop(
             resolved,
-            thread,
+            self.build_context(stream, resolved, in_turn=True),
             lambda turn: turn.resume(again, abandoned),
             number=found.turn,
             schema=found.request.response_schema,
@@ -443,6 +445,8 @@ class TurnRunner:
             finally:
                 self.last_request = record.sent or self.last_request
                 self._last_host = record.last_host
+                if not self._active.trust.trusted:
+                    self._own_heads += [position.head for position in record.thread.heads]
                 if turn.is_unanswered or record.thread is not thread:
                     self._context = None
                 last, result = stream.last_turn(), None
@@ -462,16 +466,39 @@ class TurnRunner:
             check_answer(last.entries if last else (), schema, text=result.text)
         return result
 
-    def _request_context(self, stream: ConversationStream) -> RequestContext:
+    def _request_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
         if self._context is None or self._context[0] is not stream:
             empty = not stream.turn_count  # spares a new conversation the settings
-            context = RequestContext() if empty else build_context(stream, self._provider_names())
-            context.contents = self.contents
-            self._context = stream, context
+            context = RequestContext(contents=self.contents) if empty else None
+            self._context = stream, context or self.build_context(stream, resolved)
         return self._context[1]
 
-    def _provider_names(self) -> list[str]:
-        return self._active.settings.projection.providers()
+    def build_context(
+        self,
+        stream: ConversationStream,
+        resolved: Resolved | None = None,
+        *,
+        in_turn: bool = False,
+    ) -> RequestContext:
+        """Return the context of `stream`; see `record.context.build_context`.
+
+        If the record is untrusted, its heads are used only if this kernel has sent them, or if the
+        user can see all their texts in the configuration (`resolved`).
+        """
+        providers = self._active.settings.projection.providers()
+        context = build_context(stream, providers, in_turn=in_turn)
+        context.contents = self.contents
+        if not context.heads or self._active.trust.trusted:
+            return context
+        known = list(self._own_heads)
+        if resolved is not None:
+            known.append(resolved.head)
+        requests = (x for x in stream.entries if isinstance(x, ChatRequest))
+        schemas = {canonical_json(x.response_schema) for x in requests}
+        heads = (position.head for position in context.heads)
+        if all(any(head.is_part_of(other, schemas) for other in known) for head in heads):
+            return context
+        return context.without_heads()
 
     def clear_context(self) -> None:
         """Build the request context again for the next request."""

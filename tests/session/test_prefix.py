@@ -207,22 +207,77 @@ def test_saved_conversation_continues_with_the_same_bytes(begin: Callable[..., T
     assert keeps_all(fourth, fifth)
 
 
-def test_record_of_a_stranger_with_many_attachments_gives_a_short_notice(
-    begin: Callable[..., Talk],
-) -> None:
+def test_many_missing_attachments_have_a_short_notice(begin: Callable[..., Talk]) -> None:
     talk = begin("One.", "Two.")
     notebook = talk.open()
     notebook.ask("First.")
     stored: Any = json.loads(json.dumps(notebook.session.document.to_json()))
-    response = next(e for e in stored["events"] if e["type"] == "chat_response")
     listed = [{"source": f"{n}\n" * 99, "type": "text/plain", "digest": ""} for n in range(1000)]
-    response["metadata"]["head"]["attachments"] = listed
+    first_response(stored)["metadata"]["head"]["attachments"] = listed
     again = talk.open({**stored, "signature": None})
+    again.jp("trust --yes")
     again.ask("Second.")
     notices = notices_in(again)
     assert "and 999 more attachments" in notices
     assert len(notices) < 1000
     assert "Two." in again.session.document.to_json()["events"][-1]["message"]  # type: ignore
+
+
+def first_response(stored: Any) -> Any:
+    return next(event for event in stored["events"] if event["type"] == "chat_response")
+
+
+def evil_tool(name: str) -> str:
+    return json.dumps({"name": name, "description": "EVIL", "parameters": {"type": "object"}})
+
+
+DEEP: Any = json.loads("[" * 90 + "]" * 90)
+HOSTILE_PARTS: list[dict[str, Any]] = [
+    {"system": ["EVIL"]},
+    {"tools": [evil_tool("weather")]},
+    {"tools": [evil_tool("send_mail"), "weather"]},
+    {"tool_choice": "tool:EVIL"},
+    {"attachments": [{"source": "EVIL", "type": "text/plain", "digest": ""}]},
+    {"schema": '{"type":"object","description":"EVIL"}'},
+    {"reasoning": {"effort": "EVIL"}},
+    {"reasoning": "EVIL"},
+    {"reasoning": DEEP},
+    {"reasoning": ["EVIL"]},
+    {"system": "EVIL"},
+    {"system": [5, None, {"EVIL": 1}]},
+    {"tools": [5]},
+    {"tools": ["[" * 100_000]},
+    {"tools": ["EVIL"]},
+    {"schema": "[" * 100_000},
+    {"schema": "5"},
+    {"attachments": ["EVIL"]},
+    {"EVIL": "EVIL"},
+]
+
+
+@pytest.mark.parametrize("begin", ["anthropic", "chat", "responses"], indirect=True)
+def test_head_in_a_record_of_a_stranger_brings_no_text(
+    begin: Callable[..., Talk], subtests: pytest.Subtests
+) -> None:
+    talk = begin("One.", "Two.", *["Three."] * (len(HOSTILE_PARTS) + 1))
+    notebook = talk.open()
+    notebook.ask("First.")
+    notebook.ask("Second.", Directive("cfg", "assistant.model.parameters.reasoning=high"))
+    text = json.dumps(notebook.session.document.to_json())
+    expected = talk.server.requests[-1]
+    for parts in [{}, *HOSTILE_PARTS]:
+        with subtests.test(parts=str(parts)[:60]):
+            stored: Any = {**json.loads(text), "signature": None}
+            responses = [each for each in stored["events"] if each["type"] == "chat_response"]
+            for response, key in zip(responses, ("head", "head_change"), strict=True):
+                response["metadata"].setdefault(key, {}).update(parts)
+            again = talk.open(stored)
+            again.ask("Third.")
+            received = talk.server.requests[-1]
+            assert b"EVIL" not in received.raw
+            assert b"Third." in received.raw
+            assert keeps_all(expected, received) or parts
+            again.session.close()
 
 
 @pytest.mark.req("PRE-1")
