@@ -6,6 +6,7 @@ import gc
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,7 @@ for profile, examples in (("quick", 20), ("deep", 1500)):
     )
 settings.load_profile("quick")
 
+QUICK_END = Path(__file__).parent / "support" / "quick_end"
 TIERS = ("kernel", "browser", "runners", "deep")
 
 pytest_plugins = [
@@ -44,6 +46,7 @@ def isolated_user() -> Iterator[None]:
             patch.setenv(variable, os.path.join(folder, variable.lower()))
         # Folders of tests are trusted, except in tests of trust.
         patch.setenv(TRUST_FOLDERS, tempfile.gettempdir())
+        patch.setenv("PYTHONPATH", str(QUICK_END), prepend=os.pathsep)
         yield
         patch.undo()
 

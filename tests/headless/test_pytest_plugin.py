@@ -33,9 +33,10 @@ from tests.support.notebook_runs import NOTEBOOKS, run
 
 
 def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in `folder`; warnings are errors."""
+    """Run pytest in `folder`; warnings are errors. Slow plugins of others are not loaded."""
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *options], folder)
+    without = [f"-pno:{name}" for name in ("cacheprovider", "hypothesispytest", "nbval")]
+    return run(["-m", "pytest", "-q", *without, *options], folder)
 
 
 def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
