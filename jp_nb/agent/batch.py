@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from types import MappingProxyType
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.call_progress import ProgressWriter
 from jp_nb.agent.config_changes import ConfigChanges
 from jp_nb.agent.display import InterruptReceived, Notice, ToolBegins, ToolEnds, Waits
 from jp_nb.agent.interrupts import (
@@ -61,10 +61,9 @@ from jp_nb.agent.turn_state import (
 )
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
-from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse, image_entry, images_metadata
+from jp_nb.record.events import ConfigDelta, ToolCallResponse, images_metadata
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.record.marks import edit_metadata
-from jp_nb.record.turns import CallProgress, CallStage
 from jp_nb.tools.base import (
     CURRENT_RUN,
     CallInterrupted,
@@ -122,7 +121,7 @@ class CallRunner:
         self.questions = ToolQuestions(turn, line)
         self._permissions = PermissionRequests(turn, line)
         self.changes = ConfigChanges(turn, batch.basis, line)
-        self._unwritten: dict[str, CallProgress] = {}  # results, also of the cell's thread
+        self.progress = ProgressWriter(turn)
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
         """Take `call` from its arguments to its response, perhaps `again`.
@@ -151,7 +150,7 @@ class CallRunner:
         tool = self._prepare(call)
         if tool.run != "unattended":
             await self._get_permission(call, tool)
-            self._report_progress(call, stage="permitted")
+            self.progress.write(call, stage="permitted")
         await self._format_arguments(call, tool)
         self._show_begin(call, tool)
         while True:
@@ -195,7 +194,7 @@ class CallRunner:
     async def _get_permission(self, call: Call, tool: OfferedTool) -> None:
         if tool.run == "skip":
             raise CallEnded(SKIPPED, skipped=True)
-        self._report_progress(call, stage="asked")
+        self.progress.write(call, stage="asked")
         self._show_begin(call, tool, asked=True)
         permitted = self._permissions.decide_by_file("permission", tool)
         if permitted is False:
@@ -205,32 +204,11 @@ class CallRunner:
                 await self._format_arguments(call, tool)
             await self._permissions.request_run(call, tool, self._tool_context(call, tool))
 
-    def report_permitted(self, calls: Iterable[Call]) -> None:
-        """Write to the journal which of the `calls` need no permission."""
-        if self._batch.results is None:
-            permitted = [x for x in calls if x.tool is not None and x.tool.run == "unattended"]
-            self._report_progress(*permitted, stage="permitted")
-
-    def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:
-        """Write the results that the journal does not have yet, and then more `progress`."""
-        results = self._unwritten.copy()
-        if self._turn.progress is not None and (results or progress):
-            self._turn.progress({**results, **progress})
-        for key in results:  # not before: an interrupt may end the write
-            self._unwritten.pop(key, None)
-
-    def _report_progress(self, *calls: Call, stage: CallStage) -> None:
-        stages = {x.event_id: CallProgress("started" if x.may_have_run else stage) for x in calls}
-        self.write_results(stages)
-
     def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
         if self.changes.is_approved(call):  # it is saved when the batch ends
             content = f"{response.content}\n\n{CHANGE_LOST}"
             response = response.model_copy(update={"content": content})
-        entries: list[Entry] = [*map(image_entry, call.shown_images.images), response]
-        now = self._turn.record.stream.now()
-        raw = tuple(entry.to_raw() | {"timestamp": now} for entry in entries)
-        self._unwritten[call.event_id] = CallProgress("finished", raw)
+        self.progress.keep_result(call, response)
 
     def _keep_result_of_function(
         self, call: Call, tool: OfferedTool, run: Run, outcome: object
@@ -317,7 +295,7 @@ class CallRunner:
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first
         run, cell = Run(), CellCall(self._functions, call)
-        starts = partial(self._report_progress, call, stage="started")
+        starts = partial(self.progress.write, call, stage="started")
         if in_cell := tool.executor.waits_for_cell:  # it may wait for others before it starts
             cell.on_start = starts
             cell.on_result = partial(self._keep_result_of_function, call, tool, run)
@@ -398,7 +376,7 @@ class CallRunner:
         else:
             call.response = _make_response(call, content, is_error=is_error, skipped=skipped)
         if skipped:  # it has no result: a restart of the kernel may have closed a form
-            self._unwritten.pop(call.event_id, None)
+            self.progress.drop_result(call)
         elif call.kept is None:
             self._keep_result(call, call.response)
         self._show_end(call, content, is_error=is_error, skipped=skipped)
@@ -472,6 +450,7 @@ class Batch:
         self._turn = turn
         self._calls = calls
         self._settings = context.basis.config.interrupt
+        self._is_replay = context.results is not None
         self._activity = Activity()
         self._functions = CellFunctions(turn.cell, turn.display)
         self._line = PromptLine(turn.prompter, self._activity, self._functions)
@@ -505,7 +484,9 @@ class Batch:
     async def _run(self) -> BatchEnd:
         """Run the calls until each of them has a response."""
         seen: Counter[str] = Counter()
-        self._runner.report_permitted(self._calls)
+        if not self._is_replay:
+            free = (x for x in self._calls if x.tool is not None and x.tool.run == "unattended")
+            self._runner.progress.write(*free, stage="permitted")
         for index, call in enumerate(self._calls):
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
@@ -523,7 +504,7 @@ class Batch:
             elif self._new_interrupts:  # also one that came with the last response
                 self._handle_interrupts()
             elif self._menu is not None or any(call.task is not None for call in self._calls):
-                self._runner.write_results()
+                self._runner.progress.write_results()
                 await self._changed.wait()
             else:
                 return BatchEnd(change=self._runner.changes.take())
@@ -550,7 +531,7 @@ class Batch:
         if has_ended or self._error is not None or self._verdict is not None:
             self._changed.set()
         else:
-            self._runner.write_results()
+            self._runner.progress.write_results()
 
     def _discard_changes(self) -> list[Call]:
         """Discard the approved changes; return the calls that proposed them."""

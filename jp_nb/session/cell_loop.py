@@ -66,10 +66,14 @@ class DeferredInterrupts:
         self.deferring = False
 
     @contextmanager
-    def defer(self) -> Iterator[None]:
-        """Defer interrupts in the block, and raise `KeyboardInterrupt` after it."""
-        outer = self.deferring
-        installs = _is_main_thread() and signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
+    def defer(self, *, in_job: bool = False) -> Iterator[None]:
+        """Defer interrupts in the block, and raise `KeyboardInterrupt` after it.
+
+        `in_job`: the block is part of a job of `serve`, which has installed the handler.
+        """
+        outer, installs = self.deferring, False
+        if not in_job and _is_main_thread():
+            installs = signal.getsignal(signal.SIGINT) is _DEFAULT_HANDLER
         try:  # an interrupt can arrive between any two of these lines
             self.deferring = True
             if installs:

@@ -533,7 +533,7 @@ class TurnDisplay:
             self._transcript.add(event)
 
     def _function_begins(self, event: FunctionBegins) -> None:
-        with self._cell.interrupts.defer(), self._lock:
+        with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = event
             self._waiting.apply(event, monotonic())
             self._apply_events()
@@ -544,7 +544,7 @@ class TurnDisplay:
         self._clock.start_ticks_in_agent_loop()
 
     def _function_ends(self, event: FunctionEnds) -> None:
-        with self._cell.interrupts.defer(), self._lock:
+        with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = None
             self._waiting.apply(event, monotonic())
             if self._tools is None:
