@@ -7,10 +7,10 @@ https://docs.anthropic.com/en/docs/build-with-claude/vision.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
@@ -51,6 +51,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.head import AttachmentMark, RequestHead
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import error_summary
 
@@ -107,19 +108,38 @@ def estimate_item_tokens(item: ContextItem) -> int:
     )
 
 
+def _estimate_change_tokens(
+    before: RequestHead, after: RequestHead, contents: Mapping[AttachmentMark, Attachment]
+) -> int:
+    # Of the messages for an appended change.
+    texts = () if before.system == after.system else after.system
+    known = {tool.name: tool for tool in before.tools}
+    tools = (tool for tool in after.tools if known.get(tool.name) != tool)
+    added = ({*after.attachments} - {*before.attachments}) & contents.keys()
+    return (
+        sum(map(estimate_text_tokens, texts))
+        + sum(map(estimate_tool_tokens, tools))
+        + sum(estimate_attachment_tokens(contents[mark]) for mark in added)
+    )
+
+
 @dataclass(slots=True)
 class ContextTokens:
-    """Estimates the tokens of a context as it grows, counting each entry once."""
+    """Estimates the tokens of a context as it grows, counting each entry and change once."""
 
     _thread: RequestContext | None = None
     _counted: int = 0
+    _heads: int = 0
     _tokens: int = 0
 
     def of(self, thread: RequestContext) -> int:
         """Estimate the tokens of `thread`."""
         if thread is not self._thread:
-            self._thread, self._counted, self._tokens = thread, 0, 0
+            self._thread, self._counted, self._heads, self._tokens = thread, 0, 0, 0
         self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
+        for before, after in pairwise(thread.heads[max(self._heads - 1, 0) :]):
+            self._tokens += _estimate_change_tokens(before.head, after.head, thread.contents)
+        self._heads = len(thread.heads)
         self._counted = len(thread)
         return self._tokens
 

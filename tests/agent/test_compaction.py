@@ -17,6 +17,7 @@ from jp_nb.agent.provider import Usage
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ProviderError
 from jp_nb.record.compaction import active_compactions
+from jp_nb.record.context import build_context
 from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import is_unanswered
@@ -240,6 +241,24 @@ async def test_automatic_compaction_frees_a_tenth_of_the_bound() -> None:
     )
     await made.run("Now?")
     assert len(summarizer.requests) == 1
+
+
+async def test_appended_changes_count_and_end_with_a_compaction() -> None:
+    changed = [
+        {**SAID, "metadata": {"head_change" if n else "head": {"system": [f"{n}" + "word " * 200]}}}
+        for n in range(4)
+    ]
+    for heads in (changed, changed[:1] * 4):
+        record = [each for said in heads for each in (START, ASKED, said)]
+        made, summarizer = bench(
+            reply(say("Done.")),
+            summaries=[reply(say("Short."))],
+            config=auto(max_tokens=900),
+            record=record,
+        )
+        await made.run("Now?")
+        assert len(summarizer.requests) == (heads is changed)
+        assert len(build_context(made.stream).heads) <= 1
 
 
 async def test_summarized_conversation_is_summarized_again() -> None:
