@@ -451,6 +451,12 @@ class AnswerStream:
             return True
         self._turn.display(EndOfText())
         self._notify_end(finished, attempt, unfinished)
+        is_thought = (isinstance(x, ChatResponse) and x.kind == "reasoning" for x in entries)
+        is_empty = all(is_thought) and not (unfinished or self._chain.parts)
+        if finished.reason == "completed" and is_empty:
+            self._notify(
+                "⚠ The model returned an empty answer. `%jp retry` sends the request again"
+            )
         return False
 
     def _record(self, entries: list[Entry], attempt: Attempt) -> None:

@@ -390,6 +390,12 @@ def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
                 f"completions: `%jp config {endpoint.setting_path}.dialect=chat`. Otherwise, "
                 f"choose another model: {CHOOSE}"
             )
+        case 404 | 405 if endpoint.path.endswith("/interactions"):
+            return (
+                f"Check the model ({CHOOSE}). If it exists, the Interactions API does not have it, "
+                "or this server does not have that API. Use generateContent: `%jp config "
+                f"{endpoint.setting_path}.dialect=generate`"
+            )
         case 404:
             return (
                 f"Check the model ({CHOOSE}) and {endpoint.setting_path}.base_url ({endpoint.url})"

@@ -355,13 +355,23 @@ class GenerateDecoder(ContinuedDecoder):
         if reason == "CONTINUATION" and self.keep_token(token):
             return  # the open text goes on in the next stream
         if reason in _MALFORMED:
-            raise ProviderError(f"{NAME} answered with a broken call ({reason})", kind="transient")
+            said = _read_message(candidate)
+            raise ProviderError(f"the model of {NAME} failed: {reason}{said}", kind="transient")
         if reason == "MISSING_THOUGHT_SIGNATURE":
-            raise ProviderError(f"{NAME}: a thought signature is missing", status=400)
+            raise ProviderError(
+                f"{NAME} misses a thought signature of this conversation. Start a new one "
+                "(`%jp new`)",
+                status=400,
+            )
         self._flush(out)
         self._reason = reason
         self._detail = candidate.get("finishMessage")
         self.is_complete = True  # only usage is missing
+
+
+def _read_message(candidate: WireObject) -> str:
+    message = candidate.get("finishMessage")
+    return f" ({message[:300]})" if isinstance(message, str) and message else ""
 
 
 class GenerateProvider(GoogleProvider[GenerateRendering]):

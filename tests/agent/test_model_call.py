@@ -66,6 +66,14 @@ async def test_other_finish_reason_is_shown() -> None:
     assert bench.turn.text == "Hm."
 
 
+@pytest.mark.parametrize("thought", [(), (TextPart(0, "reasoning", "Hm."), Flush(0))])
+async def test_empty_answer_is_a_notice(thought: tuple[Any, ...]) -> None:
+    bench = Bench([[*thought, Finished()]])
+    assert (await bench.run()).status == "completed"
+    said = "⚠ The model returned an empty answer. `%jp retry` sends the request again"
+    assert bench.shown_of(Notice) == [Notice(said)]
+
+
 async def test_blank_messages_and_keep_alives_are_ignored() -> None:
     bench = Bench([[KeepAlive(), *say(" \n"), *say("x", index=1), KeepAlive(), Finished()]])
     await bench.run()

@@ -647,17 +647,43 @@ async def test_finish_reasons_of_the_generate_dialect(subtests: pytest.Subtests)
         ("STOP", Finished()),
         ("MAX_TOKENS", Finished("max_tokens")),
         ("TOO_MANY_TOOL_CALLS", Finished("other", "TOO_MANY_TOOL_CALLS")),
-        ("MALFORMED_FUNCTION_CALL", None),
-        ("MALFORMED_RESPONSE", None),
     ):
         with LoopbackServer([Reply(text="a", finish=reason)]) as server, subtests.test(reason):
             provider = google(server, "generate")
-            if end is None:
-                _, error = await collect_failure(provider, ask())
-                assert error.kind == "transient"
-            else:
-                assert (await collect(provider, ask()))[-1] == end
+            assert (await collect(provider, ask()))[-1] == end
             await provider.aclose()
+
+
+@pytest.mark.req("GEM-20")
+async def test_failures_of_the_model_in_the_generate_dialect(subtests: pytest.Subtests) -> None:
+    rows = [
+        ("MALFORMED_FUNCTION_CALL", "transient", "MALFORMED_FUNCTION_CALL (print(1))"),
+        ("MALFORMED_RESPONSE", "transient", "the model of google failed: MALFORMED_RESPONSE"),
+        ("MISSING_THOUGHT_SIGNATURE", "other", "Start a new one (`%jp new`)"),
+    ]
+    for reason, kind, said in rows:
+        candidate = {"finishReason": reason, "finishMessage": "print(1)"}
+        chunk = b"data: %b\n\n" % json.dumps({"candidates": [candidate]}).encode()
+        with LoopbackServer([Reply(raw=(chunk,))]) as server, subtests.test(reason):
+            provider = google(server, "generate")
+            _, error = await collect_failure(provider, ask())
+            assert (error.kind, said in str(error)) == (kind, True)
+            await provider.aclose()
+
+
+async def test_missing_model_or_api_is_an_error_that_names_the_other_dialect(
+    subtests: pytest.Subtests,
+) -> None:
+    for dialect, advice in (
+        ("interactions", "`%jp config providers.llm.google.dialect=generate`"),
+        ("generate", "and providers.llm.google.base_url"),
+    ):
+        with LoopbackServer([http(404, b"<html>")]) as server, subtests.test(dialect):
+            provider = google(server, dialect)
+            _, error = await collect_failure(provider, ask())
+            await provider.aclose()
+            assert "Check the model (`%jp config assistant.model.id=PROVIDER/NAME`)" in str(error)
+            assert advice in str(error)
 
 
 @pytest.mark.req("GEM-20")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import re
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +14,22 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from jp_nb.agent.display import ShowText
 from jp_nb.config.directives import Directive
+from jp_nb.errors import AnswerError
 from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.loopback import LoopbackServer, Received, Reply
-from tests.support.loopback_google import named
+from tests.support.loopback import (
+    STREAM,
+    LoopbackServer,
+    RawResponse,
+    Received,
+    Reply,
+    ToolCall,
+)
+from tests.support.loopback_google import generate_chunks, interaction_events, named
 
 THOUGHT = {"type": "thought", "signature": "c2ln", "later": {"b": 1, "a": [None, 1.5]}}
 OUTPUT = {
@@ -107,6 +120,133 @@ def test_conversation_changes_the_provider_with_an_open_call(
     assert sent_steps(server)[5]["type"] == "function_result"
     session.close()
     assert "google_step" not in json.dumps([request.body for request in server.requests])
+
+
+OTHERS = ("anthropic", "openai chat", "openai responses")
+
+
+@pytest.mark.req("GEM-16")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("is_back", [False, True], ids=["from Gemini", "to Gemini"])
+def test_another_provider_continues_after_a_call_without_a_result(
+    folder: Path, dialect: str, other: str, is_back: bool
+) -> None:
+    provider, _, other_dialect = other.partition(" ")
+    models = [f"{provider}/m", "google/m"] if is_back else ["google/m", f"{provider}/m"]
+    look = Reply(reasoning="Hm.", text="Look: ", tool_calls=(ToolCall("weather", {}, id="c1"),))
+    replies = iter([look])
+
+    def opened(server: LoopbackServer, stored: Any = None) -> Session:
+        session = open_session(server, stored, dialect=dialect)
+        if other_dialect:
+            change = Directive("cfg", f"providers.llm.openai.dialect={other_dialect}")
+            session.configure(change)
+        return session
+
+    with LoopbackServer(lambda _: next(replies, "Fine.")) as server:
+        session = opened(server)
+        jp.tool(run="unattended")(weather)
+        session.turns.run("Go.", model=models[0])
+        stored: Any = json.loads(json.dumps(session.document.to_json()))
+        session.close()
+        kinds = [event["type"] for event in stored["events"]]
+        del stored["events"][kinds.index("tool_call_response") :]  # the kernel died within the call
+        again = opened(server, stored)
+        for model in (models[1], models[0], models[1]):
+            assert again.turns.run("Next.", model=model).text == "Fine."
+        again.close()
+    # The server refuses a call without a result, and a signature of another provider.
+    first, _, second, third, fourth = (json.dumps(request.body) for request in server.requests)
+    assert "c2lnbmF0dXJl" not in first + second
+    assert ("c2lnbmF0dXJl" in third) == (models[0] != "openai/m" or other_dialect == "responses")
+    assert "c2lnbmF0dXJl" not in fourth
+    assert all("Look: " in body and "weather" in body for body in (second, third, fourth))
+
+
+def partial_answer(dialect: str) -> Iterator[bytes]:
+    """Yield the begin of a stream, without the signature of its thought."""
+    reply = Reply(reasoning="Hm.", text="One, two, three")
+    events = (
+        interaction_events(reply, "m", 1)
+        if dialect == "interactions"
+        else generate_chunks(reply, 1)
+    )
+    encoded = [b"data: %b\n\n" % json.dumps(event).encode() for event in events]
+    last = next(number for number, data in enumerate(encoded) if b"two" in data)
+    return (data for data in encoded[: last + 1] if b"thought_signature" not in data)
+
+
+@pytest.mark.req("GEM-21")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_interrupt_closes_the_stream_and_the_partial_answer_is_sent_as_text(
+    folder: Path, dialect: str
+) -> None:
+    closed, main_thread = threading.Event(), threading.get_ident()
+    host = FakeHost(home=FakeHome())
+
+    def open_stream() -> Iterator[bytes | float]:
+        try:
+            yield STREAM
+            yield from partial_answer(dialect)
+            while ShowText("message", "One, two") not in host.person.outputs[-1].events:
+                yield 0.01
+            signal.pthread_kill(main_thread, signal.SIGINT)
+            while True:
+                yield from (b": still here\n\n", 0.01)
+        finally:
+            closed.set()
+
+    def answer(request: Received) -> Any:  # no list, which would hold the stream
+        is_first = b"Next." not in request.raw
+        return RawResponse(open_stream()) if is_first else "Fine."
+
+    with LoopbackServer(answer) as server:
+        session = Session(host)
+        for setting in (f"google.base_url={server.url}", f"google.dialect={dialect}"):
+            session.configure(Directive("cfg", f"providers.llm.{setting}"))
+        session.configure(Directive("cfg", "interrupt.streaming.action=stop"))
+        with pytest.raises(KeyboardInterrupt):
+            session.turns.run("Count.", model="google/m")
+        for _ in range(100):
+            gc.collect()  # the error of the closed connection holds the stream
+            if closed.wait(0.1):
+                break
+        assert closed.is_set()
+        session.turns.run("Next.")
+        session.close()
+    sent = server.requests[-1].body[LISTS[dialect]]
+    assert "ignature" not in json.dumps(sent)
+    members = "content" if dialect == "interactions" else "parts"
+    said = [part["text"] for each in sent for part in each[members]]
+    assert said == ["Count.", "<think>\nHm.\n</think>\n\n", "One, two", "Next."]
+
+
+@pytest.mark.req("GEM-8")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_answer_is_checked_against_the_schema_of_the_user(folder: Path, dialect: str) -> None:
+    schema = {
+        "type": "object", "properties": {"name": {"type": "string", "maxLength": 3}},
+        "required": ["name"],
+    }  # fmt: skip
+    misfit = "the answer does not fit the schema: "
+    rows = [
+        ('{"name": "Bo"}', ""),
+        ('{"name": "Barbara"}', misfit + "$.name: expected at most 3 characters"),
+        ("{}", misfit + "$: expected 'name' in it"),
+        ('{"name": "Bo', misfit + "$: expected object"),
+        ("I cannot.", "the model gave no structured answer"),
+    ]
+    for said, problem in rows:
+        with LoopbackServer([said]) as server:
+            session = open_session(server, dialect=dialect)
+            if problem:
+                with pytest.raises(AnswerError, match=re.escape(problem)):
+                    session.turns.run("Who?", model="google/m", schema=schema)
+            else:
+                result = session.turns.run("Who?", model="google/m", schema=schema)
+                assert result.data == json.loads(said)
+            session.close()
 
 
 @pytest.mark.req("GEM-15")
