@@ -46,6 +46,7 @@ class Signer:
     ) -> None:
         # Nothing here keeps the key as bytes: verbose tracebacks show the variables of a frame.
         self._mac = hmac.new(key.get_secret_value(), digestmod="sha256")
+        self._hash = sha256()
         self.base_config = base_config
         self.count = 0
         self._entries: list[RawEntry] | None = None
@@ -94,14 +95,23 @@ class Signer:
         """Return True if `signature` is the current signature. A malformed value is not."""
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
+    def digest(self) -> bytes:
+        """Return the hash without the key: the result of `_digest_of`."""
+        return self._hash.digest()
+
     def _add_lines(self, *values: Any) -> None:
-        lines = "".join(f"{canonical_json(value)}\n" for value in values)
-        self._mac.update(lines.encode("ascii"))
+        lines = _encode_lines(*values)
+        self._mac.update(lines)
+        self._hash.update(lines)
+
+
+def _encode_lines(*values: Any) -> bytes:
+    return "".join(f"{canonical_json(value)}\n" for value in values).encode("ascii")
 
 
 def _digest_of(stream: ConversationStream) -> bytes:
-    values = map(canonical_json, (stream.id, stream.base_config, *stream.raw))
-    return sha256("\n".join(values).encode("ascii")).digest()
+    lines = _encode_lines(_PURPOSE, stream.id, stream.base_config, *stream.raw)
+    return sha256(lines).digest()
 
 
 SIGNATURE = "signature"
@@ -195,10 +205,13 @@ class Trust:
 
         A conversation that was trusted when this process left it is trusted again.
         """
-        left = self._stream
+        left, signer = self._stream, self._signer
         if self.trusted and len(left):
             with suppress(StorageError):  # otherwise it is untrusted on return
-                self._left_states.add(_digest_of(left))
+                if signer is not None and signer.is_current(left):
+                    self._left_states.add(signer.digest())
+                else:
+                    self._left_states.add(_digest_of(left))
         self._adopt(is_local=is_local)
         self.sign()
 

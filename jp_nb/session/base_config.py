@@ -67,8 +67,10 @@ def requested_changes(
                 path=CASSETTE,
             )
         # Models in place of aliases, because an alias can have another meaning later.
-        current = apply(current, change)
-        delta, _ = resolve_references(change.delta, get_aliases(current))
+        delta, aliases = resolve_references(change.delta, {})
+        if aliases or len(found) > 1:
+            current = apply(current, change)
+            delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
     return changes
 

@@ -64,16 +64,12 @@ def turns(url: str) -> None:
     raw, session = RawLoop(), Session(LiveHost(FakeShell()))
 
     def ours(base: str) -> None:
-        dialect = "responses" if "/responses-" in base else "chat"
-        options = (
-            "assistant.instructions:=[]",
-            f"providers.llm.openai.base_url={base}",
-            f"providers.llm.openai.dialect={dialect}",
-            f"providers.llm.google.base_url={base}",
-        )
+        provider = "google" if "/interactions-" in base else "openai"
+        options = ["assistant.instructions:=[]", f"providers.llm.{provider}.base_url={base}"]
+        if "/responses-" in base:
+            options.append("providers.llm.openai.dialect=responses")
         directives = [Directive("cfg", option) for option in options]
-        model = "google/m" if "/interactions-" in base else "openai/m"
-        turn = session.turns.run("Go.", new=True, model=model, directives=directives)
+        turn = session.turns.run("Go.", new=True, model=f"{provider}/m", directives=directives)
         assert turn.text, turn
 
     try:
