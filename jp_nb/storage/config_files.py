@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from glob import has_magic
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -41,20 +42,6 @@ def user_file() -> Path:
     return config_folder() / "config.toml"
 
 
-def workspace_files(folder: Path) -> Iterator[Path]:
-    """Yield the existing `.jp/config.toml` of `folder` and its parents, outermost first."""
-    for place in reversed([folder, *folder.parents]):
-        candidate = place / WORKSPACE_FILE
-        with suppress(OSError):  # no permission for the folder
-            if candidate.is_file():
-                yield candidate
-
-
-def workspace_root(folder: Path) -> Path:
-    """Return the nearest folder at or above `folder` with an owned `.jp/`, else `folder` itself."""
-    return next((p for p in (folder, *folder.parents) if is_owned_folder(p / ".jp")), folder)
-
-
 def format_paths(paths: Iterable[str]) -> str:
     """Return the first `MAX_LISTED` of the sorted paths, and the number of the others, as text."""
     found = sorted(paths)
@@ -74,14 +61,24 @@ class ConfigFiles:
         self.trust = trust
         self.notices: list[str] = []
         """Messages for the user, each only once, such as about a missing included file."""
+        places = (folder, *folder.parents)
+        self._jp_folders = [place / ".jp" for place in places]
+        self._possible_files = [place / WORKSPACE_FILE for place in reversed(places)]
         self._seen_notices: set[str] = set()
         self._pending: dict[Path, PendingConsent] = {}
         self._kept: tuple[list[Layer], list[ConfigError]] | None = None
 
     @property
     def root(self) -> Path:
-        """Folder of the workspace."""
-        return workspace_root(self.folder)
+        """Folder of the workspace: the nearest one at or above `folder` with an owned `.jp/`.
+
+        If there is none, it is `folder` itself.
+        """
+        return next((p.parent for p in self._jp_folders if is_owned_folder(p)), self.folder)
+
+    def workspace_files(self) -> list[Path]:
+        """Return the existing `.jp/config.toml` of `folder` and its parents, outermost first."""
+        return list(filter(isfile, self._possible_files))
 
     def file_of(self, where: Literal["user", "workspace"]) -> Path:
         """Return the configuration file of the user or of the notebook's workspace."""
@@ -180,7 +177,7 @@ class ConfigFiles:
         """Return name and path of the files, and True if a variable exists."""
         own = user_file()
         files = [("user file", own)] if own.is_file() else []
-        files += [("workspace file", path) for path in workspace_files(self.folder)]
+        files += [("workspace file", path) for path in self.workspace_files()]
         return files, any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
 
     def pending(self) -> list[PendingConsent]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ import jp_nb
 from jp_nb.agent.display import ShowText
 from jp_nb.agent.tool_set import ToolSources
 from jp_nb.config.directives import Directive
+from jp_nb.config.validation import validate_plain
 from jp_nb.errors import UsageError
 from jp_nb.providers.scripted import ScriptedProvider
+from jp_nb.record.config_history import Projection
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
+from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.tools.question import Question
 from tests.support.fake_host import FakeHome, FakeHost
 
@@ -41,6 +45,28 @@ def texts(host: FakeHost) -> list[str]:
     """Return the text that each turn showed."""
     shown = [[e.text for e in o.events if isinstance(e, ShowText)] for o in host.person.outputs]
     return ["".join(pieces) for pieces in shown]
+
+
+def test_turn_in_a_new_conversation_resolves_the_configuration_once(folder: Path) -> None:
+    (folder / ".jp").mkdir()
+    (folder / ".jp" / "config.toml").write_text("[values]\nimage_side = 500\n")
+    session = Session(FakeHost())
+    options = [Directive("cfg", f"user.name={name}") for name in ("one", "two")]
+    session.turns.run("First.", new=True, model="scripted/talk", directives=options[:1])
+    steps = {f.__code__: f.__name__ for f in (ConfigFiles._read, Projection._begin, validate_plain)}
+    calls: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in steps:
+            calls[steps[frame.f_code]] += 1
+
+    sys.setprofile(count)
+    try:
+        session.turns.run("Second.", new=True, model="scripted/talk", directives=options)
+    finally:
+        sys.setprofile(None)
+        session.close()
+    assert calls == {"_read": 1, "_begin": 1, "validate_plain": 1}
 
 
 def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:

@@ -20,7 +20,7 @@ from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
 from jp_nb.notebook.commands.reports import run_checks
-from jp_nb.storage.config_files import ConfigFiles, workspace_root
+from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, consents_path
 from tests.support.kernel_client import front_end
 from tests.support.notebook_runs import write_cells
@@ -368,9 +368,9 @@ def test_named_file_of_another_user_is_an_error(bare_folder: Path, give_away: An
 
 def test_workspace_root_is_not_a_folder_of_another_user(bare_folder: Path, give_away: Any) -> None:
     (bare_folder.parent / ".jp").mkdir()
-    assert workspace_root(bare_folder) == bare_folder.parent
+    assert ConfigFiles(bare_folder).root == bare_folder.parent
     give_away(bare_folder.parent / ".jp")
-    assert workspace_root(bare_folder) == bare_folder
+    assert ConfigFiles(bare_folder).root == bare_folder
 
 
 def test_unreadable_parent_folder_is_ignored(
@@ -378,14 +378,14 @@ def test_unreadable_parent_folder_is_ignored(
 ) -> None:
     configure(bare_folder.parent, EVIL)
     configure(bare_folder, 'user.name = "Ada"\n')
-    is_file = Path.is_file
+    stat = os.stat
 
-    def closed(path: Path) -> bool:
+    def closed(path: Any, **options: Any) -> os.stat_result:
         if path == bare_folder.parent / ".jp" / "config.toml":
             raise PermissionError(13, "Permission denied", str(path))
-        return is_file(path)
+        return stat(path, **options)
 
-    monkeypatch.setattr(Path, "is_file", closed)
+    monkeypatch.setattr(os, "stat", closed)
     assert merge_layers(ConfigFiles(bare_folder).layers()) == {"user": {"name": "Ada"}}
 
 

@@ -51,7 +51,7 @@ from jp_nb.rendering.tables import model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
-from jp_nb.storage.config_files import format_paths, workspace_files
+from jp_nb.storage.config_files import format_paths
 from jp_nb.text import MAX_DIGITS, MAX_LISTED, one_line, plain
 
 MAX_PRINTED = 200_000
@@ -369,7 +369,7 @@ def _describe_prompts(session: Session) -> str:
 
 def _describe_folder(session: Session) -> str:
     files, pending = session.files, session.files.pending()
-    found = ", ".join(map(str, workspace_files(files.folder))) or "no configuration file"
+    found = ", ".join(map(str, files.workspace_files())) or "no configuration file"
     if not pending:
         return found
     paths = format_paths({path for each in pending for path, _, _ in each.leaves})
