@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.images import Image
@@ -24,7 +23,6 @@ from tests.providers.helpers import WEATHER, answer, called, collect, encode_mes
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
 
-TIERS = "pip install -e '.[tiers]'"
 FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
 
@@ -116,23 +114,6 @@ async def test_setting_images_overrides_the_profile(provider: str, images: bool)
     asked = replace(request(*PLOTS), attachments=attached)
     messages = json.dumps(await sent(provider, asked, images=images))
     assert messages.count("data:image/png;base64,") == (5 if images else 0)
-
-
-def whole(value: Any) -> Any:
-    """Return a copy of `value` after pydantic has validated its lazy parts."""
-    if isinstance(value, dict):
-        return {key: whole(item) for key, item in value.items()}
-    return value if isinstance(value, str | bool | None) else [whole(item) for item in value]
-
-
-async def test_images_fit_the_types_of_the_official_clients() -> None:
-    claude_types = pytest.importorskip("anthropic.types", reason=TIERS)
-    gpt_types = pytest.importorskip("openai.types.chat", reason=TIERS)
-    claude: TypeAdapter[Any] = TypeAdapter(claude_types.MessageParam)
-    gpt: TypeAdapter[Any] = TypeAdapter(gpt_types.ChatCompletionMessageParam)
-    for provider, adapter in (("anthropic", claude), ("openai", gpt), ("ollama", gpt)):
-        for message in await sent(provider, request(*PLOTS)):
-            assert whole(adapter.validate_python(message)) == message
 
 
 def chat_rendering(name: str) -> Callable[[], ChatRendering]:
