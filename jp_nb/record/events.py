@@ -108,6 +108,8 @@ class Part(BaseModel):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):  # most fields
+        return value
     if isinstance(value, Part):
         return value.to_raw()
     if isinstance(value, tuple):
