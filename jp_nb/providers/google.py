@@ -42,7 +42,7 @@ from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.messages import CallIds, Rendering
 from jp_nb.providers.models import list_google_models
-from jp_nb.providers.request_body import Omitted, encode_json
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json
 from jp_nb.providers.schemas import (
     DROPPED,
     MAX_EXPANSIONS,
@@ -223,7 +223,11 @@ class GoogleProvider(HttpProvider[R]):
     Without `append_instructions`, changed instructions replace the earlier ones in front.
     """
 
-    continuation_member: ClassVar[str] = "continuation_token"
+    continuation_member: ClassVar[str]
+    instructions_member: ClassVar[str]
+    messages_member: ClassVar[str]
+    build_request_fields: ClassVar[Callable[..., Message]]
+    """Return the members of the body, except the messages."""
 
     def __init__(
         self,
@@ -289,6 +293,25 @@ class GoogleProvider(HttpProvider[R]):
             if not token:
                 return
             sent = body[:-1] + b"," + encode_json({self.continuation_member: token})[1:]
+
+    def _encode_body(
+        self,
+        request: ModelRequest,
+        rendering: R,
+        attached: FormattedAttachments,
+        answer: AnswerSchema | None,
+        omitted: Omitted,
+    ) -> RequestBody:
+        fields = type(self).build_request_fields(
+            request,
+            answer=answer,
+            thinking=self._find_thinking(request),
+            allowed_tools=rendering.allowed_tools,
+            omitted=omitted,
+        )
+        messages = rendering.encode(request.thread, before=attached.messages)
+        prefix = ("tools", self.instructions_member)
+        return RequestBody(fields, messages, self.messages_member, prefix=prefix)
 
     @abstractmethod
     def _repair(

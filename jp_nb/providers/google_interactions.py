@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
@@ -45,7 +44,7 @@ from jp_nb.providers.google_interactions_decoder import (
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import CONTINUE
-from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
+from jp_nb.providers.request_body import Message, Omitted, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
@@ -281,6 +280,11 @@ class InteractionsRendering(GoogleRendering):
 class InteractionsProvider(GoogleProvider[InteractionsRendering]):
     """Provider for servers with the Interactions API."""
 
+    continuation_member: ClassVar[str] = "continuation_token"
+    instructions_member: ClassVar[str] = "system_instruction"
+    messages_member: ClassVar[str] = "input"
+    build_request_fields = staticmethod(build_request_fields)
+
     def __init__(self, endpoint: Endpoint, *, append_instructions: bool) -> None:
         super().__init__(
             endpoint,
@@ -296,38 +300,6 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
                 setting = f"assistant.model.parameters.{name}"
                 self._warn_once(request, setting, "is sent, but Google has deprecated it")
         return super().stream(request)
-
-    def _encode_body(
-        self,
-        request: ModelRequest,
-        rendering: InteractionsRendering,
-        attached: FormattedAttachments,
-        answer: AnswerSchema | None,
-        omitted: Omitted,
-    ) -> RequestBody:
-        fields = build_request_fields(
-            request,
-            answer=answer,
-            thinking=self._find_thinking(request),
-            allowed_tools=rendering.allowed_tools,
-            omitted=omitted,
-        )
-        steps = rendering.encode(request.thread, before=attached.messages)
-        return RequestBody(fields, steps, "input", prefix=("tools", "system_instruction"))
-
-    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
-        """Ask `generateContent` for the tokens, because this API cannot count; see `Provider`."""
-        from jp_nb.providers.google_generate import GenerateProvider
-
-        endpoint = self._http.endpoint
-        path = endpoint.path.replace("/interactions", "/models")
-        other = GenerateProvider(
-            replace(endpoint, path=path), append_instructions=self._append_instructions
-        )
-        try:
-            return await other.count_tokens(request, seconds=seconds)
-        finally:
-            await other.aclose()
 
     def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> InteractionsDecoder:
         return InteractionsDecoder(answer)

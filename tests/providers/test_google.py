@@ -28,7 +28,6 @@ from jp_nb.providers.google_generate import build_request_fields as build_genera
 from jp_nb.providers.google_interactions import (
     InteractionsRendering,
     build_request_fields,
-    format_attachments,
 )
 from jp_nb.providers.google_interactions_decoder import STEP
 from jp_nb.record.context import ContextItem, RequestContext
@@ -263,21 +262,35 @@ def test_images_in_requests_and_results() -> None:
     assert results["parts"][0]["functionResponse"]["parts"] == [inline]
 
 
-@pytest.mark.req("GEM-7")
-def test_attachments_precede_the_conversation_and_others_are_a_notice() -> None:
-    formatted = format_attachments(
-        [
-            Attachment("a.md", "text/plain", "A < B"),
-            Attachment("b.png", "image/png", b"png"),
-            Attachment("c.pdf", "application/pdf", b"pdf"),
-            Attachment("d.wav", "audio/wav", b"wav"),
-        ]
+@pytest.mark.req("GEM-7", "GEM-20")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_attachments_precede_the_conversation_and_others_are_a_notice(dialect: str) -> None:
+    attachments = (
+        Attachment("a.md", "text/plain", "A < B"),
+        Attachment("b.png", "image/png", b"png"),
+        Attachment("c.pdf", "application/pdf", b"pdf"),
+        Attachment("d.wav", "audio/wav", b"wav"),
     )
-    (step,) = map(json.loads, formatted.messages)
-    assert [part["type"] for part in step["content"]] == [
-        "text", "text", "image", "text", "document",
-    ]  # fmt: skip
-    assert list(formatted.omitted) == ["conversation.attachments['d.wav'] (audio/wav)"]
+    provider = create_provider("google", {"dialect": dialect})
+    shown = provider.preview(ask(attachments=attachments))
+    body = json.loads(shown.body)
+    if dialect == "interactions":
+        first, _ = body["input"]
+        xml, *named = first["content"]
+        assert named == [
+            text("b.png"), {"type": "image", "mime_type": "image/png", "data": "cG5n"},
+            text("c.pdf"), {"type": "document", "mime_type": "application/pdf", "data": "cGRm"},
+        ]  # fmt: skip
+    else:
+        first, _ = body["contents"]
+        xml, *named = first["parts"]
+        assert named == [
+            {"text": "b.png"}, {"inlineData": {"mimeType": "image/png", "data": "cG5n"}},
+            {"text": "c.pdf"}, {"inlineData": {"mimeType": "application/pdf", "data": "cGRm"}},
+        ]  # fmt: skip
+    assert "A < B" in xml["text"]
+    assert [line for line in shown.omitted if "d.wav" in line] == list(shown.omitted)
+    assert len(shown.omitted) == 1
 
 
 @pytest.mark.req("GEM-1", "GEM-14")
