@@ -91,7 +91,7 @@ def drawn(page: NotebookPage) -> int:
     return page.outputs(1).locator("img[src^='data:image/png']").count()
 
 
-def test_answer_figure_and_progress_are_shown_above_the_form_and_after_a_reload(
+def test_answer_figure_and_progress_are_shown_above_the_form_and_after_it_is_reopened(
     opened: Opened,
 ) -> None:
     page = asked(opened, "advice")
@@ -105,10 +105,10 @@ def test_answer_figure_and_progress_are_shown_above_the_form_and_after_a_reload(
     picture(page, "progress")
     page.form().get_by_role("button", name="Yes", exact=True).click()
     page.form().get_by_text("Ship it?").wait_for()
-    for reloaded in (False, True):
-        if reloaded:
+    for reopened in (False, True):
+        if reopened:
             page.save()
-            page.reload(status="")
+            page.reopen(status="")
             page.form()
         said = answer(page)
         said.locator("mjx-container").wait_for()
