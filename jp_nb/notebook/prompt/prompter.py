@@ -42,7 +42,8 @@ from jp_nb.notebook.prompt.presence import (
     who_sent,
 )
 from jp_nb.notebook.prompt.pump import CommPump
-from jp_nb.notebook.prompt.stdin import InputConsole, StdinChannel, ask_form_on_stdin, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import InputConsole, StdinChannel, ask_on_stdin
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import PromptSummary, record_of
 from jp_nb.session.cell_loop import CellLoop

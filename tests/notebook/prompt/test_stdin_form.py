@@ -13,7 +13,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
 from jp_nb.notebook.prompt.presence import Expired
-from jp_nb.notebook.prompt.stdin import ask_form_on_stdin, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.prompts import record_of
 from jp_nb.tools.answer_types import Option, SelectAnswer, TextAnswer
 from jp_nb.tools.question import FormAnswer, Question

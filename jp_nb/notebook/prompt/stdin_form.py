@@ -1,0 +1,297 @@
+"""Ask the questions of a form one by one on stdin, and show all answers before they are sent.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import (
+    BLANK,
+    Answered,
+    FormDraft,
+    FormEnd,
+    FormPrompt,
+    PageDraft,
+    PromptEnd,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.presence import Expired
+from jp_nb.notebook.prompt.stdin import (
+    HELP,
+    STDIN,
+    STDIN_DIALOGUES,
+    Console,
+    Parsed,
+    StdinChannel,
+    StdinDialogue,
+    bar_lines,
+    choose,
+    confirm_empty,
+    converse,
+)
+from jp_nb.record.outcomes import EMPTY
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.text import one_line
+from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
+from jp_nb.tools.question import FormAnswer, Question
+
+KEEP: Final = ""
+BACK: Final = "<"
+LEAVE: Final = "!"
+CLEAR: Final = "-"  # the question is then open again
+SEND: Final = "s"
+LEFT_OPEN: Final = "Not answered."
+LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
+TIME_IS_OVER: Final = "The time to answer is over."
+IS_FIRST: Final = "This is the first question."
+BACK_TO_QUESTIONS: Final = "Go back to the questions"
+
+
+def ask_form_on_stdin(
+    prompt: FormPrompt, console: Console, channel: StdinChannel
+) -> PromptEnd[FormEnd]:
+    """Ask the questions of `prompt` at `console` and return the end of the form.
+
+    If `console` raises `Expired`, the time for one question is over.
+    """
+    return _StdinForm(prompt, console, channel).run()
+
+
+class _StdinForm:
+    """One form, which the user controls by typing lines."""
+
+    def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
+        self._prompt = prompt
+        self._console = console
+        self._channel = channel
+        self._draft = FormDraft(prompt, channel)
+        self._fields: dict[int, dict[str, JsonValue]] = {}  # answers by page and id of the field
+        # The answer to a single question is sent at once.
+        kind = prompt.pages[0].question.answer_type
+        self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
+        self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
+
+    def run(self) -> PromptEnd[FormEnd]:
+        first, draft = self._prompt.pages[0], self._draft
+        if head := prompt_text.head_line(first):
+            self._write(head)
+        if self._prompt.pages[1:]:
+            self._write(f"{len(self._prompt.pages)} questions.")
+        steps = {"page": self._ask_page, "summary": self._review}
+        steps |= {"menu": self._menu, "discard": self._discard}
+        while draft.end is None:
+            try:
+                steps[draft.screen]()
+            except Expired:
+                self._write("", TIME_IS_OVER)  # below the unfinished line
+                draft.expire()
+            except EOFError:
+                self._write("")
+                if not self._prompt.menu:
+                    draft.discard()
+                elif draft.screen == "menu":  # without a choice in the menu, the turn stops
+                    draft.stop()
+                else:
+                    draft.cancel()
+        return draft.end
+
+    def _write(self, *lines: str) -> None:
+        for line in lines:
+            self._console.write(line)
+
+    def _ask_page(self) -> None:
+        draft, page, kind = self._draft, self._draft.asked, self._draft.asked.question.answer_type
+        self._write(*self._page_lines(page))
+        if isinstance(kind, FormAnswer):
+            typed: Answered | str = self._ask_fields(kind)
+        else:
+            may_stay_open = self._prompt.partial or not page.question.required
+            typed = self._ask(page, draft.pages[draft.page].answer, may_stay_open=may_stay_open)
+            if isinstance(typed, Answered):
+                draft.hold(PageDraft(typed))
+            elif typed == CLEAR:
+                draft.hold(BLANK)
+        if typed == LEAVE:
+            draft.cancel()
+        elif typed == BACK and draft.is_first and not draft.reviewed:
+            self._write(IS_FIRST)
+        elif typed == BACK and not draft.reviewed:
+            draft.back()
+        elif typed != BACK and not (draft.is_last or draft.reviewed):
+            draft.next()
+        elif self._reviews or draft.pages[0].answer is None:
+            draft.review()
+        else:
+            draft.submit()
+
+    def _page_lines(self, page: QuestionPrompt) -> Iterator[str]:
+        if self._reviews:
+            yield ""
+        label = prompt_text.header(page)
+        if label == prompt_text.header(self._prompt.pages[0]):
+            label = None  # already shown above the first question
+        title = (prompt_text.progress(self._draft), label, prompt_text.page_header(page))
+        if line := " · ".join(filter(None, title)):
+            yield line
+        yield from _context_lines(page)
+        yield prompt_text.question(page)
+        if self._draft.demanded:
+            yield self._draft.pages[self._draft.page].problem or prompt_text.DEMANDED
+
+    def _ask(
+        self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
+    ) -> Answered | str:
+        kind = page.question.answer_type
+        proposed = page
+        if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
+            own = page.question.with_default(current.value).with_exclusive(False)
+            proposed = replace(page, question=own)
+        dialogue = STDIN_DIALOGUES[type(kind)](proposed)
+        if isinstance(kind, TextAnswer):
+            dialogue = _confirm_empty_text(dialogue)
+        default = current or dialogue.default
+        if isinstance(kind, BooleanAnswer) and self._reviews and not page.question.exclusive:
+            preset = prompt_text.preselected(page)
+            default = default or (None if preset is None else Answered(preset, STDIN))
+        if default is not None:
+            verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
+            words = one_line(prompt_text.format_answer(page, default), limit=200) or EMPTY
+            enter = f"Enter {verb}: {words}"
+        else:
+            enter = f"Enter skips the question{'' if may_stay_open else ' for now'}"
+        back = "show all answers" if self._draft.reviewed else "go back to the previous question"
+        others = [(BACK, "back", back)] if self._reviews else []
+        others += [(CLEAR, "clear", "clear the answer")] if current is not None else []
+        others += [(LEAVE, "leave", self._exit_description)]
+        legend = [enter, *(f"{key} {name}" for key, name, _ in others), f"{HELP} help"]
+        help_lines = [
+            f"  {enter}.",
+            *(f"  {key}  {meaning}" for key, _, meaning in others),
+            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
+        ]
+        dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
+        keys = [KEEP, *(key for key, _, _ in others)]
+        typed = converse(self._console, dialogue, keys=keys, help=help_lines)
+        if typed == CLEAR or (typed == KEEP and default is None):
+            self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
+        answer = default or KEEP if typed == KEEP else typed
+        return answer if isinstance(answer, str) else replace(answer, channel=self._channel)
+
+    def _ask_fields(self, kind: FormAnswer) -> str:
+        given = self._fields.setdefault(self._draft.page, {})
+        preset = prompt_text.preselected(self._draft.asked)
+        if not given and isinstance(preset, dict):
+            given |= preset
+        fields, before, at = list(kind.fields), dict(given), 0
+        shown: Mapping[str, str] = {}  # problems of the answers before this round
+        while True:
+            typed, problems = self._ask_field(kind, fields[at], given, shown)
+            if typed == LEAVE or (typed == BACK and at == 0):
+                return typed
+            at += -1 if typed == BACK else 1
+            if at < len(fields):
+                continue
+            if not problems or given == before:
+                return KEEP
+            if form_problem := problems.get(""):
+                self._write(one_line(form_problem))
+            # Ask fields with errors again, until nothing changes.
+            fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
+            shown, before, at = problems, dict(given), 0
+
+    def _ask_field(
+        self,
+        kind: FormAnswer,
+        field: Question,
+        given: dict[str, JsonValue],
+        shown: Mapping[str, str],
+    ) -> tuple[str, Mapping[str, str]]:
+        """Ask `field`, and hold all fields; return the typed key, and the current problems."""
+        page, number = QuestionPrompt(field), kind.fields.index(field) + 1
+        self._write(f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}")
+        self._write(*_context_lines(page))
+        if field.id in shown:
+            self._write(f"  ✗ {one_line(shown[field.id])}")
+        current = Answered(given[field.id], STDIN) if field.id in given else None
+        typed = self._ask(page, current, may_stay_open=not field.required)
+        if isinstance(typed, Answered):
+            given[field.id] = typed.value
+        elif typed == CLEAR:
+            del given[field.id]
+        problems = kind.problems(given) if given else {}
+        held = PageDraft(Answered({**given}, self._channel)) if given else BLANK
+        if problems:
+            first = next((x for x in kind.fields if x.id in problems), None)
+            why = one_line(next(iter(problems.values())) if first is None else problems[first.id])
+            asked = "" if first is None else f"{prompt_text.question(QuestionPrompt(first))}: "
+            held = PageDraft(problem=f"{asked}{why}")
+        self._draft.hold(held)
+        return "" if isinstance(typed, Answered) else typed, problems
+
+    def _review(self) -> None:
+        draft, count = self._draft, len(self._prompt.pages)
+        lines, width = enumerate(prompt_text.summary(draft), start=1), len(str(count))
+        above = ["", "Your answers:"]
+        above += [f"  {number:>{width}}  {line.asked} → {line.answer}" for number, line in lines]
+        if (blocked := draft.blocked) is not None:
+            above.append(f"Question {blocked + 1} is required. Answer it before you send.")
+        elif left := len(draft.open_pages):
+            above.append(f"Not answered: {left} of {count}. {SEND} sends the others.")
+        meanings = {SEND: "send it", "1": "change it"}
+        if count > 1:
+            meanings = {SEND: "send them", f"1-{count}": "change that answer"}
+        meanings |= {BACK: "go back to the last question", LEAVE: self._exit_description}
+        numbers = {str(number): number - 1 for number in range(1, count + 1)}
+        typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})
+        if typed == SEND:
+            draft.submit()
+            draft.send()  # the user has seen which questions are open
+        elif typed == LEAVE:
+            draft.cancel()
+        else:
+            draft.go(numbers.get(typed, count - 1))
+
+    def _menu(self) -> None:
+        ways = {"r": prompt_text.REPLY, "s": prompt_text.STOP, "b": BACK_TO_QUESTIONS}
+        chosen = choose(self._console, [prompt_text.MENU], ways)
+        if chosen == "r":
+            self._write(prompt_text.REPLY_LABEL, "  An empty line goes back.")
+            if (text := self._console.read("Your reply: ", secret=False)).strip():
+                self._draft.reply(text)
+        elif chosen == "s":
+            self._draft.stop()
+        else:
+            self._resume()
+
+    def _discard(self) -> None:
+        ways = {"y": prompt_text.DISCARD, "n": BACK_TO_QUESTIONS}
+        above = [f"{prompt_text.DISCARDED} {prompt_text.DISCARD}?"]
+        if choose(self._console, above, ways) == "y":
+            self._draft.discard()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        (self._draft.review if self._draft.reviewed else self._draft.resume)()
+
+
+def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:
+    def parse(line: str) -> Parsed:
+        typed = dialogue.parse(line)
+        if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
+            return confirm_empty(typed, asked)
+        return typed
+
+    asked = replace(dialogue, parse=parse)
+    return asked
+
+
+def _context_lines(page: QuestionPrompt) -> Iterator[str]:
+    context = prompt_text.context(page)
+    return bar_lines(context.split("\n") if context else ())
