@@ -64,6 +64,21 @@ async def test_server_counts_the_members_that_it_accepts(
 
 
 @pytest.mark.req("RESP-25")
+@pytest.mark.parametrize(
+    ("module", "name", "members"),
+    [
+        ("anthropic.types.message_count_tokens_params", "MessageCountTokensParams", ANTHROPIC),
+        ("openai.types.responses.input_token_count_params", "InputTokenCountParams", RESPONSES),
+    ],
+)
+def test_official_types_know_the_members_of_a_query(
+    module: str, name: str, members: set[str]
+) -> None:
+    types = pytest.importorskip(module, reason="pip install -e '.[tiers]'")
+    assert members <= getattr(types, name).__annotations__.keys()
+
+
+@pytest.mark.req("RESP-25")
 @pytest.mark.parametrize("dialect", ["interactions", "generate"])
 async def test_google_counts_the_request_of_generate_content(dialect: str) -> None:
     path = "/v1/models/test-model:countTokens"
