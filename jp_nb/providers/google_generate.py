@@ -46,9 +46,10 @@ from jp_nb.providers.google import (
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import CONTINUE
-from jp_nb.providers.request_body import Message, Omitted, encode_json, omit_parameter
+from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
+from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 
@@ -388,6 +389,12 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
 
     def _get_url(self, request: ModelRequest) -> str:
         return f"{self._http.endpoint.url}/{name_model(request)}:streamGenerateContent?alt=sse"
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery:
+        name = name_model(request)
+        counted: Message = {"model": f"models/{name}", **body.select(body.fields)}
+        url = f"{self._http.endpoint.url}/{name}:countTokens"
+        return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 
     def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> GenerateDecoder:
         return GenerateDecoder(answer, request=body)

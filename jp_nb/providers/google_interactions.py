@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
@@ -300,6 +301,20 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
                 setting = f"assistant.model.parameters.{name}"
                 self._warn_once(request, setting, "is sent, but Google has deprecated it")
         return super().stream(request)
+
+    async def count_tokens(self, request: ModelRequest, *, seconds: float) -> int:
+        """Ask `generateContent` for the tokens, because this API cannot count; see `Provider`."""
+        from jp_nb.providers.google_generate import GenerateProvider
+
+        endpoint = self._http.endpoint
+        path = endpoint.path.replace("/interactions", "/models")
+        other = GenerateProvider(
+            replace(endpoint, path=path), append_instructions=self._append_instructions
+        )
+        try:
+            return await other.count_tokens(request, seconds=seconds)
+        finally:
+            await other.aclose()
 
     def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> InteractionsDecoder:
         return InteractionsDecoder(answer)
