@@ -30,7 +30,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.marks import missing_call, with_host, with_tool_choice
+from jp_nb.record.marks import missing_call, request_marks
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.turns import OpenCall
 from jp_nb.text import one_line
@@ -142,11 +142,12 @@ class TurnLoop:
         if schema is not None:
             resolved.provider.check_schema(schema)
         shown = limit_images(images, resolved.basis.config.record, before=0)
-        request = request.model_copy(update={"content": shown.add_omissions_to(request.content)})
-        request = with_tool_choice(request, resolved.tool_choice)
-        # A replay leaves the same record.
-        if not (record.stream.is_reproducible or resolved.uses_cassette):
-            request = with_host(request, resolved.host)
+        is_replayable = record.stream.is_reproducible or resolved.uses_cassette
+        marks = request_marks(resolved.tool_choice, "" if is_replayable else resolved.host)
+        content = shown.add_omissions_to(request.content)
+        request = request.model_copy(
+            update={"content": content, "metadata": {**request.metadata, **marks}}
+        )
         if self.compaction_settings is not None:
             compactor = Compactor(self.turn, self.compaction_settings)
             await self._interruptible(

@@ -42,9 +42,13 @@ INPUT_CHANGES: Final = "input_changes"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 
 
-def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
-    """Return `request` with the tool choice of its turn, unless it is `auto`."""
-    return request if choice == "auto" else request.with_metadata(**{TOOL_CHOICE: choice})
+def request_marks(choice: str, host: str) -> JsonObject:
+    """Return metadata for the request of a turn with this tool choice, sent to `host`.
+
+    `auto` and an empty `host` are not recorded. The mark of a host is a digest.
+    """
+    marks: JsonObject = {} if choice == "auto" else {TOOL_CHOICE: choice}
+    return marks | ({HOST: LastHost.of(host).mark} if host else {})
 
 
 def recorded_tool_choice(request: ChatRequest) -> str | None:
@@ -57,11 +61,6 @@ def recorded_tool_choice(request: ChatRequest) -> str | None:
 def to_tool_choice(configured: str) -> str:
     """Return the tool choice for a value of the setting `assistant.tool_choice`."""
     return configured if configured in CHOICES else f"tool:{configured}"
-
-
-def with_host(request: ChatRequest, host: str) -> ChatRequest:
-    """Return `request` with the digest of its host. An empty `host` is not recorded."""
-    return request.with_metadata(**{HOST: LastHost.of(host).mark}) if host else request
 
 
 def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:

@@ -91,7 +91,7 @@ heads = st.fixed_dictionaries(
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("request"), heads),
-        st.sampled_from(["call", "compact", "undo", "reopen"]),
+        st.sampled_from(["call", "restart", "compact", "undo", "reopen"]),
     ),
     max_size=12,
 )
@@ -150,12 +150,13 @@ class History:
         first, *rest = entries
         self.record.add(mark_head(first, request.head, self.record.thread.head), *rest)
 
-    def reopen(self) -> None:
+    def reopen(self, *, in_turn: bool = False) -> None:
         """Read the record as another kernel does after the notebook was saved."""
         stream = self.record.stream
         raw = json.loads(json.dumps(stream.raw, sort_keys=True))
         stream = ConversationStream(stream.head, clock=utc_now, raw=raw)
-        self.record = TurnRecord(stream, build_context(stream, [self.name]), self.name)
+        thread = build_context(stream, [self.name], in_turn=in_turn)
+        self.record = TurnRecord(stream, thread, self.name)
         # A session that cannot read the contents of earlier attachments begins a new head.
         self.record.thread.contents = {**self.contents}
 
@@ -178,6 +179,17 @@ def test_random_histories_only_grow(dialect: str, history: list[Any]) -> None:
                 talk.record.start_turn(ChatRequest(content=f"Call {number}."))
                 talk.respond(call)
                 talk.record.add(ToolCallResponse(id=call.id, content="x", is_error=False))
+                talk.respond(ChatResponse(message="Done."))
+            case "restart":  # while the second of two calls runs
+                first, second = (
+                    ToolCallRequest(id=f"{name}{number}", name="a", arguments={"b": 1.0, "a": 1})
+                    for name in "cd"
+                )
+                talk.record.start_turn(ChatRequest(content=f"Calls {number}."))
+                talk.respond(first, second)
+                talk.record.add(ToolCallResponse(id=first.id, content="x", is_error=False))
+                talk.reopen(in_turn=True)
+                talk.record.add(ToolCallResponse(id=second.id, content="y", is_error=True))
                 talk.respond(ChatResponse(message="Done."))
             case "compact":
                 last = talk.record.stream.turn_count - 1
@@ -228,6 +240,36 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
     assert sent_signatures() == ["sig3"]
     talk.reopen()
     assert sent_signatures() == ["sig3"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_head_of_a_response_that_is_not_sent_keeps_its_change(dialect: str) -> None:
+    talk = History(dialect)
+    talk.record.start_turn(ChatRequest(content="Hello."))
+    for text in ("Be short.", "Be long."):
+        talk.head = {"system": (text,)}
+        talk.respond(ChatResponse(message="Hi."))
+    thread = talk.record.thread
+    del thread.items[-1]  # as after a repair: its entry is hidden
+    assert thread.heads[-1].items == len(thread)
+    bodies = []
+    for text in ("Be long.", "Be kind."):
+        talk.head = {"system": (text,)}
+        bodies.append(talk.provider.preview(talk.make_request()).body)
+    assert all(b"replace all earlier ones:\\n\\nBe long." in body for body in bodies)
+    assert b"replace all earlier ones:\\n\\nBe kind." in bodies[1]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "google", "google generate"])
+def test_model_learns_that_removed_tools_are_back(dialect: str) -> None:
+    talk = History(dialect)
+    talk.record.start_turn(ChatRequest(content="Hello."))
+    for tools in ((make_tool("a", 0),), ()):
+        talk.head = {"tools": tools}
+        talk.respond(ChatResponse(message="Hi."))
+    talk.head = {"tools": (make_tool("a", 0),)}
+    body = talk.provider.preview(talk.make_request()).body
+    assert b"These tools are available from now on: `a`." in body
 
 
 def test_unknown_or_damaged_head_is_ignored() -> None:
