@@ -272,6 +272,20 @@ def test_model_learns_that_removed_tools_are_back(dialect: str) -> None:
     assert b"These tools are available from now on: `a`." in body
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_first_tools_of_a_conversation_are_in_front_alone(dialect: str) -> None:
+    talk = History(dialect)
+    talk.record.start_turn(ChatRequest(content="Hello."))
+    talk.respond(ChatResponse(message="Hi."))
+    talk.head = {"tools": (make_tool("a", 0),)}
+    for _ in range(2):
+        talk.record.start_turn(ChatRequest(content="And now?"))
+        body = talk.provider.preview(talk.make_request()).body
+        assert body.count(b"Tool a.") == 1
+        assert b"available from now on" not in body
+        talk.respond(ChatResponse(message="Hi."))
+
+
 def test_unknown_or_damaged_head_is_ignored() -> None:
     before = RequestHead(system=("One.",))
     damaged: Any
