@@ -46,7 +46,7 @@ SCENARIOS = (
 class LiveFrontEnd(NotebookFrontEnd):
     """Front end with a live display."""
 
-    def _display(self, config: AppConfig) -> TurnDisplay:
+    def _make_display(self, config: AppConfig) -> TurnDisplay:
         return TurnDisplay(Transcript(), self._cell, lambda: lambda bundle, **_: None, live=True)
 
 
