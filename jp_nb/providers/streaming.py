@@ -74,7 +74,7 @@ class SseDecoder:
         end = chunk.rfind(b"\n")
         lines: list[str] = []
         if end >= 0:
-            lines = self._split_lines(self._tail + chunk[:end])
+            lines = self._split_lines(self._tail + chunk[:end] if self._tail else chunk[:end])
             self._tail.clear()
         self._tail += chunk[end + 1 :]
         for line in lines:
@@ -110,7 +110,7 @@ class SseDecoder:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return chunk
 
-    def _split_lines(self, lines: bytearray) -> list[str]:
+    def _split_lines(self, lines: bytes | bytearray) -> list[str]:
         try:
             text = lines.decode()
         except UnicodeDecodeError:  # may be outside the data, or after other events
@@ -253,7 +253,7 @@ class EventBuffer:
         self.chars += size
         if 0 < self._max_bytes < self.bytes:
             return
-        if index != self._index or kind is not self._kind or not self._pieces:
+        if index != self._index or kind is not self._kind:
             self._end_text()
             self._index, self._kind = index, kind
         self._pieces.append(text)
