@@ -323,14 +323,14 @@ class AnswerStream:
             resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
         )
         self._attempt = attempt
-        record = self._turn.record
-        if resolved.host or resolved.uses_cassette:  # a replay leaves the same record
+        record, host = self._turn.record, resolved.host
+        if host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head
-        if resolved.host:
-            last, record.last_host = record.last_host, LastHost.of(resolved.host)
+        if host:
+            last, record.last_host = record.last_host, LastHost.of(host)
             if last is not None and last.mark != record.last_host.mark:
                 self._notify(
-                    f"⚠ This request is sent to {resolved.host} ({resolved.provider_name}). "
+                    f"⚠ This request is sent to {host} ({resolved.provider_name}). "
                     f"The previous request of this notebook went to {last.name}."
                 )
         record.sent = LastRequest(
