@@ -35,6 +35,21 @@ def calls(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"tool_calls": list(parts)}
 
 
+def test_delta_may_contain_reasoning_text_and_a_call_in_any_order() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    events = decode({**calls(call), "content": "So.", "reasoning": "Hm."}, finish="tool_calls")
+    assert events == [
+        TextPart(0, "reasoning", "Hm."),
+        Flush(0),
+        TextPart(1, "message", "So."),
+        Flush(1),
+        ToolCallStart(2, "a", "f"),
+        ToolCallArguments(2, "{}"),
+        Flush(2),
+        Finished(),
+    ]
+
+
 def test_calls_without_an_index_are_distinguished_by_id() -> None:
     events = decode(
         calls({"id": "a", "function": {"name": "f", "arguments": "{"}}),
