@@ -31,6 +31,7 @@ from jp_nb.record.events import (
 from jp_nb.record.head import (
     HEAD,
     HEAD_CHANGE,
+    MAX_MARK_CHARS,
     AttachmentMark,
     RequestHead,
     mark_head,
@@ -284,6 +285,18 @@ def test_first_tools_of_a_conversation_are_in_front_alone(dialect: str) -> None:
         assert body.count(b"Tool a.") == 1
         assert b"available from now on" not in body
         talk.respond(ChatResponse(message="Hi."))
+
+
+def test_new_head_without_signatures_and_huge_head_unrecorded() -> None:
+    talk = History("anthropic")
+    talk.record.start_turn(ChatRequest(content="Hello."))
+    talk.respond(signed(0), ChatResponse(message="Hi."))
+    talk.record.start_turn(ChatRequest(content="More."))
+    assert b"sig0" in talk.provider.preview(talk.make_request()).body
+    talk.record.thread = talk.record.thread.without_heads()
+    assert b"sig0" not in talk.provider.preview(talk.make_request()).body
+    entry = ChatResponse(message="Hi.")
+    assert mark_head(entry, RequestHead(system=("x" * MAX_MARK_CHARS,)), None) is entry
 
 
 def test_unknown_or_damaged_head_is_ignored() -> None:
