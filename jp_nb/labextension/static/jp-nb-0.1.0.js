@@ -492,23 +492,47 @@
       else clearTimeout(this.emptied);
     }
 
-    /** Remove duplicate outputs, which two pages of a shared document may have added. */
-    dropCopies(outputs) {
+    /** The ids that `output` may have; after its last update, an output has no mark. */
+    idsOf({ data, metadata }) {
+      const mark = own(own(metadata, "jp_nb"), "display_id");
+      if (mark !== undefined) return [mark];
+      const text = canonical(data);
+      return [...this.outputs].filter(([, x]) => canonical(x.data) === text).map(([id]) => id);
+    }
+
+    /**
+     * Remove copies of outputs, which two pages of a shared document may have added.
+     *
+     * The first copy stays, so that all pages keep the same one, and gets the newest content.
+     */
+    dropCopies() {
+      const cell = this.cellModel;
+      if (!cell) return;
       const shown = new Set();
-      for (let index = 0; index < outputs.length; index++) {
-        const id = own(own(outputs.get(index).metadata, "jp_nb"), "display_id");
-        if (id !== undefined && shown.has(id)) outputs.remove(index--);
-        else shown.add(id);
+      const copies = [];
+      for (const [index, output] of cell.sharedModel.getOutputs().entries()) {
+        const ids = this.idsOf(output);
+        const id = ids.find((x) => !shown.has(x));
+        if (id !== undefined) shown.add(id);
+        else if (ids.length) copies.unshift(index);
       }
+      if (!copies.length) return;
+      for (const index of copies) cell.sharedModel.updateOutputs(index, index + 1, []);
+      // JupyterLab appends what another page has inserted, and then removes by index.
+      const left = cell.sharedModel.getOutputs();
+      if (canonical(cell.outputs.toJSON()) !== canonical(left)) {
+        changeHere(cell, () => cell.outputs.fromJSON(left));
+      }
+      for (const id of shown) if (this.outputs.has(id)) this.put(id);
     }
 
     onChanged(outputs, { type }) {
       if (type === "add" && this.model.collaborative) {
         setTimeout(() => {
-          if (!this.over && outputs === this.outputsOfCell) this.dropCopies(outputs);
+          if (outputs === this.outputsOfCell) this.dropCopies();
         });
       }
-      if (outputs.length || (type !== "remove" && type !== "clear")) return;
+      if (this.over || outputs.length || (type !== "remove" && type !== "clear")) return;
       if (this.clearsNext) {
         this.clearsNext = false;
         return;
@@ -524,11 +548,16 @@
       });
     }
 
+    /** The cell has ended. In a shared document, copies of its outputs may still arrive. */
     end() {
       this.over = true;
       const cell = this.cellModel;
-      cell?.outputs.changed.disconnect(this.onChanged);
+      if (!this.model.collaborative) this.release();
       if (cell && this.ours && !this.again) setRunning(cell, false);
+    }
+
+    release() {
+      this.outputsOfCell?.changed.disconnect(this.onChanged);
     }
   }
 
@@ -538,11 +567,15 @@
    * Trusting an output creates it again. In a shared document, all pages would then redraw it, and
    * users would lose the text that they are typing.
    */
-  function trustHere({ outputs, sharedModel }) {
-    if (outputs.trusted) return;
+  function trustHere(cell) {
+    if (!cell.outputs.trusted) changeHere(cell, () => { cell.outputs.trusted = true; });
+  }
+
+  /** Change the outputs of a cell in this page, and not in the shared document. */
+  function changeHere({ sharedModel }, change) {
     sharedModel.updateOutputs = () => {};
     try {
-      outputs.trusted = true;
+      change();
     } finally {
       delete sharedModel.updateOutputs;
     }
@@ -659,6 +692,7 @@
       this.written = null; // the last write of this page in a shared document
       this.pieces = null; // of a document that the kernel sends
       this.showing = null; // outputs of a turn in a cell of this page
+      this.ended = null; // the `showing` before
       this.awaited = new Map(); // outputs of turns in other pages, by display id
       this.queued = null; // a cell that was run again while it ran
       this.ran = null; // the request by which this page ran a cell last
@@ -1006,6 +1040,8 @@
       const { showing } = this;
       if (!showing) return;
       this.showing = null;
+      this.ended?.release();
+      this.ended = showing;
       if (showing.again) this.queued = showing.cell;
       showing.end();
     }
