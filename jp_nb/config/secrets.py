@@ -220,8 +220,10 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
     # The text without escapes of any level, and the index in `text` of each character and the end.
     # Backslashes are removed, and a line break is the letter of its escape.
     pieces: list[str] = []
-    starts, at = array("Q"), 0
+    starts, at, begin = array("Q"), 0, -1
     for found in escapes.finditer(text):
+        if begin < 0 or found.start() > at:  # otherwise, backslashes before it belong to it
+            begin = found.start()
         pieces.append(text[at : found.start()])
         starts.extend(range(at, found.start()))
         at = found.end()
@@ -229,7 +231,8 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
             if (char := found[kind]) and kind not in ("char", "break"):
                 char = chr(min(int(char, 10 if kind == "decimal" else 16), sys.maxunicode))
             pieces.append(_LETTERS.get(char, char))
-            starts.extend(found.start() for _ in pieces[-1])
+            starts.extend(begin for _ in pieces[-1])
+            begin = -1
     starts.extend(range(at, len(text) + 1))
     return "".join([*pieces, text[at:]]), starts
 

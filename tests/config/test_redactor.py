@@ -8,7 +8,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb.config.secrets import Redactor
@@ -35,9 +35,9 @@ secrets = secrets.filter(lambda s: sum(c not in '\\"' for c in s) > 7)
 around = st.text(st.sampled_from("yz \"'{}[],:\n\\"), max_size=20)
 
 
-@given(st.data(), secrets, around, around)
-def test_encoded_secret_is_hidden(data: st.DataObject, secret: str, begin: str, end: str) -> None:
-    encoder = data.draw(st.sampled_from([*ENCODERS]))
+@example("JSON in a form", '"00000000', "y", "z")  # the escape of its beginning is `%5C%22`
+@given(st.sampled_from([*ENCODERS]), secrets, around, around)
+def test_encoded_secret_is_hidden(encoder: str, secret: str, begin: str, end: str) -> None:
     if encoder.startswith("each"):  # no encoder escapes all characters: it is an attack on a key
         secret = secret.translate({ord(char): "-" for char in "\\%&"})
     encoded = ENCODERS[encoder](secret)
