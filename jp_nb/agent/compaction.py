@@ -364,8 +364,10 @@ class Summarizer:
         asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
         items = list(thread)
         items.append(ContextItem(asked, items[-1].provider if items else ""))
+        # Other instructions are in front, so signatures of the conversation are not valid.
+        own = RequestContext(items).without_heads()
         request = self.model.make_request(
-            RequestContext(items), tools=self.tools, conversation_id=self.conversation_id
+            own, tools=self.tools, conversation_id=self.conversation_id
         )
         entries = await request_response(self.model, request, waits=waits, spent=spent)
         messages = (entry.message for entry in entries if isinstance(entry, ChatResponse))

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.display import Notice
 from jp_nb.config.directives import Directive
 from jp_nb.tools.outcome import Success
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.sessions import Notebook
 
 PROMPT = "assistant.system_prompt"
@@ -31,8 +31,6 @@ MODELS = {  # and the dialect of the provider
     "interactions": ("google/gemini-3.8-flash", "interactions"),
     "generate": ("google/gemini-3.8-flash", "generate"),
 }
-LISTS = {"anthropic": "messages", "responses": "input", "interactions": "input"}
-LISTS |= {"generate": "contents", "chat": "messages"}
 
 
 @pytest.fixture(autouse=True)
@@ -102,33 +100,6 @@ def begin(
             return Talk(request.param, folder, server, stack)
 
         yield start
-
-
-def list_parts(received: Received) -> list[str]:
-    """Return the parts of a request in the order in which a server caches them."""
-    body = received.body
-    instructions = body.get("system_instruction", body.get("systemInstruction"))
-    parts = [*body.get("tools", ()), *body.get("system", ()), instructions]
-    for message in body[LISTS[received.protocol]]:
-        content = message.get("content", message.get("parts"))
-        blocks = content if isinstance(content, list) else [message]
-        parts += [[message.get("role", message.get("type")), block] for block in blocks]
-    return [
-        json.dumps(part).replace(', "cache_control": {"type": "ephemeral"}', "") for part in parts
-    ]
-
-
-def keeps_all(before: Received, after: Received) -> bool:
-    first = list_parts(before)
-    return list_parts(after)[: len(first)] == first
-
-
-def notices_in(notebook: Notebook) -> str:
-    """Return the notices of all turns."""
-    host = notebook.session.host
-    assert isinstance(host, FakeHost)
-    events = [event for output in host.person.outputs for event in output.events]
-    return "\n".join(event.text for event in events if isinstance(event, Notice))
 
 
 def call(**arguments: Any) -> Reply:
