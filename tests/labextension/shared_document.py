@@ -75,7 +75,11 @@ class SharedPages:
         context = self._chromium.new_context(viewport=VIEWPORT)
         context.set_default_timeout(PATIENCE_MS)
         context.add_init_script(f"({IDENTITY})({json.dumps(user)})")
-        return context.new_page()
+        page = context.new_page()
+        # On a busy machine, JupyterLab asks while the document loads, and covers the notebook.
+        waits = page.get_by_role("button", name="Continue waiting")
+        page.add_locator_handler(waits, lambda button: button.click())
+        return page
 
     def store_bytes(self) -> int:
         """Return the size of all changes that the server has kept, of every document."""
