@@ -36,13 +36,17 @@ def make_result_tool(content: str, *, fails: bool = False) -> PythonTool:
 @pytest.mark.parametrize("fails", [False, True])
 async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     content = "a" * 40 + "b" * 1000 + "c" * 40
-    bench = Bench([reply(call("t")), DONE], [make_result_tool(content, fails=fails)],
+    bench = Bench([reply(call("t")), DONE, DONE], [make_result_tool(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
     said = f"999 of 1080 characters are omitted here. {READ_REST_HINT}"
     how = f"(The user can change the limit: {LEFT_OUT} 81.)"
     assert contents_of(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
     assert "call the tool again for a smaller part" in READ_REST_HINT
+    await bench.run("Next.")
+    for _, entries in bench.provider.requests[1:]:
+        sent = [entry.content for entry in entries if isinstance(entry, ToolCallResponse)]
+        assert sent == contents_of(bench)
 
 
 async def test_result_is_truncated_above_the_configured_length() -> None:

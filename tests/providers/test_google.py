@@ -21,7 +21,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
-from jp_nb.providers import create_provider
+from jp_nb.providers import create_provider, streaming
 from jp_nb.providers.google import adapt_for_google
 from jp_nb.providers.google_generate import GenerateRendering
 from jp_nb.providers.google_generate import build_request_fields as build_generate_fields
@@ -293,7 +293,7 @@ def test_attachments_precede_the_conversation_and_others_are_a_notice(dialect: s
     assert len(shown.omitted) == 1
 
 
-@pytest.mark.req("GEM-1", "GEM-14")
+@pytest.mark.req("GEM-14")
 def test_tool_choice_keeps_the_definitions(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, Any, Any, Any]] = [
         ("auto", None, "auto", {"mode": "AUTO"}),
@@ -500,6 +500,9 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last(
     for received in server.requests:
         assert received.headers["x-goog-api-key"] == KEY
         assert KEY not in received.target
+        assert KEY.encode() not in received.raw
+        assert received.body.get("store", False) is False
+        assert "previous_interaction_id" not in received.body
     signatures = bodies[-1].count(b"c2lnbmF0dXJl")
     assert signatures == 4
 
@@ -820,17 +823,20 @@ async def test_models_are_listed_page_by_page() -> None:
 
 
 @pytest.mark.req("GEM-23")
-async def test_status_updates_keep_a_quiet_stream_alive() -> None:
+async def test_status_updates_keep_a_quiet_stream_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "PATIENCE", 2)
     update = b'data: {"event_type": "interaction.status_update", "status": "in_progress"}\n\n'
     completed = {"event_type": "interaction.completed", "interaction": {"status": "completed"}}
     end = f"data: {json.dumps(completed)}\n\n".encode()
     raw: tuple[bytes | float, ...] = (*((update, 0.15) * 4), end)
-    with LoopbackServer([Reply(raw=raw), Reply(raw=(update, 0.6, end))]) as server:
+    endless = (*((update, 0.05) * 40), end)
+    with LoopbackServer([Reply(raw=raw), Reply(raw=endless)]) as server:
         provider = google(server)
         assert (await collect(provider, ask(idle_timeout=0.4)))[-1] == Finished()
         _, error = await collect_failure(provider, ask(idle_timeout=0.3))
         await provider.aclose()
     assert error.kind == "timeout"
+    assert "only keep-alives" in str(error)
 
 
 def test_unknown_reasoning_level_is_an_error() -> None:

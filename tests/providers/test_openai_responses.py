@@ -114,7 +114,7 @@ def test_request_needs_no_state_and_names_no_user() -> None:
     assert same["prompt_cache_key"] == key != other["prompt_cache_key"]
 
 
-@pytest.mark.req("RESP-5", "RESP-7", "RESP-11")
+@pytest.mark.req("RESP-5", "RESP-7", "RESP-11", "RESP-20")
 def test_tool_loop_is_sent_back_as_it_came() -> None:
     lengths: Any = [2, 2]
     cite: JsonValue = [{"type": "url_citation"}]
@@ -586,16 +586,19 @@ async def test_rejected_encrypted_content_is_sent_as_text_from_there_on() -> Non
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
         first, second = await attempts(provider, ModelRequest("m", context))
+        context.add(user("f"), OWN)
+        (third,) = await attempts(provider, ModelRequest("m", context))
         await provider.aclose()
     (retry,) = first
     assert isinstance(retry, Retry)
     assert retry.drop_metadata == ENCRYPTED
-    assert text_of(second) == "A."
-    before, after = (request.body["input"] for request in server.requests)
+    assert text_of(second) == text_of(third) == "A."
+    before, after, last = (request.body["input"] for request in server.requests)
     assert before[:4] == after[:4]
     assert after[4:6] == [
         said("assistant", "<think>\nTwo.\n</think>\n\n"), said("assistant", "d")
     ]  # fmt: skip
+    assert last[: len(after)] == after
 
 
 @pytest.mark.req("RESP-8")
@@ -637,6 +640,7 @@ async def test_errors_before_the_stream(subtests: pytest.Subtests) -> None:
                 _, error = await collect_failure(provider, ask(provider=OWN))
                 await provider.aclose()
             assert error.kind == kind
+            assert error.retry_after == (3 if kind == "rate_limit" else None)
             assert text in str(error)
 
 

@@ -235,6 +235,8 @@ def test_signatures_are_sent_only_behind_what_they_were_made_for() -> None:
     whole.append(Compaction(from_turn=0, to_turn=0, tool_calls=omitted))
     talk.reopen()
     assert sent_signatures() == []
+    texts = provider.preview(talk.make_request()).body.count(b"<think>\\nHm.\\n</think>")
+    assert texts == 3
     talk.sent.clear()
     talk.record.start_turn(ChatRequest(content="Turn 3."))
     talk.respond(signed(3), ChatResponse(message="Text 3."))
