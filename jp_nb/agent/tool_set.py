@@ -124,7 +124,7 @@ async def _close_one(source: ToolSource) -> None:
     try:
         async with asyncio.timeout(SOURCE_TIMEOUT_S):
             await source.close()
-    except (Exception, asyncio.CancelledError):  # the others must be closed, too
+    except (Exception, asyncio.CancelledError):  # the others must also be closed
         if is_cancelled():
             raise
         log.warning("The tool source %r did not close", source.name, exc_info=True)

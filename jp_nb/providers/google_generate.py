@@ -135,7 +135,7 @@ def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> Me
         return {"mode": "ANY", "allowedFunctionNames": [name]}
     if allowed is None or choice == "none":
         return {"mode": "ANY" if choice == "required" else choice.upper()}
-    # The mode AUTO cannot be limited to some of the tools. VALIDATED can call none, too.
+    # AUTO cannot be limited to some of the tools. With VALIDATED, the model can also call none.
     mode = "ANY" if choice == "required" else "VALIDATED"
     return {"mode": mode, "allowedFunctionNames": [*allowed]} if allowed else {"mode": "NONE"}
 

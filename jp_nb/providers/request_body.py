@@ -52,7 +52,7 @@ class RequestBody:
 
     @property
     def content_members(self) -> frozenset[str]:
-        """Names of the members with the messages, and what is before them."""
+        """Names of the members with the messages and of those before them."""
         return frozenset((self.name, *self.prefix))
 
     def select(self, names: Collection[str]) -> dict[str, JsonValue]:
@@ -72,7 +72,7 @@ class RequestBody:
 
 
 def without_cache_marks(part: object) -> object:
-    """Return `part` without `cache_control`, which moves and is not part of what is cached."""
+    """Return `part` without `cache_control`, which moves and is not part of the cached text."""
     if isinstance(part, dict) and "cache_control" in part:
         return {key: value for key, value in part.items() if key != "cache_control"}
     return part

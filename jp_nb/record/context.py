@@ -231,7 +231,7 @@ def _build(
 
 
 def _find_last_restart(entries: Sequence[Entry]) -> int:
-    # Requests from this entry on do not begin with what was sent before it.
+    # Requests from this entry on do not begin with the earlier ones.
     start, has_head = 0, False
     for index, entry in enumerate(entries):
         if isinstance(entry, Compaction):

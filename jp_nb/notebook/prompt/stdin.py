@@ -143,7 +143,7 @@ def converse(
 ) -> Answered | str:
     """Run `dialogue` and return the answer, or the key of `keys` that the user typed.
 
-    An empty line in `keys` is a key, too. To answer with the text of a key, the user types it in
+    An empty line in `keys` is also a key. To answer with the text of a key, the user types it in
     double quotes. Hidden input that looks like a key may be a secret, so the user is asked. `?`
     shows the help of the dialogue, then `help`.
 
