@@ -1,4 +1,4 @@
-"""Images for models: formats, sizes, and limits.
+"""Images and PDFs for models: formats, sizes, and limits.
 
 Source: `docs/record.md`.
 """
@@ -15,14 +15,21 @@ from typing import Final, Literal
 from jp_nb.text import one_line
 
 MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Formats that every provider with image input accepts."""
+"""Image formats that every provider with image input accepts."""
+PDF: Final = "application/pdf"
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
+    (b"%PDF-", PDF),
 )
-MAX_BYTES: Final = 3_750_000  # maximum size of one image: Anthropic's limit is 5 MB in Base64
+MAX_BYTES: Final = 3_750_000
+"""Maximum size of one image or PDF: Anthropic's limit for images is 5 MB in Base64. PDFs have only
+that of the whole request, 32 MB.
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/pdf-support
+"""
 MAX_SIDE: Final = 2000
 """Maximum width and height in pixels: Anthropic's limit for requests with more than 20 images.
 
@@ -36,14 +43,14 @@ _MAX_SEGMENTS: Final = 10_000
 
 @dataclass(frozen=True)
 class Image:
-    r"""An image for the model: PNG, JPEG, GIF, or WebP.
+    r"""An image for the model (PNG, JPEG, GIF, or WebP), or a PDF.
 
     Example:
         >>> Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1").words
         'figure 1, image/gif 3×2'
 
-    `media_type` is one of `MEDIA_TYPES`, `content` the bytes of the file, and `name` a short
-    description, such as `figure 1`; "" if there is none.
+    `media_type` is one of `MEDIA_TYPES`, or `application/pdf`. `content` is the bytes of the file,
+    and `name` a short description, such as `figure 1`; "" if there is none.
     """
 
     media_type: str
@@ -54,8 +61,17 @@ class Image:
         return f"<{self.words_with_size}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        bundle = {"text/plain": repr(self)}
-        return {**bundle, self.media_type: self.text} if self.media_type in MEDIA_TYPES else bundle
+        return {"text/plain": repr(self), **self.display_data}
+
+    @property
+    def noun(self) -> Literal["image", "PDF"]:
+        """`image` or `PDF`."""
+        return "PDF" if self.media_type == PDF else "image"
+
+    @property
+    def display_data(self) -> dict[str, str]:
+        """The image for a MIME bundle; empty for a PDF, which a notebook shows as text."""
+        return {self.media_type: self.text} if self.media_type in MEDIA_TYPES else {}
 
     @cached_property
     def digest(self) -> str:
@@ -74,20 +90,23 @@ class Image:
 
     @property
     def words(self) -> str:
-        """Name, type, and size in pixels: `figure 1, image/png 640×480`."""
+        """Name, type, and size in pixels: `figure 1, image/png 640×480`; for a PDF, in bytes."""
         name = one_line(self.name, limit=MAX_NAME_CHARS).replace("[", "(").replace("]", ")")
-        pixels = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
+        size = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
+        if self.media_type == PDF:
+            size = f" {format_bytes(len(self.content))}"
         kind = one_line(self.media_type, limit=MAX_NAME_CHARS)
-        return f"{name}, {kind}{pixels}" if name else f"{kind}{pixels}"
+        return f"{name}, {kind}{size}" if name else f"{kind}{size}"
 
     @property
     def words_with_size(self) -> str:
         """`words` and the size of the file: `figure 1, image/png 640×480, 31.2 kB`."""
-        return f"{self.words}, {format_bytes(len(self.content))}"
+        is_pdf = self.media_type == PDF
+        return self.words if is_pdf else f"{self.words}, {format_bytes(len(self.content))}"
 
     def left_out(self, why: str) -> str:
-        """Return a text that replaces the image for a model, with the reason `why`."""
-        return f"[image: {self.words_with_size}: omitted, because {why}]"
+        """Return a text that replaces the image or PDF for a model, with the reason `why`."""
+        return f"[{self.noun}: {self.words_with_size}: omitted, because {why}]"
 
 
 def format_bytes(count: int) -> str:
@@ -98,21 +117,23 @@ def format_bytes(count: int) -> str:
 
 
 def detect_media_type(content: bytes) -> str | None:
-    """Return the format of `content`, one of `MEDIA_TYPES`, or None."""
+    """Return the format of `content`, one of `MEDIA_TYPES` or `application/pdf`, or None."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _SIGNATURES if content.startswith(start)), None)
 
 
 def find_image_problem(image: Image) -> str | None:
-    """Return the reason why models cannot receive `image`, or None.
+    """Return the reason why models cannot receive `image`, which may be a PDF, or None.
 
     An image that a provider rejects would make each request fail.
     """
-    if image.media_type not in MEDIA_TYPES:
-        return f"models accept {', '.join(MEDIA_TYPES)}"
+    if image.media_type not in (*MEDIA_TYPES, PDF):
+        return f"models accept {', '.join((*MEDIA_TYPES, PDF))}"
     if detect_media_type(image.content) != image.media_type:
         return f"its bytes are not {image.media_type}"
+    if image.media_type == PDF:
+        return _find_pdf_problem(image.content)
     if image.size is None:
         return "its bytes do not give its size"
     if max(image.size) > MAX_SIDE:
@@ -120,6 +141,15 @@ def find_image_problem(image: Image) -> str | None:
     if len(image.content) > MAX_BYTES:
         return f"models accept at most {MAX_BYTES} bytes: scale it down"
     return None
+
+
+def _find_pdf_problem(content: bytes) -> str | None:
+    # Anthropic accepts only complete PDFs without encryption (see `MAX_BYTES`).
+    if len(content) > MAX_BYTES:
+        return f"the limit is {MAX_BYTES} bytes: select pages"
+    if b"%%EOF" not in content:
+        return "its end is missing"
+    return "it is encrypted" if b"/Encrypt" in content else None
 
 
 def read_image_size(content: bytes) -> tuple[int, int] | None:

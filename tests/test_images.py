@@ -1,4 +1,4 @@
-"""Images: type and size read from their bytes, and their text."""
+"""Images and PDFs: type and size read from their bytes, and their text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jp_nb.images import (
     find_image_problem,
     read_image_size,
 )
-from tests.support.images import figure, png
+from tests.support.images import figure, pdf, pdf_bytes, png
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
@@ -64,12 +64,32 @@ def test_long_file_without_a_frame_has_no_size() -> None:
 
 def test_unsupported_image_is_rejected_with_a_reason() -> None:
     assert find_image_problem(Image("image/svg+xml", b"<svg/>")) == (
-        "models accept image/png, image/jpeg, image/gif, image/webp"
+        "models accept image/png, image/jpeg, image/gif, image/webp, application/pdf"
     )
     assert find_image_problem(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
     assert find_image_problem(Image("image/png", png()[:20])) == "its bytes do not give its size"
     assert str(MAX_SIDE) in str(find_image_problem(figure(width=MAX_SIDE + 1)))
     assert str(MAX_BYTES) in str(find_image_problem(figure(padding=MAX_BYTES)))
+
+
+def test_pdf_that_models_cannot_read_is_rejected_with_a_reason() -> None:
+    assert find_image_problem(pdf()) is None
+    content = pdf_bytes()
+    encrypted = content.replace(b"/Root", b"/Encrypt 5 0 R /Root")
+    for changed, why in [
+        (b"%!PS" + content, "its bytes are not application/pdf"),
+        (content[:-7], "its end is missing"),
+        (encrypted, "it is encrypted"),
+        (content + b"\0" * MAX_BYTES, f"the limit is {MAX_BYTES} bytes: select pages"),
+    ]:
+        assert find_image_problem(Image("application/pdf", changed)) == why
+
+
+def test_pdf_has_a_description_and_is_shown_as_text() -> None:
+    paper = pdf()
+    assert paper.words == f"report, application/pdf {len(paper.content)} B"
+    assert paper.left_out("of x") == f"[PDF: {paper.words}: omitted, because of x]"
+    assert paper._repr_mimebundle_() == {"text/plain": f"<{paper.words}>"}
 
 
 def test_image_has_a_description_and_a_mime_bundle() -> None:

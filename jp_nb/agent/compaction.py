@@ -93,7 +93,7 @@ def estimate_attachment_tokens(attachment: Attachment) -> int:
 
 
 def estimate_item_tokens(item: ContextItem) -> int:
-    """Estimate the tokens of an entry and its images."""
+    """Estimate the tokens of an entry and its images. A PDF counts as one large image."""
     match item.entry:
         case ChatRequest() as asked:
             text = asked.content

@@ -26,13 +26,12 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Anthropic
 from jp_nb.errors import ProviderError
-from jp_nb.images import Image
+from jp_nb.images import PDF, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
 from jp_nb.providers.anthropic_models import Abilities
 from jp_nb.providers.attachments import (
-    IMAGES,
-    PDF,
+    MEDIA,
     FormattedAttachments,
     base64_text,
     format_attachment_name,
@@ -131,7 +130,7 @@ def build_request_fields(
 
 def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
     """Format attachments as blocks of the first user message. The last one has a cache marker."""
-    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
+    sent, omitted = split_attachments(attachments, MEDIA)
     blocks = [block for attachment in sent for block in _format_attachment(attachment)]
     if blocks:
         blocks[-1]["cache_control"] = _CACHE
@@ -159,7 +158,9 @@ def _format_text_and_images(text: str, images: Sequence[Image]) -> list[Message]
     blocks = [_text_block(text)] if text.strip() else []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.text}
-        blocks += [_text_block(f"[image: {image.words}]"), {"type": "image", "source": source}]
+        kind = "document" if image.media_type == PDF else "image"
+        label = _text_block(f"[{image.noun}: {image.words}]")
+        blocks += [label, {"type": kind, "source": source}]
     return blocks
 
 
@@ -294,7 +295,7 @@ class AnthropicRendering(Rendering):
         return copy
 
     def _render_change(self, change: HeadChange) -> list[Message]:
-        sent, _ = split_attachments(change.added, IMAGES | {PDF})
+        sent, _ = split_attachments(change.added, MEDIA)
         blocks = [block for attachment in sent for block in _format_attachment(attachment)]
         texts = (change.instructions(), change.attachments(), change.forced_call())
         content = [_text_block(text) for text in texts if text.strip()] + _format_tool_changes(

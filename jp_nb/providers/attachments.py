@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.images import MEDIA_TYPES
+from jp_nb.images import MAX_NAME_CHARS, MEDIA_TYPES, PDF, Image
 from jp_nb.providers.request_body import Omitted
+from jp_nb.text import one_line
 
-PDF: Final = "application/pdf"
 IMAGES: Final = frozenset(MEDIA_TYPES)
+MEDIA: Final = IMAGES | {PDF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,12 @@ def split_attachments(
 def format_attachment_name(attachment: Attachment) -> str:
     """Return the source, or a placeholder because APIs reject blank names."""
     return attachment.source if attachment.source.strip() else "(no name)"
+
+
+def format_file_name(image: Image) -> str:
+    """Return the name of a PDF of a request or result, as the name of a file."""
+    name = one_line(image.name, limit=MAX_NAME_CHARS) or "document"
+    return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def base64_text(content: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.providers import schemas
-from jp_nb.providers.attachments import IMAGES, PDF
+from jp_nb.providers.attachments import IMAGES, MEDIA
 from jp_nb.providers.endpoint import Level, ReasoningEffort
 from jp_nb.providers.models import Local
 from jp_nb.providers.request_body import Message
@@ -121,7 +121,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             extras=_EXTRAS | {"verbosity", "service_tier"},
             max_id_length=40,
             documents="user",
-            media_types=IMAGES | {PDF},
+            media_types=MEDIA,
         ),
         Profile(
             "llamacpp",
@@ -151,7 +151,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             top_k=True,
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
             documents="user",
-            media_types=IMAGES | {PDF},
+            media_types=MEDIA,
             require_parameters=True,
             cached_by_mark=("anthropic", "google"),
         ),

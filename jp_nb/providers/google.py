@@ -28,8 +28,7 @@ from jp_nb.images import Image
 from jp_nb.json_schema import DEFINITIONS, Schema
 from jp_nb.json_values import JsonObject
 from jp_nb.providers.attachments import (
-    IMAGES,
-    PDF,
+    MEDIA,
     FormattedAttachments,
     base64_text,
     format_attachment_name,
@@ -110,7 +109,7 @@ Content = str | tuple[str, str]
 
 def list_attachments(attachments: Sequence[Attachment]) -> tuple[list[Content], Omitted]:
     """Return the contents of a message with `attachments`, and the ones that it omits."""
-    sent, omitted = split_attachments(attachments, IMAGES | {PDF})
+    sent, omitted = split_attachments(attachments, MEDIA)
     xml = format_documents_xml(sent)
     contents: list[Content] = [xml] if xml else []
     for attachment in sent:
@@ -124,7 +123,7 @@ def list_contents(text: str, images: Sequence[Image]) -> list[Content]:
     """Return the contents of a message with `text`, if it is not blank, and named `images`."""
     contents: list[Content] = [text] if text.strip() else []
     for image in images:
-        contents += [f"[image: {image.words}]", (image.media_type, image.text)]
+        contents += [f"[{image.noun}: {image.words}]", (image.media_type, image.text)]
     return contents
 
 

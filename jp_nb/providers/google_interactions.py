@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Final, Self
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
 from jp_nb.config.tree.models import Google
 from jp_nb.errors import ProviderError
-from jp_nb.images import Image
+from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
-from jp_nb.providers.attachments import PDF, FormattedAttachments
+from jp_nb.providers.attachments import FormattedAttachments
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (

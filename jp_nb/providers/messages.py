@@ -18,6 +18,7 @@ from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
+from jp_nb.providers.attachments import IMAGES, MEDIA
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.request_body import Message, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
@@ -26,6 +27,7 @@ from jp_nb.record.head import RequestHead
 
 CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
 RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
+RESULT_PDFS_INTRO: Final = "The results of these tool calls came with images or PDFs:"
 
 _USER_PARTS: Final = b'{"role":"user","content":['
 
@@ -76,8 +78,9 @@ class CallIds:
 class Rendering(ABC):
     """Messages of a request context in a provider's format. It grows with the context.
 
-    Reasoning of the same `provider` is sent back as reasoning. If the API does not take images, a
-    line of text replaces each. `items` is the number of rendered items of the context.
+    Reasoning of the same `provider` is sent back as reasoning. A line of text replaces each image
+    and PDF whose type is not in `media_types`. Servers show the pages of a PDF as images, so an API
+    without images gets no PDFs. `items` is the number of rendered items of the context.
 
     The head of the first request stays at the beginning. Changes of the parts in `appended`, which
     are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
@@ -89,7 +92,7 @@ class Rendering(ABC):
     """User message that asks the model to continue its answer."""
     appended: frozenset[str] = frozenset()
 
-    def __init__(self, provider: str, ids: CallIds, *, takes_images: bool = True) -> None:
+    def __init__(self, provider: str, ids: CallIds, media_types: frozenset[str] = MEDIA) -> None:
         self.messages: list[Message] = []
         self.items = 0
         self.is_bound = True  # False while an item is rendered whose signatures are not valid
@@ -99,7 +102,7 @@ class Rendering(ABC):
         self._pending: tuple[HeadChange, list[Message]] | None = None
         self._provider = provider
         self._ids = ids
-        self._takes_images = takes_images
+        self._shown_types = media_types if media_types >= IMAGES else frozenset()
         self._encoded: list[bytes] = []  # of the first messages
 
     def update(self, context: RequestContext) -> None:
@@ -207,10 +210,14 @@ class Rendering(ABC):
                     self._add_result(*call, text, images, is_error=entry.is_error)
 
     def _replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
-        if self._takes_images or not images:
+        omitted = [x for x in images if x.media_type not in self._shown_types]
+        if not omitted:
             return text, images
-        notes = [f"[image: {x.words}, not sent: this provider takes no images]" for x in images]
-        return "\n".join([text, *notes] if text.strip() else notes), ()
+        notes = [
+            f"[{x.noun}: {x.words}, not sent: this provider takes no {x.noun}s]" for x in omitted
+        ]
+        text = "\n".join([text, *notes] if text.strip() else notes)
+        return text, [x for x in images if x.media_type in self._shown_types]
 
     def _edit(self, index: int) -> Message:
         # Return a message that the caller changes at once.

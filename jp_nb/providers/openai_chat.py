@@ -30,15 +30,15 @@ from jp_nb.config.tree.models import (
     OpenRouter,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.images import MAX_NAME_CHARS, Image
+from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import (
     IMAGES,
-    PDF,
     FormattedAttachments,
     base64_text,
     format_attachment_name,
     format_documents_xml,
+    format_file_name,
     split_attachments,
 )
 from jp_nb.providers.chat_profiles import PROFILES, Profile
@@ -46,7 +46,13 @@ from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
-from jp_nb.providers.messages import CONTINUE, RESULT_IMAGES_INTRO, CallIds, Rendering
+from jp_nb.providers.messages import (
+    CONTINUE,
+    RESULT_IMAGES_INTRO,
+    RESULT_PDFS_INTRO,
+    CallIds,
+    Rendering,
+)
 from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
@@ -141,9 +147,13 @@ def _format_binary_parts(attachment: Attachment) -> list[Message]:
         return []
     media_type, data = attachment.media_type, base64_text(content)
     if media_type == PDF:
-        url = f"data:{media_type};base64,{data}"
-        return [{"type": "file", "file": {"filename": name, "file_data": url}}]
+        return [_pdf_part(name, data)]
     return [_text_part(name), _image_part(media_type, data)]
+
+
+def _pdf_part(name: str, base64_data: str) -> Message:
+    url = f"data:{PDF};base64,{base64_data}"
+    return {"type": "file", "file": {"filename": name, "file_data": url}}
 
 
 def _image_part(media_type: str, base64_data: str) -> Message:
@@ -225,7 +235,7 @@ class ChatRendering(Rendering):
 
     def __init__(self, profile: Profile) -> None:
         ids = CallIds(limit=profile.max_id_length)
-        super().__init__(profile.name, ids, takes_images=profile.takes_images)
+        super().__init__(profile.name, ids, profile.media_types)
         self._profile = profile
         self._turn_start = 0
         self._tool_names: dict[str, str] = {}
@@ -261,7 +271,7 @@ class ChatRendering(Rendering):
         if images:
             content = [_text_part(text)] if text.strip() else []
             for image in images:
-                content += _format_image(image, f"[image: {image.words}]")
+                content += _format_image(image, f"[{image.noun}: {image.words}]")
         if images or text.strip():
             self.messages.append({"role": "user", "content": content})
 
@@ -316,13 +326,18 @@ class ChatRendering(Rendering):
             content = [_text_part(RESULT_IMAGES_INTRO)]
             self._insert(place, {"role": "user", "content": content})
         parts = self._edit(place)["content"]
+        if any(image.media_type == PDF for image in images):
+            parts[0] = _text_part(RESULT_PDFS_INTRO)
         name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
         for image in images:
-            parts += _format_image(image, f"[image: {image.words}, of {name}, call {call_id}]")
+            words = f"{image.noun}: {image.words}, of {name}, call {call_id}"
+            parts += _format_image(image, f"[{words}]")
 
 
 def _format_image(image: Image, words: str) -> list[Message]:
-    return [_text_part(words), _image_part(image.media_type, image.text)]
+    is_pdf = image.media_type == PDF
+    pdf = _pdf_part(format_file_name(image), image.text) if is_pdf else None
+    return [_text_part(words), pdf or _image_part(image.media_type, image.text)]
 
 
 _OTHER_CONTENT: Final = frozenset(

@@ -27,16 +27,16 @@ from jp_nb.agent.provider import (
     ToolDefinition,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.images import MAX_NAME_CHARS, Image
+from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.json_values import compact_json, read_json
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import (
-    IMAGES,
-    PDF,
+    MEDIA,
     FormattedAttachments,
     base64_text,
     format_attachment_name,
     format_documents_xml,
+    format_file_name,
     split_attachments,
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
@@ -46,6 +46,7 @@ from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.messages import (
     CONTINUE,
     RESULT_IMAGES_INTRO,
+    RESULT_PDFS_INTRO,
     CallIds,
     Rendering,
     format_response_text,
@@ -95,7 +96,9 @@ _REFUSABLE: Final[Mapping[str, re.Pattern[str]]] = {
     }.items()
 }
 """Parts of a request that are omitted after an error with a text that fits, in lower case."""
-_IMAGE_REFUSAL: Final = re.compile(r"input_image|\.output\b|image.*(tool|function|output)")
+_IMAGE_REFUSAL: Final = re.compile(
+    r"input_(image|file)|\.output\b|\b(image|pdf|file).*(tool|function|output)"
+)
 _COUNTED: Final = frozenset(
     {"model", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"}
 )
@@ -245,7 +248,7 @@ def _format_sampling(request: ModelRequest, refused: frozenset[str], omitted: Om
 
 
 def format_attachments(
-    attachments: Sequence[Attachment], media_types: frozenset[str] = IMAGES | {PDF}
+    attachments: Sequence[Attachment], media_types: frozenset[str] = MEDIA
 ) -> FormattedAttachments:
     """Format attachments as a user message before the context."""
     sent, omitted = split_attachments(attachments, media_types)
@@ -256,8 +259,7 @@ def format_attachments(
             continue
         name, data = format_attachment_name(attachment), base64_text(attachment.content)
         if attachment.media_type == PDF:
-            url = f"data:{PDF};base64,{data}"
-            parts.append({"type": "input_file", "filename": name, "file_data": url})
+            parts.append(_pdf_part(name, data))
         else:
             parts += [_text_part(name), _image_part(attachment.media_type, data)]
     messages = (encode_json(_user_message(parts)),) if parts else ()
@@ -273,11 +275,19 @@ def _image_part(media_type: str, base64_data: str) -> Message:
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
+def _pdf_part(name: str, base64_data: str) -> Message:
+    url = f"data:{PDF};base64,{base64_data}"
+    return {"type": "input_file", "filename": name, "file_data": url}
+
+
 def _text_and_image_parts(text: str, images: Sequence[Image], origin: str = "") -> list[Message]:
     parts = [_text_part(text)] if text.strip() else []
     for image in images:
-        label = _text_part(f"[image: {image.words}{origin}]")
-        parts += [label, _image_part(image.media_type, image.text)]
+        parts.append(_text_part(f"[{image.noun}: {image.words}{origin}]"))
+        if image.media_type == PDF:
+            parts.append(_pdf_part(format_file_name(image), image.text))
+        else:
+            parts.append(_image_part(image.media_type, image.text))
     return parts
 
 
@@ -308,12 +318,12 @@ class ResponsesRendering(Rendering):
         self,
         provider: str,
         *,
-        media_types: frozenset[str] = IMAGES | {PDF},
+        media_types: frozenset[str] = MEDIA,
         system_role: str = "developer",
         stale_items: frozenset[int] = frozenset(),
         images_in_results: bool = True,
     ) -> None:
-        super().__init__(provider, CallIds(limit=64), takes_images=media_types >= IMAGES)
+        super().__init__(provider, CallIds(limit=64), media_types)
         self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
         self._media_types = media_types
         self._system_role = system_role
@@ -488,9 +498,9 @@ class ResponsesRendering(Rendering):
         self._insert(place, item)
         if images and not self.images_in_results:
             name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
-            parts = _text_and_image_parts(
-                RESULT_IMAGES_INTRO, images, origin=f", of {name}, call {call_id}"
-            )
+            has_pdf = any(image.media_type == PDF for image in images)
+            intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
+            parts = _text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
             self._insert(place + 1, _user_message(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:

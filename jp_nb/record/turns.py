@@ -260,13 +260,14 @@ class Turn:
         return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
+        images = [*self.images, *(x for call in self.tool_calls for x in call.images)]
         counts = [
             f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
             for items, word in (
                 (self.tool_calls, "tool call"),
                 (self.inquiries, "question"),
                 (self.config_changes, "config change"),
-                ([*self.images, *(x for call in self.tool_calls for x in call.images)], "image"),
+                *(([x for x in images if x.noun == noun], noun) for noun in ("image", "PDF")),
             )
             if items
         ]

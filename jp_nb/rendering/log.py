@@ -126,7 +126,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
     text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
     yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
     for image in turn.images:
-        yield _line_report(f"[image: {image.words}]")
+        yield _line_report(f"[{image.noun}: {image.words}]")
     for part in (x for x in turn.parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
             continue  # only the source of a value changed
@@ -375,7 +375,9 @@ def _pair_turns(
 def _turn_lines(turn: Turn) -> Iterator[str]:
     for part in turn.parts:
         yield from _part_lines(part)
-    yield from (f"image of the request: {image.words}, {image.digest}" for image in turn.images)
+    yield from (
+        f"{image.noun} of the request: {image.words}, {image.digest}" for image in turn.images
+    )
     if turn.uncalled:
         yield uncalled_words(turn.uncalled)
     if turn.left_out:
@@ -437,7 +439,7 @@ def _call_lines(call: ToolCall) -> Iterator[str]:
         yield f"{INDENT}no result"
     else:
         yield from _indent(_text_lines("error" if call.is_error else "result", call.content))
-    yield from (f"{INDENT}image: {image.words}, {image.digest}" for image in call.images)
+    yield from (f"{INDENT}{image.noun}: {image.words}, {image.digest}" for image in call.images)
 
 
 def _inquiry_lines(inquiry: Inquiry) -> Iterator[str]:

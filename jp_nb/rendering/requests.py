@@ -174,7 +174,7 @@ class TracedRequest:
         tokens = estimate_text_tokens(text) + sum(
             estimate_image_tokens(image.size) for image in item.images
         )
-        shown = [text, *(hide(f"[image: {image.words_with_size}]") for image in item.images)]
+        shown = [text, *(hide(f"[{image.noun}: {image.words_with_size}]") for image in item.images)]
         digests = tuple(image.digest for image in item.images)
         return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -137,8 +138,8 @@ def for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    images = len(ends.images)
-    count = [f"{images} image{'' if images == 1 else 's'}"] if images else []
+    nouns = Counter(image.noun for image in ends.images)
+    count = [f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in nouns.items()]
     omitted = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]]
     more = len(ends.omitted_images) - len(omitted)
     return [*count, *omitted, *([f"{more} more omitted"] if more else [])]

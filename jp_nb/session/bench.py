@@ -195,7 +195,8 @@ class ToolBench:
                 report = joined([line(NOT_OFFERED.format(outcome.name, why_not)), report])
             self.show(report)
             for image in outcome.images:
-                self.host.show({image.media_type: image.text, "text/plain": image.words_with_size})
+                if data := image.display_data:
+                    self.host.show({**data, "text/plain": image.words_with_size})
         raise_for_end(run)
         assert outcome is not None  # the run was not stopped
         return outcome
@@ -354,7 +355,7 @@ def _compare(
 def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
     if content is None:
         return None
-    lines = [f"[image: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
+    lines = [f"[{image.noun}: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
     return "\n".join([f"error: {content}" if is_error else content, *lines])
 
 

@@ -221,7 +221,7 @@ def _read_bytes(file: _AttachedFile) -> bytes:
 
 
 def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
-    kind = "application/pdf" if data.startswith(b"%PDF-") else detect_media_type(data)
+    kind = detect_media_type(data)
     if kind is not None:
         return Attachment(file.source, kind, data)
     try:

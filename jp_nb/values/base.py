@@ -99,21 +99,22 @@ class Description:
 
     Attributes:
         text: The text, within the budget. It names omitted parts.
-        images: Images of the value, in the order of the text.
+        images: Images and PDFs of the value, in the order of the text.
     """
 
     text: str
     images: tuple[Image, ...] = ()
 
     def __repr__(self) -> str:
-        shown = [f"[image: {image.words_with_size}]" for image in self.images]
+        shown = [f"[{image.noun}: {image.words_with_size}]" for image in self.images]
         return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
 
     def _ipython_display_(self) -> None:
         display = sys.modules["IPython.display"].display
         display({"text/plain": repr(self)}, raw=True)
         for image in self.images:
-            display({image.media_type: image.text, "text/plain": plain(image.name)}, raw=True)
+            if data := image.display_data:
+                display({**data, "text/plain": plain(image.name)}, raw=True)
 
 
 MAX_CLEANED: Final = 1_000_000

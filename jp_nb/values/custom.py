@@ -25,7 +25,7 @@ from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, Generic, TypeVar
 
 from jp_nb.errors import UsageError
-from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
+from jp_nb.images import MEDIA_TYPES, PDF, Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     ValueBudget,
@@ -232,7 +232,8 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
 
     The function runs in the cell's thread. It gets the value and a budget with the attributes
     `chars`, `side` (pixels), and `images`. It returns a text, a `Description`, or a tuple of a text
-    and a list of images. An image is an `Image`, or the bytes of a PNG, JPEG, GIF, or WebP file.
+    and a list of images. An image is an `Image`, or the bytes of a PNG, JPEG, GIF, WebP, or PDF
+    file.
 
     A result above the budget is truncated. If the function fails, the description reports the error
     and describes the value without it. The describer of the nearest type is used. A second
@@ -312,7 +313,7 @@ def _as_image(image: Any) -> Image:
         raise TypeError(f"expected an Image or its bytes, found {type_name(type(image))}")
     kind = detect_media_type(image)
     if kind is None:
-        raise TypeError("expected the bytes of a PNG, JPEG, GIF, or WebP image")
+        raise TypeError("expected the bytes of a PNG, JPEG, GIF, WebP, or PDF file")
     return Image(kind, image)
 
 
@@ -377,11 +378,14 @@ def _read_bundle(bundle: Any) -> Description | None:
         return Description(bundle)
     if not isinstance(bundle, Mapping):
         raise TypeError(f"it returned {type_name(type(bundle))}: expected a MIME bundle (a dict)")
-    images = tuple(_read_image(bundle[kind]) for kind in MEDIA_TYPES if kind in bundle)
+    kinds = [kind for kind in MEDIA_TYPES if kind in bundle]
+    if not kinds and PDF in bundle:
+        kinds = [PDF]
+    images = tuple(_read_image(bundle[kind]) for kind in kinds)
     text = next((bundle[kind] for kind in _TEXTS if kind in bundle), None)
     if text is None and not images:
-        kinds = to_one_line(", ".join(map(str, list(bundle)[:5])), 100) or "none"
-        raise TypeError(f"its MIME bundle has no text and no image (kinds: {kinds})")
+        found = to_one_line(", ".join(map(str, list(bundle)[:5])), 100) or "none"
+        raise TypeError(f"its MIME bundle has no text, image, or PDF (kinds: {found})")
     if text is not None and not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False)
     return Description(text or "", images)

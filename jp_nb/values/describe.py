@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
+from jp_nb.images import detect_media_type
 from jp_nb.values import figures, frames, objects
 from jp_nb.values.base import (
     BRIEF_CHARS,
@@ -139,11 +140,14 @@ _LEAVES: Final = frozenset((str, int, float, bool, type(None), bytes))
 def as_json(result: object) -> str | None:
     """Return the JSON of plain data, with sorted sets; None if `result` is not plain data.
 
-    A value that contains an iterator is not plain data, because serialization would consume it.
+    A value that contains an iterator is not plain data, because serialization would consume it. The
+    bytes of an image or PDF are not plain data either.
     """
     if type(result) not in _LEAVES and (is_rich(result) or _has_rich_items(result)):
         return None
     with suppress(Exception):  # the value is not JSON
+        if isinstance(result, bytes | bytearray) and detect_media_type(bytes(result[:16])):
+            return None
         has_sets = _find_sets(result)
         if has_sets is None:
             return None

@@ -19,7 +19,7 @@ from jp_nb.images import Image
 from jp_nb.notebook.display.turn import TurnDisplay
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
-from tests.support.images import figure
+from tests.support.images import figure, pdf
 
 ONE, TWO = figure("one", shade=1), figure("two", shade=2)
 
@@ -156,6 +156,13 @@ def test_images_are_below_the_prints_of_the_function(live: bool) -> None:
     turn.runs("a", "(printed)")
     turn.sees(ends("a", ONE), shown_text("Seen."))
     assert turn.end() == ["✓ a() · 1 image", "(printed)", "<one>", "Seen."]
+
+
+@both
+def test_pdf_is_named_and_not_embedded(live: bool) -> None:
+    turn = Turn(live=live)
+    turn.sees(begins("a"), ends("a", ONE, pdf()), shown_text("Seen."))
+    assert turn.end() == ["✓ a() · 1 image · 1 PDF", "<one>", f"[PDF: {pdf().words}]", "Seen."]
 
 
 @both

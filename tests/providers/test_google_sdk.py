@@ -12,6 +12,8 @@ from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers import create_provider
 from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.record.context import ContextItem
+from jp_nb.record.events import ToolCallResponse
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -23,6 +25,7 @@ from tests.providers.helpers import (
     thought,
     user,
 )
+from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.loopback_google import named
 
@@ -54,9 +57,11 @@ def make_request(**fields: Any) -> ModelRequest:
     context = make_context(
         user("Weather?"), thought("Hm.", **SIGNED), thought("", google_step=dream),
         answer("Look."), called("fc_1", city="Delft"), result("fc_1", "none", is_error=True),
-        answer("None."), user("Thanks."),
+        answer("None."), user("Thanks."), called("fc_2", city="Gouda"),
         provider="google",
     )  # fmt: skip
+    shown = ToolCallResponse(id="fc_2", content="", is_error=False)
+    context.items.append(ContextItem(shown, "google", (figure(), pdf())))
     return ModelRequest(
         "gemini-3.8-flash",
         context,

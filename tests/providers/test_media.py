@@ -16,18 +16,18 @@ from jp_nb.config.tree.models import AVAILABLE_PROVIDERS
 from jp_nb.images import Image
 from jp_nb.providers import create_provider
 from jp_nb.providers.attachments import base64_text
-from jp_nb.providers.messages import RESULT_IMAGES_INTRO
+from jp_nb.providers.messages import RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, images_metadata
 from tests.providers.helpers import called, result, user
-from tests.support.images import figure, png
+from tests.support.images import figure, pdf, png
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "providers.md"
-ROW = re.compile(r"^\| (`.+?`(?:, `.+?`)*) \| (.+) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (`.+?`(?:, `.+?`)*)" + r" \| (.+)" * 6 + r" \|$", re.MULTILINE)
 ASKED, SHOWN = figure("mine", shade=1), figure("figure 1", shade=2)
+ASKED_PDF, SHOWN_PDF = pdf("draft", title="a"), pdf("report", title="b")
 PLAN = Attachment("plan.png", "image/png", png(shade=3))
 PAPER = Attachment("paper.pdf", "application/pdf", b"%PDF-1.7")
-WORDS = "[image: {}, image/png 4×3, not sent: this provider takes no images]"
 RESULTS = {"tool_result", "function_call_output", "function_result", "functionResponse"}
 
 
@@ -41,12 +41,12 @@ def read_rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def make_request(name: str) -> ModelRequest:
     context, images = RequestContext(), RecordedImages()
-    for image in (ASKED, SHOWN):
+    for image in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF):
         images.add(image_entry(image))
     entries: tuple[tuple[Any, tuple[Image, ...]], ...] = (
-        (user("Compare."), (ASKED,)),
+        (user("Compare."), (ASKED, ASKED_PDF)),
         (called("c1", "plot"), ()),
-        (result("c1", "Done."), (SHOWN,)),
+        (result("c1", "Done."), (SHOWN, SHOWN_PDF)),
     )
     for entry, shown in entries:
         context.add(entry.model_copy(update={"metadata": images_metadata(shown)}), name, images)
@@ -67,7 +67,12 @@ def has_key(value: Any, keys: set[str], data: str) -> bool:
     )
 
 
-def find_place(sent: SentRequest, data: str, *, words: str, source: str) -> str:
+def words(image: Image) -> str:
+    noun = "image" if image.media_type.startswith("image/") else "PDF"
+    return f"[{noun}: {image.words}, not sent: this provider takes no {noun}s]"
+
+
+def find_place(sent: SentRequest, data: str, *, replacement: str, source: str) -> str:
     """Return where `data` is in a request, or what is sent instead, as the table says it."""
     body = json.loads(sent.body)
     messages = next(body[key] for key in ("messages", "input", "contents") if key in body)
@@ -77,8 +82,9 @@ def find_place(sent: SentRequest, data: str, *, words: str, source: str) -> str:
             if has_key(message, RESULTS, data):
                 return "in the result"
             assert message.get("role", message.get("type")) in ("user", "user_input")
-            return "after the results" if RESULT_IMAGES_INTRO in text else "user message"
-        if words and words in text:
+            is_result = any(x in text for x in (RESULT_IMAGES_INTRO, RESULT_PDFS_INTRO))
+            return "after the results" if is_result else "user message"
+        if replacement and replacement in text:
             return "as text"
     assert any(source in line for line in sent.omitted)
     return "not sent"
@@ -96,10 +102,9 @@ def test_media_are_where_the_table_says(label: str) -> None:
     expected = (
         (base64_text(png(shade=3)), "", PLAN.source),
         (base64_text(b"%PDF-1.7"), "", PAPER.source),
-        (ASKED.text, WORDS.format("mine"), "-"),
-        (SHOWN.text, WORDS.format("figure 1"), "-"),
+        *((x.text, words(x), "-") for x in (ASKED, SHOWN, ASKED_PDF, SHOWN_PDF)),
     )
-    found = tuple(find_place(sent, data, words=w, source=s) for data, w, s in expected)
+    found = tuple(find_place(sent, data, replacement=r, source=s) for data, r, s in expected)
     assert found == TABLE[label]
 
 

@@ -20,16 +20,17 @@ from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, images_metadata
 from tests.providers.helpers import WEATHER, answer, called, collect, encode_messages, result, user
-from tests.support.images import figure
+from tests.support.images import figure, pdf
 from tests.support.loopback import LoopbackServer
 
 FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
+PAPER = pdf("paper")
 
 
 def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
     images, made = RecordedImages(), RequestContext()
-    for image in (FIRST, SECOND, ASKED):
+    for image in (FIRST, SECOND, ASKED, PAPER):
         images.add(image_entry(image))
     for entry, shown in entries:
         made.add(entry.model_copy(update={"metadata": images_metadata(shown)}), "openai", images)
@@ -112,7 +113,9 @@ async def test_provider_without_images_is_sent_a_description() -> None:
 async def test_setting_images_overrides_the_profile(provider: str, images: bool) -> None:
     attached = (Attachment("plan.png", "image/png", FIRST.content),)
     asked = replace(request(*PLOTS), attachments=attached)
+    asked.thread.items.append(make_context((user("Read."), (PAPER,))).items[0])
     messages = json.dumps(await sent(provider, asked, images=images))
+    assert f"[PDF: {PAPER.words}, not sent: this provider takes no PDFs]" in messages
     assert messages.count("data:image/png;base64,") == (5 if images else 0)
 
 

@@ -57,7 +57,7 @@ from tests.providers.helpers import (
     thought,
     user,
 )
-from tests.support.images import figure, png
+from tests.support.images import figure, pdf, png
 from tests.support.loopback import LoopbackServer, RawResponse, Received, Reply, ToolCall
 
 OWN = "openai"
@@ -602,26 +602,29 @@ async def test_rejected_encrypted_content_is_sent_as_text_from_there_on() -> Non
 
 
 @pytest.mark.req("RESP-8")
-async def test_images_of_results_move_behind_if_the_model_refuses_them() -> None:
+@pytest.mark.parametrize("refused", ["input_image", "input_file"])
+async def test_media_of_results_move_behind_if_the_model_refuses_them(refused: str) -> None:
     def is_accepted(body: Json) -> bool:
         return all(isinstance(item.get("output", ""), str) for item in body["input"])
 
     context = own(user("a"), called("c1"), called("c2"))
     image_result = ToolCallResponse(id="c1", content="x", is_error=False)
-    context.items.append(ContextItem(image_result, OWN, (figure("plot"),)))
+    context.items.append(ContextItem(image_result, OWN, (figure("plot"), pdf("paper"))))
     context.add(result("c2", "y"), OWN)
-    message = "Invalid value: 'input_image'. Supported values are: 'input_text'."
+    message = f"Invalid value: '{refused}'. Supported values are: 'input_text'."
     with LoopbackServer(unless(is_accepted, message)) as server:
         provider = connect(server)
         await attempts(provider, ModelRequest("m", context))
         await provider.aclose()
     within, behind = (request.body["input"] for request in server.requests)
     assert [part["type"] for part in within[3]["output"]] == [
-        "input_text", "input_text", "input_image"
+        "input_text", "input_text", "input_image", "input_text", "input_file"
     ]  # fmt: skip
     assert [item.get("output") for item in behind[3:5]] == ["x", "y"]
     assert "plot" in behind[5]["content"][1]["text"]
     assert behind[5]["content"][2]["type"] == "input_image"
+    assert "paper" in behind[5]["content"][3]["text"]
+    assert behind[5]["content"][4]["filename"] == "paper.pdf"
 
 
 @pytest.mark.req("RESP-13", "RESP-14")

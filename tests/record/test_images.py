@@ -1,4 +1,4 @@
-"""Images in a record: stored once, checked when read, dropped by forks that show none."""
+"""Images and PDFs in a record: stored once, checked when read, dropped by forks that show none."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import read_turn
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
-from tests.support.images import figure
+from tests.support.images import figure, pdf
 
-ONE, TWO = figure("one", shade=1), figure("two", shade=2)
+ONE, TWO = figure("one", shade=1), pdf("two")
 
 
 def kept(image: Image, **other: Any) -> dict[str, Any]:
@@ -76,6 +76,7 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
         (ONE, kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
         (ONE, kept(ONE, media_type="text/html"), "models accept image/png"),
         (ONE, kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
+        (TWO, kept(TWO, media_type="image/png"), "its bytes are not image/png"),
         (planted, kept(planted), f"models accept at most {MAX_SIDE} pixels per side"),
     ]
     for image, entry, why in rows:
@@ -166,7 +167,7 @@ def test_fork_keeps_the_images_that_its_turns_show() -> None:
 
 
 def test_compacted_response_shows_no_images() -> None:
-    stream = new_stream(*turn(ONE, before=[kept(ONE)]))
+    stream = new_stream(*turn(ONE, TWO, before=[kept(ONE), kept(TWO)]))
     policy = ToolCallPolicy(policy="strip", request=False, response=True)
     stream.append(Compaction(from_turn=0, to_turn=0, tool_calls=policy))
     assert not shown(build_context(stream))
@@ -200,9 +201,9 @@ def test_export_to_jp_drops_images_and_reports_them() -> None:
 
 
 def test_native_export_keeps_images() -> None:
-    written = write_directory(stored(turn(ONE, before=[kept(ONE)])))
+    written = write_directory(stored(turn(ONE, TWO, before=[kept(ONE), kept(TWO)])))
     read = read_directory("17700000001", written.files, clock=utc_now)
     again = write_directory(read)
     assert again.files == written.files
     stream = Document.load(read, clock=utc_now).conversation
-    assert shown(build_context(stream)) == [ONE]
+    assert shown(build_context(stream)) == [ONE, TWO]

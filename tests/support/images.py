@@ -1,4 +1,4 @@
-"""Create images with the standard library."""
+"""Create images and PDFs with the standard library."""
 
 from __future__ import annotations
 
@@ -19,6 +19,30 @@ def png(width: int = 4, height: int = 3, *, shade: int = 128, padding: int = 0) 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def pdf_bytes(*, title: str = "report") -> bytes:
+    """Return a PDF with one empty page, in ASCII."""
+    objects = (
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] >>",
+        f"<< /Title ({title}) >>",
+    )
+    text, offsets = "%PDF-1.4\n", list[int]()
+    for number, content in enumerate(objects, start=1):
+        offsets.append(len(text))
+        text += f"{number} 0 obj\n{content}\nendobj\n"
+    rows = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    size = len(objects) + 1
+    text += f"xref\n0 {size}\n0000000000 65535 f \n{rows}"
+    trailer = f"trailer\n<< /Size {size} /Root 1 0 R /Info 4 0 R >>\nstartxref\n"
+    return (text + trailer + f"{text.index('xref')}\n%%EOF\n").encode("ascii")
+
+
+def pdf(name: str = "report", **how: str) -> Image:
+    """Return a small PDF with a name."""
+    return Image("application/pdf", pdf_bytes(**how), name)
 
 
 def figure(name: str = "figure 1", **how: int) -> Image:

@@ -29,6 +29,7 @@ from jp_nb.tools.python import REGISTRY, PythonTool, as_outcome, read_docstring
 from jp_nb.tools.question import Question
 from jp_nb.values.describe import describe
 from tests.support.fakes import InlineCell
+from tests.support.images import pdf_bytes
 from tests.tools.result_values import Holder, Members, Model
 from tests.values.sample_values import figure
 
@@ -165,6 +166,7 @@ async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
         (IPython.display.Markdown("# Title"), "# Title", 0),  # type: ignore[no-untyped-call]
         (ValueError("bad"), "ValueError: bad", 0),
         (b"\xff\x00", "b'\\xff\\x00'", 0),
+        (pdf_bytes(), f"bytes, {len(pdf_bytes())} bytes: application/pdf", 1),
     ]:
         with subtests.test(returned=returned):
             outcome = await run(PythonTool(lambda: returned, name="t"))

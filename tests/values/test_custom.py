@@ -13,6 +13,7 @@ import jp_nb as jp
 from jp_nb.errors import UsageError
 from jp_nb.values import custom
 from jp_nb.values.base import Description, ValueBudget
+from tests.support.images import pdf_bytes
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
@@ -65,7 +66,7 @@ def test_text_of_a_describer_is_truncated_to_the_budget() -> None:
 def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
         (3, "TypeError: it returned int: expected a text, a Description, or a text and a list"),
-        (("text", [b"no image"]), "TypeError: expected the bytes of a PNG, JPEG, GIF, or WebP"),
+        (("text", [b"no image"]), "TypeError: expected the bytes of a PNG, JPEG, GIF, WebP"),
         (("text", ["path.png"]), "TypeError: expected an Image or its bytes, found str"),
     ]
     for returned, why in rows:
@@ -101,6 +102,9 @@ def test_mime_bundle_is_read(subtests: pytest.Subtests) -> None:
         ({"application/json": {"a": "ü"}}, '{"a": "ü"}', 0),
         ({"text/plain": "x", "image/png": PNG}, "x", 1),
         ({"image/png": base64.b64encode(PNG).decode()}, "", 1),
+        ({"text/plain": "x", "application/pdf": pdf_bytes()}, "x", 1),
+        ({"application/pdf": base64.b64encode(pdf_bytes()).decode()}, "", 1),
+        ({"image/png": PNG, "application/pdf": pdf_bytes()}, "", 1),
     ]
     for bundle, text, images in rows:
         with subtests.test(bundle=bundle):
@@ -111,7 +115,7 @@ def test_mime_bundle_is_read(subtests: pytest.Subtests) -> None:
 def test_invalid_bundle_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
     rows: list[tuple[object, str]] = [
         (4, "it returned int: expected a MIME bundle"),
-        ({"text/x-own": "x"}, "its MIME bundle has no text and no image (kinds: text/x-own)"),
+        ({"text/x-own": "x"}, "its MIME bundle has no text, image, or PDF (kinds: text/x-own)"),
         ({"image/png": "…"}, "its image is not Base64"),
     ]
     for bundle, why in rows:

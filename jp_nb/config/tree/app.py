@@ -154,11 +154,11 @@ class Record(ConfigTable):
     """When a cell runs again: replace its turn in a branch, append another turn, or ask. Headless,
     it is always `append`."""
     image_max_bytes: Count = 262_144
-    """Maximum size of an image, in bytes. A larger one is neither stored nor sent. 0 stores and
-    sends none."""
+    """Maximum size of an image or PDF, in bytes. A larger one is neither stored nor sent. 0 stores
+    and sends none."""
     images_per_turn: Count = 20
-    """Maximum number of images of a turn. Further ones are neither stored nor sent. 0 stores and
-    sends none."""
+    """Maximum number of images and PDFs of a turn. Further ones are neither stored nor sent. 0
+    stores and sends none."""
     project_log: Annotated[Literal["auto", "on", "off"], before(read_on_off)] = "auto"
     """Also store answers in `.jp/context/qna.jsonl`, for all notebooks of a workspace. With `auto`,
     they are stored there if the folder `.jp` exists."""

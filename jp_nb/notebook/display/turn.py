@@ -489,7 +489,7 @@ class TurnDisplay:
         # The images of all results are shown when the batch ends.
         if event.call_id not in self._calls_with_image and self._transcript.shows(event):
             self._images += (
-                {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}
+                {**image.display_data, "text/plain": f"[{image.noun}: {image.words}]"}
                 for image in event.images
             )
         self._calls_with_image.discard(event.call_id)
