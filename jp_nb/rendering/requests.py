@@ -107,16 +107,9 @@ class TracedRequest:
         return found
 
     @cached_property
-    def shown(self) -> ModelRequest:
-        """The request without the API key, except `thread`; `messages` has its texts.
-
-        Its system texts, tools, and attachments are those in front of the messages.
-        """
-        request, hide, front = self.request, self.sent.hide, self.sent.front
-        if front is not None:
-            request = replace(
-                request, system=front.system, tools=front.tools, attachments=front.attachments
-            )
+    def asked(self) -> ModelRequest:
+        """The request without the API key, except `thread`; `messages` has its texts."""
+        request, hide = self.request, self.sent.hide
         if hide is str:  # the default, which hides nothing
             return request
         return replace(
@@ -124,14 +117,22 @@ class TracedRequest:
             model=hide(request.model),
             system=tuple(map(hide, request.system)),
             attachments=tuple(_hide_in(each, hide) for each in request.attachments),
-            tools=tuple(
-                ToolDefinition(
-                    hide(tool.name), hide(tool.description), _hidden_json(tool.parameters, hide)
-                )
-                for tool in request.tools
-            ),
+            tools=tuple(_hide_in_tool(each, hide) for each in request.tools),
             tool_choice=hide(request.tool_choice),
             schema=None if request.schema is None else _hidden_json(request.schema, hide),
+        )
+
+    @cached_property
+    def shown(self) -> ModelRequest:
+        """`asked` with the system texts, tools, and attachments in front of the messages."""
+        front, hide = self.sent.front, self.sent.hide
+        if front is None:
+            return self.asked
+        return replace(
+            self.asked,
+            system=tuple(map(hide, front.system)),
+            attachments=tuple(_hide_in(each, hide) for each in front.attachments),
+            tools=tuple(_hide_in_tool(each, hide) for each in front.tools),
         )
 
     @cached_property
@@ -212,6 +213,11 @@ def _hide_in(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
         source=hide(attachment.source),
         content=hide(content) if isinstance(content, str) else content,
     )
+
+
+def _hide_in_tool(tool: ToolDefinition, hide: Callable[[str], str]) -> ToolDefinition:
+    parameters = _hidden_json(tool.parameters, hide)
+    return ToolDefinition(hide(tool.name), hide(tool.description), parameters)
 
 
 def _hidden_json(
@@ -484,8 +490,9 @@ def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             yield from _changed_rows(key, old.get(key), new.get(key))
-    if before.shown.system != after.shown.system:
-        one, other = ("\n\n".join(each.shown.system) or None for each in (before, after))
+    compared = _compared(before, after)
+    if compared[0].system != compared[1].system:
+        one, other = ("\n\n".join(each.system) or None for each in compared)
         yield from _changed_rows("system", one, other)
 
 
@@ -496,22 +503,28 @@ def _changed_rows(label: str, old: JsonValue, new: JsonValue) -> Iterator[Report
         yield block("\n".join(lines), "diff")
 
 
+def _compared(before: TracedRequest, after: TracedRequest) -> tuple[ModelRequest, ModelRequest]:
+    # Bodies of one form append the same parts, which are among the messages.
+    if before.sent.members == after.sent.members:
+        return before.shown, after.shown
+    return before.asked, after.asked
+
+
 def _diff_parts(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
+    compared = _compared(before, after)
     old, new = (
         {
             each.source: each.content
             if isinstance(each.content, str)
             else f"{each.media_type}, {format_bytes(len(each.content))}"
-            for each in traced.shown.attachments
+            for each in request.attachments
         }
-        for traced in (before, after)
+        for request in compared
     )
     yield from _members("attachment", old, new)
-    tools, others = (
-        {tool.name: tool.to_json() for tool in traced.shown.tools} for traced in (before, after)
-    )
+    tools, others = ({tool.name: tool.to_json() for tool in request.tools} for request in compared)
     yield from _members("tool", tools, others)
-    names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
+    names = [[tool.name for tool in request.tools] for request in compared]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
         yield remark("tools: the same in another order")
 

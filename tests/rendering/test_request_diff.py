@@ -143,6 +143,16 @@ def test_content_of_requests_in_different_forms_is_compared() -> None:
         assert hint == (dialect != "chat"), text
 
 
+def test_tool_in_front_of_one_form_and_appended_in_another_is_the_same() -> None:
+    request = ask(user("Hello."), answer("Hi."), user("More."), tools=(WEATHER, TODAY))
+    request.thread.heads.append(HeadPosition(1, replace(request.head, tools=(WEATHER,))))
+    one, other = traced(request), traced(request, "1.1", "anthropic")
+    assert "today" in str(one.shown.tools)
+    assert "today" not in str(other.shown.tools)
+    assert "today" not in request_difference(one, other).text
+    assert request_difference(one, one).text.splitlines()[2] == "no differences"
+
+
 async def test_line_about_the_shared_beginning_agrees_with_the_notice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
