@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, Batch
+from jp_nb.agent.batch import NEVER_RAN, Batch
+from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.model_call import AnswerStream

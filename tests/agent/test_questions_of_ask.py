@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.batch import UNAVAILABLE
+from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.display import ToolEnds
 from jp_nb.agent.inquiry import InquiryError
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered

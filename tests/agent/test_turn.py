@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE
+from jp_nb.agent.batch import NEVER_RAN
+from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.provider import Finished, Flush, TextPart, ToolCallStart, Usage
 from jp_nb.agent.recording import RecordedResult

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.batch import UNAVAILABLE
+from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.interrupts import LEFT_RUNNING
 from jp_nb.agent.questions import STOPPED_BY_USER
 from tests.notebook.fresh_session import fresh_session

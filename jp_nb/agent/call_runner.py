@@ -1,0 +1,417 @@
+"""Take a tool call through its steps: permission, runs, questions, changes, and delivery.
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.call_progress import ProgressWriter
+from jp_nb.agent.config_changes import ConfigChanges
+from jp_nb.agent.display import ToolBegins, ToolEnds, Waits
+from jp_nb.agent.interrupts import (
+    Verdict,
+    stopped_call_text,
+)
+from jp_nb.agent.permissions import (
+    NOT_DELIVERED_BY_CONFIGURATION,
+    SKIPPED,
+    Delivery,
+    PermissionRequests,
+)
+from jp_nb.agent.questions import ToolQuestions
+from jp_nb.agent.recording import RecordedResult
+from jp_nb.agent.tasks import (
+    CellCall,
+    PromptLine,
+    raise_if_cancelled,
+)
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.agent.turn_state import (
+    NO_IMAGES,
+    BatchContext,
+    Call,
+    CallEnded,
+    TurnContext,
+    limit_images,
+    prepare_arguments,
+)
+from jp_nb.errors import ToolError
+from jp_nb.json_values import copy_json, copy_nested_json
+from jp_nb.record.events import ToolCallResponse, images_metadata
+from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
+from jp_nb.record.marks import edit_metadata
+from jp_nb.tools.base import (
+    CURRENT_RUN,
+    CallInterrupted,
+    Run,
+    ToolContext,
+    error_summary,
+    format_traceback,
+    tool_frames,
+)
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
+from jp_nb.tools.parameters import text_arguments
+
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
+    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
+    "tools."
+)
+NOT_RECORDED = (
+    "The cassette has no result for this call, so the tool did not run. To run the "
+    'tool, set `providers.cassette.tools = "run"`.'
+)
+RAN_BEFORE = (
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
+)
+"""Response to a call that does not run again, with the reason."""
+NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
+CHANGE_LOST = (
+    "The configuration change that this call proposed was not applied. The kernel "
+    "stopped before the change was saved."
+)
+"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
+RESTARTED = "restarted"
+CANCELED_ITSELF = "The tool cancelled itself."
+CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+
+
+class CallRunner:
+    """Takes each call of a batch from its arguments to its response."""
+
+    def __init__(self, turn: TurnContext, batch: BatchContext, line: PromptLine) -> None:
+        self._turn = turn
+        self._batch = batch
+        self._functions = line.functions
+        self.questions = ToolQuestions(turn, line)
+        self._permissions = PermissionRequests(turn, line)
+        self.changes = ConfigChanges(turn, batch.basis, line)
+        self.progress = ProgressWriter(turn)
+
+    async def run(self, call: Call, *, again: bool = False) -> bool:
+        """Take `call` from its arguments to its response, perhaps `again`.
+
+        Return True if the user stopped the turn at a question.
+        """
+        if again:
+            if call.is_displayed and call.response is None:  # end its line before a new one begins
+                self._show_end(call, RESTARTED, is_error=False, skipped=True)
+            self._drop_images(call)
+            call.reset()
+        try:
+            result = await self._run(call)
+        except CallEnded as end:
+            content = end.content
+            if end.is_error and call.tool is not None:
+                content = _truncate_result(content, call.tool)
+            self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
+            return end.stops_turn
+        self.finish(call, result.content, is_error=result.is_error)
+        return False
+
+    async def _run(self, call: Call) -> Delivery:
+        if self._batch.results is not None:
+            return self._recorded_result(call, self._batch.results)
+        tool = self._prepare(call)
+        if tool.run != "unattended":
+            await self._get_permission(call, tool)
+            self.progress.write(call, stage="permitted")
+        await self._format_arguments(call, tool)
+        self._show_begin(call, tool)
+        while True:
+            outcome = await self._execute(call, tool)
+            if call.kept is not None:
+                return Delivery(call.kept.content, call.kept.is_error)
+            match outcome:
+                case NeedsInput():
+                    await self.questions.ask(call, tool, outcome, self._batch)
+                case Success() if outcome.proposes and tool.executor.may_propose:
+                    raise_if_cancelled()  # while the batch ends, nothing can be approved
+                    if await self.changes.review(call, tool, outcome):
+                        return await self._deliver(call, tool, outcome)
+                case Success() | Failure():
+                    return await self._deliver(call, tool, outcome)
+                case _:
+                    assert_never(outcome)
+
+    def _recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> Delivery:
+        """Return the result of a replay, which runs no tool and asks no user."""
+        if call.tool is not None:
+            call.arguments = copy_json(call.request.arguments)
+            self._show_begin(call, call.tool)
+        if call.index >= len(results):
+            raise CallEnded(NOT_RECORDED, is_error=True)
+        result, call.may_have_run = results[call.index], False  # its result is known
+        return Delivery(result.content, is_error=result.is_error)
+
+    def _prepare(self, call: Call) -> OfferedTool:
+        """Set the arguments of `call`, and return its tool, unless the call cannot run."""
+        if call.tool is None:
+            raise CallEnded(UNAVAILABLE.format(call.request.name), is_error=True)
+        if call.bad_arguments is not None:
+            raise CallEnded(call.bad_arguments, is_error=True)
+        prepared = prepare_arguments(call.tool, call.request.arguments)
+        if isinstance(prepared, Failure):
+            raise CallEnded(prepared.message, is_error=True)
+        call.arguments = prepared
+        return call.tool
+
+    async def _get_permission(self, call: Call, tool: OfferedTool) -> None:
+        if tool.run == "skip":
+            raise CallEnded(SKIPPED, skipped=True)
+        self.progress.write(call, stage="asked")
+        self._show_begin(call, tool, asked=True)
+        permitted = self._permissions.decide_by_file("permission", tool)
+        if permitted is False:
+            raise CallEnded(SKIPPED, skipped=True)
+        if permitted is None:
+            if tool.format == "unattended":
+                await self._format_arguments(call, tool)
+            await self._permissions.request_run(call, tool, self._tool_context(call, tool))
+
+    def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
+        if self.changes.is_approved(call):  # it is saved when the batch ends
+            content = f"{response.content}\n\n{CHANGE_LOST}"
+            response = response.model_copy(update={"content": content})
+        self.progress.keep_result(call, response)
+
+    def _keep_result_of_function(
+        self, call: Call, tool: OfferedTool, run: Run, outcome: object
+    ) -> bool:
+        """Keep a result that needs no decision, on the cell's thread; return False for another.
+
+        The next function writes it before it starts.
+        """
+        if not isinstance(outcome, Success | Failure) or tool.result != "unattended" or run.is_over:
+            return False
+        if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
+            return False
+        hidden = self._turn.secrets.hide_in_outcome(outcome)
+        assert not isinstance(hidden, NeedsInput)
+        result = self._limit_result(call, tool, hidden)
+        response = _make_response(call, result.content, is_error=result.is_error)
+        self._keep_result(call, response)
+        call.kept = response
+        return True
+
+    def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
+        texts = text_arguments(tool.definition.parameters, call.arguments)
+        asked = asked and bool(texts)
+        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
+            return
+        call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, asked
+        shown: Literal["line", "json", "off"] = "line"
+        if tool.formatter is not None or tool.parameters == "off":
+            shown = "off"
+        elif tool.parameters == "json":
+            shown = "json"
+        begins = ToolBegins(
+            call.key,
+            call.request.name,
+            call.arguments,
+            tool.hidden,
+            shown,
+            formatted=call.formatted,
+            edited=call.edited is not None,
+            texts=texts,
+            asked=asked,
+        )
+        self._turn.display(begins)
+
+    async def _format_arguments(self, call: Call, tool: OfferedTool) -> None:
+        """Format the arguments for the user, if a formatter is configured."""
+        if tool.formatter is None or call.formatted is not None:
+            return
+        context = self._tool_context(call, tool, for_formatter=True)
+        await asyncio.sleep(0)  # the other calls of the batch begin first
+        try:
+            text = await tool.formatter.format(copy_json(call.arguments), context)
+        except (Exception, asyncio.CancelledError) as exc:
+            raise_if_cancelled()
+            problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
+            raise CallEnded(NOT_FORMATTED.format(tool.name, problem), is_error=True) from exc
+        raise_if_cancelled()
+        call.formatted, call.needs_redisplay = text, True
+        if call.is_displayed:
+            self._show_begin(call, tool, asked=call.texts_in_prompt)
+
+    def _tool_context(
+        self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
+    ) -> ToolContext:
+        """Return the context for a run of `tool`, or for its formatter, which gets less."""
+        return ToolContext(
+            name=tool.name,
+            call_id=call.request.id,
+            answers=copy_json(call.answers),
+            ends=dict(call.question_ends),
+            reply=call.reply,
+            options=copy_json(dict(tool.options)),
+            access=copy_json(tool.access),
+            config=None if for_formatter else self.changes.visible_config(tool),
+            delta_rejection=None if for_formatter else call.rejection,
+            catalog=self._batch.catalog,
+            action="format_arguments" if for_formatter else "run",
+            **self._turn.shared,
+        )
+
+    async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
+        """Run `tool` once. The call ends if an interrupt ended its function."""
+        raise_if_cancelled()
+        self._turn.display(Waits(call.key, call.title))
+        await asyncio.sleep(0)  # the other calls of the batch begin first
+        run, cell = Run(), CellCall(self._functions, call)
+        starts = partial(self.progress.write, call, stage="started")
+        if in_cell := tool.executor.waits_for_cell:  # it may wait for others before it starts
+            cell.on_start = starts
+            cell.on_result = partial(self._keep_result_of_function, call, tool, run)
+        else:
+            starts()
+        call.ran = True
+        context = self._tool_context(call, tool)
+        CURRENT_RUN.set(run)  # in the context of this task
+        began = monotonic()
+        error: BaseException | None = None
+        try:
+            arguments = copy_json(call.arguments)  # a run may change what it gets
+            outcome = await tool.executor.run(arguments, context, cell)
+        except asyncio.CancelledError:
+            raise_if_cancelled()
+            outcome = Failure(CANCELED_ITSELF)
+        except ToolError as exc:
+            outcome = Failure(str(exc))
+        except BaseException as exc:
+            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
+            error, outcome = exc, Failure(error_summary(exc))
+        finally:
+            run.is_over = True
+            call.seconds += cell.seconds if in_cell else monotonic() - began
+            if call.kept is None:
+                # The result is kept before the loop comes to it: what follows does not wait.
+                asyncio.get_running_loop().call_soon(cell.settled.set)
+        if call.task is not asyncio.current_task():  # abandoned: it ignored its cancellation
+            raise asyncio.CancelledError
+        if isinstance(error, CallInterrupted) and isinstance(error.__cause__, KeyboardInterrupt):
+            call.was_interrupted = True
+            raise_if_cancelled()
+            verdict = await self._functions.decision_about(cell)
+            raise CallEnded(stopped_text(call, verdict), skipped=True)
+        if error is not None:
+            call.traceback, call.exception = format_traceback(error), error
+            if self._turn.on_tool_error is not None:
+                self._turn.on_tool_error(error.with_traceback(tool_frames(error)))
+        return self._turn.secrets.hide_in_outcome(outcome)
+
+    async def _deliver(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+        """Return the result for the model, reviewed by the user if configured."""
+        result = self._limit_result(call, tool, outcome)
+        self._turn.images += len(result.images)
+        if tool.result == "skip":
+            raise CallEnded(NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+        if tool.result == "unattended":
+            return result
+        return await self._permissions.request_delivery(call, tool, result)
+
+    def _limit_result(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
+        """Return the result for the model, within the limits of texts and images."""
+        if isinstance(outcome, Failure):
+            trace = "\n".join([outcome.message, "", "Trace:", *outcome.trace])
+            result = Delivery(trace if outcome.trace else outcome.message, is_error=True)
+        else:
+            result = Delivery(outcome.content, images=outcome.images)
+            if outcome.proposes and not tool.executor.may_propose:
+                log.warning("%s may not propose configuration changes: ignored", tool.name)
+        limits = self._batch.basis.config.record
+        call.structured = outcome.structured
+        call.shown_images = limit_images(result.images, limits, before=self._turn.images)
+        short = _truncate_result(result.content, tool)
+        call.whole_chars = None if short == result.content else len(result.content)
+        call.delivered = call.shown_images.add_omissions_to(short)
+        return Delivery(call.delivered, result.is_error, call.shown_images.images)
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """End `call` with a response, and display it."""
+        if call.may_have_run and not call.ran:
+            content = RAN_BEFORE.format(content)
+        if skipped or content != call.delivered:  # the user may have edited the text
+            self._drop_images(call)
+        if call.kept is not None and not skipped:
+            call.response = call.kept
+        else:
+            call.response = _make_response(call, content, is_error=is_error, skipped=skipped)
+        if skipped:  # it has no result: a restart of the kernel may have closed a form
+            self.progress.drop_result(call)
+        elif call.kept is None:
+            self._keep_result(call, call.response)
+        self._show_end(call, content, is_error=is_error, skipped=skipped)
+
+    def _drop_images(self, call: Call) -> None:
+        self._turn.images -= len(call.shown_images.images)
+        call.shown_images = NO_IMAGES
+
+    def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
+        tool, lines = call.tool, None if call.tool is None else call.tool.inline_results
+        if tool is not None and is_error and tool.inline_errors is not None:
+            lines = tool.inline_errors
+        if skipped or not (lines == "full" or isinstance(lines, int)):
+            lines = 0
+        self._turn.display(
+            ToolEnds(
+                call_id=call.key,
+                name=call.request.name,
+                content=content,
+                is_error=is_error,
+                seconds=call.seconds,
+                hidden=tool is not None and tool.hidden,
+                traceback=self._turn.secrets.hide(call.traceback) if call.traceback else None,
+                skipped=skipped,
+                images=call.shown_images.images,
+                omitted_images=call.shown_images.omitted,
+                result_lines=None if lines == "full" else lines,
+            )
+        )
+
+
+def _make_response(
+    call: Call, content: str, *, is_error: bool, skipped: bool = False
+) -> ToolCallResponse:
+    metadata: dict[str, JsonValue] = {}
+    if call.edited is not None:
+        metadata = edit_metadata(copy_json(call.arguments), call.edited)
+    if call.structured is not None and not skipped and content == call.delivered:
+        metadata["structured"] = copy_nested_json(call.structured)
+    metadata |= images_metadata(call.shown_images.images)
+    if skipped:
+        metadata[SKIPPED_MARK] = True
+    return ToolCallResponse(
+        id=call.request.id, content=content, is_error=is_error, metadata=metadata
+    )
+
+
+def _truncate_result(text: str, tool: OfferedTool) -> str:
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return truncate_middle(text, tool.result_max_chars, path)
+
+
+def stopped_text(call: Call, verdict: Verdict) -> str:
+    """Return the response to a call that the user canceled, or that was stopped."""
+    if verdict.text:
+        return CANCELLED_WITH_MESSAGE.format(verdict.text)
+    # Not if the user only left a question.
+    is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
+    if is_canceled and verdict.interrupted and call.tool is not None:
+        return call.tool.cancellation_response
+    return stopped_call_text(verdict, ran=call.ran)
