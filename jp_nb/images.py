@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -107,6 +108,12 @@ class Image:
     def left_out(self, why: str) -> str:
         """Return a text that replaces the image or PDF for a model, with the reason `why`."""
         return f"[{self.noun}: {self.words_with_size}: omitted, because {why}]"
+
+
+def count_images(images: Iterable[Image]) -> list[str]:
+    """Return the numbers of images and of PDFs, if there are any: `["2 images", "1 PDF"]`."""
+    nouns = Counter(image.noun for image in images)
+    return [f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in nouns.items()]
 
 
 def format_bytes(count: int) -> str:

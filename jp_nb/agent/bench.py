@@ -17,7 +17,7 @@ from jp_nb.agent.batch import Batch
 from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.turn_state import BatchContext, Call, TurnContext
-from jp_nb.images import Image
+from jp_nb.images import Image, count_images
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.marks import SKIPPED
 from jp_nb.record.turns import Inquiry, read_turn
@@ -97,7 +97,6 @@ class CallOutcome:
         kind = "skipped: " if self.skipped else "error: " if self.is_error else ""
         text = one_line(self.content, limit=80)
         parts = {
-            "image": self.images,
             "question": self.questions,
             "proposed change": self.changes,
         }
@@ -106,7 +105,8 @@ class CallOutcome:
             for word, items in parts.items()
             if items
         ]
-        return f"<call {call}: {', '.join([f'{kind}{text!r}', *counts])}>"
+        facts = [f"{kind}{text!r}", *count_images(self.images), *counts]
+        return f"<call {call}: {', '.join(facts)}>"
 
 
 @dataclass(slots=True)

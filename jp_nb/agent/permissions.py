@@ -83,6 +83,7 @@ SHELL = "Command line, run by a shell (sh -c)"
 FIRST = "(for the first run; the next run gets the answers to its questions)"
 FOLDER = "Folder"
 IMAGES = "Images (delivered unless you edit the text)"
+IMAGES_AND_PDFS = "Images and PDFs (delivered unless you edit the text)"
 NO_COMMAND_LINE = "The tool cannot run: it has no command line"
 
 Arguments = dict[str, JsonValue]
@@ -416,7 +417,9 @@ class PermissionRequests:
     async def _ask_delivery(self, ask: SafeAsk, tool: OfferedTool, result: Delivery) -> Delivery:
         exhibits = [PromptDetail("Error" if result.is_error else "Result", result.content)]
         if result.images:
-            exhibits.append(PromptDetail(IMAGES, "\n".join(map(repr, result.images))))
+            has_pdf = any(image.noun == "PDF" for image in result.images)
+            title = IMAGES_AND_PDFS if has_pdf else IMAGES
+            exhibits.append(PromptDetail(title, "\n".join(map(repr, result.images))))
         prompt = ActionPrompt(
             text=f"Deliver {spell_invisible(tool.name)} result to assistant?",
             actions=DELIVERY,

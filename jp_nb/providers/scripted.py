@@ -438,7 +438,7 @@ def _format_attachment(attachment: Attachment) -> str:
 def _format_item(item: ContextItem) -> str:
     match item.entry:
         case ChatRequest() | ToolCallResponse() as entry:
-            return "\n".join([entry.content, *(f"[image: {x.words}]" for x in item.images)])
+            return "\n".join([entry.content, *(f"[{x.noun}: {x.words}]" for x in item.images)])
         case ToolCallRequest() as entry:
             return f"{entry.name} {json.dumps(entry.arguments, ensure_ascii=False)}"
         case ChatResponse() as entry:

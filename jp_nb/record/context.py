@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from jp_nb.images import Image
+from jp_nb.images import Image, count_images
 from jp_nb.record.compaction import replacements
 from jp_nb.record.events import (
     MAX_IMAGES,
@@ -28,7 +28,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
     is_reasoning,
-    omitted_images,
+    omission_note,
 )
 from jp_nb.record.head import (
     Attachment,
@@ -168,15 +168,17 @@ class RequestContext:
         shown = images.images_of(entry)
         if shown is NO_IMAGES:
             return ContextItem(entry, provider)
-        kept: list[Image] = []
+        kept, omitted = list[Image](), list[Image]()
         for image in shown.images:  # an image that was sent once stays in the context
             size = self._shown_bytes + len(image.content)
             if self._shown < MAX_IMAGES and size <= MAX_IMAGE_BYTES:
                 self._shown, self._shown_bytes = self._shown + 1, size
                 kept.append(image)
+            else:
+                omitted.append(image)
         notes = list(shown.notes)
-        if missing := len(shown.images) - len(kept):
-            notes.append(omitted_images(missing, IMAGE_LIMIT_REACHED))
+        if omitted:
+            notes.append(omission_note(" and ".join(count_images(omitted)), IMAGE_LIMIT_REACHED))
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})

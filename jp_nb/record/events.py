@@ -602,7 +602,10 @@ class RecordedImages:
         reasons = Counter(item for item in found if isinstance(item, str))
         if len(digests) > MAX_IMAGES:
             reasons[f"one entry shows at most {MAX_IMAGES}"] += len(digests) - MAX_IMAGES
-        notes = tuple(omitted_images(count, why) for why, count in reasons.items())
+        notes = tuple(
+            omission_note(f"{count} image{'' if count == 1 else 's'}", why)
+            for why, count in reasons.items()
+        )
         return EntryImages(tuple(item for item in found if isinstance(item, Image)), notes)
 
     def _load(self, digest: str) -> Image | str:
@@ -616,9 +619,8 @@ class RecordedImages:
         return found
 
 
-def omitted_images(count: int, why: str) -> str:
-    """Return the text that replaces `count` images for the model."""
-    what = "1 image" if count == 1 else f"{count} images"
+def omission_note(what: str, why: str) -> str:
+    """Return the text that replaces images for the model. `what` is their number: `2 images`."""
     return f"[{what} omitted, because {why}]"
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.images import Image
+from jp_nb.images import Image, count_images
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
@@ -260,17 +260,18 @@ class Turn:
         return tuple(part for part in self.parts if isinstance(part, kind))
 
     def __repr__(self) -> str:
-        images = [*self.images, *(x for call in self.tool_calls for x in call.images)]
         counts = [
             f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
             for items, word in (
                 (self.tool_calls, "tool call"),
                 (self.inquiries, "question"),
                 (self.config_changes, "config change"),
-                *(([x for x in images if x.noun == noun], noun) for noun in ("image", "PDF")),
             )
             if items
         ]
+        counts += count_images(
+            [*self.images, *(x for call in self.tool_calls for x in call.images)]
+        )
         answer = self.text
         if not answer.strip() and self.data is not None:
             answer = json.dumps(self.data, ensure_ascii=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +40,7 @@ from jp_nb.agent.display import (
 from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import no_user_error
+from jp_nb.images import count_images
 from jp_nb.json_values import indented_json, read_json, spaced_json
 from jp_nb.record.outcomes import CHANNEL_WORDS, END_WORDS
 from jp_nb.record.turns import ToolCall
@@ -138,11 +138,9 @@ def for_user(tool: str, content: str) -> str:
 
 def _format_images(ends: ToolEnds) -> list[str]:
     # The model may have seen only some of the images.
-    nouns = Counter(image.noun for image in ends.images)
-    count = [f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in nouns.items()]
     omitted = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_LISTED]]
     more = len(ends.omitted_images) - len(omitted)
-    return [*count, *omitted, *([f"{more} more omitted"] if more else [])]
+    return [*count_images(ends.images), *omitted, *([f"{more} more omitted"] if more else [])]
 
 
 def _format_head(begins: ToolBegins) -> str:

@@ -87,7 +87,7 @@ def _describe_value(
         return AttachmentError(url, f"the value {expression!r} cannot be attached: {exc}")
     description = describe(value, budget, name=expression)
     images = [
-        Attachment(f"{expression}, image {number}", image.media_type, image.content)
+        Attachment(f"{expression}, {image.noun} {number}", image.media_type, image.content)
         for number, image in enumerate(description.images, 1)
     ]
     return (Attachment(expression, "text/plain", description.text), *images)

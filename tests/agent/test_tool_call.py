@@ -25,7 +25,7 @@ from tests.agent.turn_bench import (
 )
 from tests.support.entries import FakeClock
 from tests.support.fakes import FakePrompter, for_tool, model_inquiry, yes
-from tests.support.images import figure
+from tests.support.images import figure, pdf
 
 
 def make_plot_tool(*images: Image, content: str = "a plot") -> PythonTool:
@@ -153,6 +153,19 @@ async def test_images_are_delivered_with_the_unedited_result(
         prompt = person.asked[0]
         assert isinstance(prompt, ActionPrompt)
         assert repr(figure()) in [exhibit.value for exhibit in prompt.exhibits]
+
+
+async def test_user_sees_the_names_of_pdfs_before_their_delivery() -> None:
+    person = FakePrompter(yes("deliver"))
+    made = bench(
+        make_plot_tool(figure(), pdf()), person=person, config=for_tool("plot", result="ask")
+    )
+    await made.run()
+    prompt = person.asked[0]
+    assert isinstance(prompt, ActionPrompt)
+    detail = prompt.exhibits[-1]
+    assert detail.caption == "Images and PDFs (delivered unless you edit the text)"
+    assert detail.value == f"{figure()!r}\n{pdf()!r}"
 
 
 async def test_undelivered_images_are_not_counted() -> None:

@@ -126,6 +126,8 @@ def test_number_and_size_of_images_in_a_request_are_bounded(
     assert text(thread).count("omitted") == 2  # of the first turn, and of the second
     monkeypatch.setattr(context, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
     assert len(shown(build_context(new_stream(*many)))) == 3
+    both = turn(*[ONE] * 4, TWO, before=[kept(ONE), kept(TWO)])
+    assert "[1 image and 1 PDF omitted, because" in text(build_context(new_stream(*both)))
 
 
 # --- one entry each ------------------------------------------------------------------------------

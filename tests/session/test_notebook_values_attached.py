@@ -13,6 +13,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHost
+from tests.support.images import pdf_bytes
 from tests.values.sample_values import figure
 
 
@@ -47,12 +48,14 @@ def test_variable_is_described_again_for_each_turn(host: FakeHost) -> None:
     assert ask(session)[0] is second
 
 
-def test_path_and_figure_are_attached(host: FakeHost) -> None:
-    part, words, picture = ask(Session(host), "rows[0]", "fig")
+def test_path_figure_and_pdf_are_attached(host: FakeHost) -> None:
+    host.namespace["report"] = pdf_bytes()
+    part, words, picture, _, paper = ask(Session(host), "rows[0]", "fig", "report")
     assert (part.source, part.content) == ("rows[0]", "[1, 2]")
     assert words.source == "fig"
     assert (picture.source, picture.media_type) == ("fig, image 1", "image/png")
     assert isinstance(picture.content, bytes)
+    assert paper == Attachment("report, PDF 1", "application/pdf", pdf_bytes())
 
 
 def test_file_precedes_a_variable_of_its_name_with_a_notice(

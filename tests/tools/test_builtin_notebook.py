@@ -19,6 +19,7 @@ from jp_nb.tools.builtin import BUILTINS, notebook
 from jp_nb.tools.outcome import Success
 from tests.support.fake_host import FakeNotebook
 from tests.support.fakes import InlineCell
+from tests.support.images import pdf_bytes
 
 PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
 CELLS = (
@@ -213,6 +214,15 @@ async def test_images_of_values_have_the_configured_size() -> None:
     found = await BUILTINS["notebook_cell"].run({"cell": 0}, context, InlineCell())
     assert isinstance(found, Success)
     assert [image.size for image in found.images] == [(100, 50)]
+
+
+async def test_pdf_of_a_variable_is_returned() -> None:
+    names = {"report": pdf_bytes()}
+    context = ToolContext("t", notebook=FakeNotebook(names, ()))
+    found = await BUILTINS["notebook_variable"].run({"name": "report"}, context, InlineCell())
+    assert isinstance(found, Success)
+    assert "The value, with 1 PDF." in found.content
+    assert [image.content for image in found.images] == [pdf_bytes()]
 
 
 Login = namedtuple("Login", "user password")

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.errors import ToolError
-from jp_nb.images import Image
+from jp_nb.images import Image, count_images
 from jp_nb.text import one_line, plain
 from jp_nb.tools.base import (
     CellOutput,
@@ -344,7 +344,7 @@ def read_variable(
     text = "\n\n".join(description.text for description in descriptions)
     images = descriptions[0].images
     if images:
-        about += f", with {len(images)} image{'s' if images[1:] else ''}"
+        about += f", with {' and '.join(count_images(images))}"
     kind = one_line(type(pieces[0]).__name__, limit=_NAME)
     sections = [DataSection("type", kind), DataSection("value", hide(text))]
     return Success(frame_sections(f"{about}.", sections), images=images)
