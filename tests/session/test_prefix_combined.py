@@ -32,7 +32,12 @@ BEGINNINGS = {  # of steps that do not begin with the step before: another step,
     "second": "(new conversation)",
     "first": "back",
 }
-NEWS = {"adapt": "Be Bo.", "edited": "Edited notes.", "resumed": "awake"}
+NEWS = {
+    "adapt": "Be Bo.",
+    "edited": "Edited notes.",
+    "summarized": "<think>",
+    "resumed": "awake",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +135,7 @@ class Trip:
         return [[e.get(key) for key in ("type", "message", "content", "metadata")] for e in entries]
 
 
-@pytest.mark.req("PRE-1", "PRE-5")
+@pytest.mark.req("PRE-1", "PRE-4", "PRE-5")
 @pytest.mark.parametrize(("main", "other"), [(CLAUDE, GPT), (GPT, GEMINI), (GEMINI, CLAUDE)])
 def test_each_request_begins_with_the_one_before(
     main: str, other: str, folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
