@@ -384,10 +384,11 @@ async def attempts(provider: Provider, request: ModelRequest) -> list[list[Provi
 
 
 def unless(is_accepted: Callable[[Json], object], message: str) -> Callable[[Received], Reply]:
-    """Refuse requests with `message`, except those whose body is accepted."""
+    """Refuse up to 20 requests with `message`, except those whose body is accepted."""
+    left = iter(range(20))  # a client that does not omit the part must not hang the test
 
     def reply(request: Received) -> Reply:
-        if is_accepted(request.body):
+        if is_accepted(request.body) or next(left, None) is None:
             return Reply(text="A.")
         return Reply(status=400, message=message)
 
