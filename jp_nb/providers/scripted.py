@@ -48,6 +48,7 @@ from jp_nb.config.tree.models import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.errors import classify_response
+from jp_nb.providers.schemas import pass_schema
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
@@ -287,7 +288,7 @@ class ScriptedProvider:
         _check_expected(reply, request, f"reply {number + 1} of the script {script.name!r}")
         self._next[key] = number + 1
         metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number + 1}"}
-        for event in _make_events(reply, number + 1, metadata):
+        for event in _make_events(reply, number + 1, metadata, request.schema):
             if reply.chunk_ms is not None and isinstance(event, TextPart):
                 await asyncio.sleep(reply.chunk_ms / 1000)
             yield event
@@ -447,7 +448,10 @@ def _format_item(item: ContextItem) -> str:
 
 
 def _make_events(
-    reply: Reply, number: int, metadata: Mapping[str, JsonValue]
+    reply: Reply,
+    number: int,
+    metadata: Mapping[str, JsonValue],
+    schema: Mapping[str, JsonValue] | None = None,
 ) -> Iterator[ProviderEvent]:
     slow = reply.chunk_ms is not None
     index = 0
@@ -459,8 +463,11 @@ def _make_events(
         texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
     for kind, text in texts:
         if text:
-            for piece in _split_text(text, slow=slow):
-                yield TextPart(index, kind, piece)
+            pieces = _split_text(text, slow=slow)
+            if kind == "message" and schema is not None:
+                yield from _find_answer(index, pieces, schema)
+            else:
+                yield from (TextPart(index, kind, piece) for piece in pieces)
             if reply.error is None:
                 yield Flush(index, metadata)
             index += 1
@@ -472,6 +479,21 @@ def _make_events(
         index += 1
     if reply.usage is not None:
         yield reply.usage
+
+
+def _find_answer(
+    index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
+) -> Iterator[ProviderEvent]:
+    # As from a server that does not enforce the schema. The module loads httpx.
+    from jp_nb.providers.streaming import AnswerText, EventBuffer
+
+    answer = AnswerText(pass_schema(schema))
+    buffer = EventBuffer()
+    for piece in pieces:
+        answer.feed(index, piece, buffer)
+        yield from buffer.take()
+    answer.finish(index, buffer)
+    yield from buffer.take()
 
 
 def _split_text(text: str, *, slow: bool) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from time import monotonic
 from typing import Any
 
 import pytest
 
-from jp_nb.agent.provider import TextPart
+from jp_nb.agent.provider import Flush, TextPart
+from jp_nb.agent.response import ResponseBuilder
 from jp_nb.providers.schemas import AnswerSchema, adapt_for_openai, pass_schema
 from jp_nb.providers.streaming import AnswerText, EventBuffer, ThinkSplitter, is_json_object
+from jp_nb.record.events import ChatResponse
 from tests.providers.helpers import text_of
 
 
@@ -84,3 +88,93 @@ def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests
             assert {event.kind for event in events if isinstance(event, TextPart)} == {kind}
             if kind == "message":
                 assert text_of(events, kind) == text
+
+
+def read_answer(schema: AnswerSchema, text: str, size: int) -> list[tuple[str, str]]:
+    """Return kind and text of the items of an answer that comes in pieces of `size`."""
+    answer, buffer = AnswerText(schema), EventBuffer()
+    for start in range(0, len(text), size):
+        answer.feed(1, text[start : start + size], buffer)
+    answer.finish(1, buffer)
+    buffer.add(Flush(1))
+
+    builder = ResponseBuilder()
+    entries = [entry for event in buffer.take() if (entry := builder.feed(event)) is not None]
+    assert buffer.held_chars == 0
+    assert builder.finish() == ([], [])
+    return [
+        (entry.kind, entry.message or json.dumps(entry.data))
+        for entry in entries
+        if isinstance(entry, ChatResponse)
+    ]
+
+
+DATA = '{"ok": true}'
+PRETTY = '{\n  "ok": true\n}'
+CODE = '{"ok": true, "why": "Use ```python\\nprint()\\n``` and ~~~."}'
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_json_in_a_code_fence_is_the_answer(size: int, subtests: pytest.Subtests) -> None:
+    plain = ("structured", DATA)
+    rows: list[tuple[AnswerSchema, str, list[tuple[str, str]]]] = [
+        (pass_schema(OBJECT), f"```json\n{DATA}\n```", [plain]),
+        (pass_schema(OBJECT), f"```\n{DATA}\n```\n", [plain]),
+        (pass_schema(OBJECT), f" \n\n```JSON\r\n{PRETTY}\r\n```", [plain]),
+        (pass_schema(OBJECT), f"~~~json5\n{DATA}\n~~~", [plain]),
+        (pass_schema(OBJECT), f"````json\n{PRETTY}\n````", [plain]),
+        (pass_schema(OBJECT), f"```json {DATA} ```", [plain]),
+        (pass_schema(OBJECT), f"```json\n{DATA}", [plain]),  # the closing mark is missing
+        (pass_schema(OBJECT), f"```json\n{CODE}\n```", [("structured", CODE)]),
+        (pass_schema(OBJECT), f"Here:\n```json\n{DATA}\n```", [("message", "Here:\n"), plain]),
+        (pass_schema(OBJECT), f"```\n{DATA}\n```\nBye. ", [plain, ("message", "Bye.")]),
+        (pass_schema(OBJECT), f"`a`: ```\n{DATA}\n``` b", [("message", "`a`: "), plain,
+                                                           ("message", "b")]),
+        (pass_schema(OBJECT), f"A\n```py\nx = 1\n```\nB\n```\n{DATA}\n```",
+         [("message", "A\n```py\nx = 1\n```\nB\n"), plain]),
+        (pass_schema(OBJECT), f"```\n{DATA}\n```\nAgain:\n```\n{DATA}\n```",
+         [("message", f"```\n{DATA}\n```\nAgain:\n"), plain]),
+        (pass_schema({"type": "array"}), "```json\n[1, 2]\n```", [("structured", "[1, 2]")]),
+        (pass_schema({"type": "boolean"}), "```json\ntrue\n```", [("structured", "true")]),
+        (adapt_for_openai({"type": "boolean"}), '```json\n{"value": true}\n```',
+         [("structured", "true")]),
+        (adapt_for_openai(OBJECT), '```\n{"ok": true, "why": null}\n```', [plain]),
+    ]  # fmt: skip
+    for schema, text, items in rows:
+        with subtests.test(text=text):
+            assert read_answer(schema, text, size) == items
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_code_fences_without_one_json_value_are_a_message(
+    size: int, subtests: pytest.Subtests
+) -> None:
+    texts = [
+        f'```\n{DATA}\n```\nor\n```\n{{"ok": false}}\n```',  # ambiguous
+        '```json\n{"ok": tr',  # cut by the limit
+        "```json\n```",
+        f"```json\n{DATA} and more\n```",
+        "```python\nprint(1)\n```",
+        "Use `ok` and ~tilde~, ``two``",
+        "Ends with a mark ``",
+        "```json\n" + "[" * 100_000,
+    ]
+    for text in texts:
+        with subtests.test(text=text[:60]):
+            assert read_answer(pass_schema(OBJECT), text, size) == [("message", text)]
+
+
+def test_text_before_a_code_fence_streams() -> None:
+    answer, buffer = AnswerText(pass_schema(OBJECT)), EventBuffer()
+    answer.feed(1, "Let me think. ", buffer)
+    answer.feed(1, "Here `", buffer)
+    assert text_of(buffer.take(), "message") == "Let me think. Here "
+    answer.feed(1, "it` is: ```json\n{", buffer)
+    assert text_of(buffer.take(), "message") == "`it` is: "
+
+
+def test_many_code_fences_are_read_in_linear_time() -> None:
+    for text in ("```\n{" * 200_000, "~~~ `" * 200_000, '```{"```' * 200_000):
+        started = monotonic()
+        assert read_answer(pass_schema(OBJECT), text, 10_000) == [("message", text)]
+        assert monotonic() - started < 5

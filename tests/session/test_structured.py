@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 import jp_nb
 from jp_nb.config.directives import Directive
+from jp_nb.config.tree.models import PROVIDERS
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turns import Turn
@@ -336,6 +337,40 @@ def test_schema_of_a_model_is_sent_and_its_answer_accepted(
     request = session.document.conversation.entries[-2]
     assert isinstance(request, ChatRequest)
     assert request.to_raw()["schema"] == Trip.model_json_schema()
+
+
+SERVERS = [
+    *((name, "") for name in ("anthropic", "cerebras", "deepseek", "ollama")),
+    *(
+        (name, d)
+        for name in ("llamacpp", "openai", "openrouter", "xai")
+        for d in ("chat", "responses")
+    ),
+    *(("google", dialect) for dialect in ("interactions", "generate")),
+]
+"""Every provider over HTTP, with each of its dialects."""
+
+
+@pytest.mark.parametrize(("provider", "dialect"), SERVERS)
+def test_json_in_a_code_fence_is_the_answer(
+    session: Session, provider: str, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = PROVIDERS[provider]().api_key_env
+    if key is not None:
+        monkeypatch.setenv(key, "sk-test-0123456789abcdef")
+    fenced = f"```json\n{json.dumps(FULL)}\n```"
+    replies = [fenced, f"Here it is:\n\n{fenced}\n\nGood luck."]
+    with LoopbackServer(replies) as server:
+        directives = [Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")]
+        if dialect:
+            directives.append(Directive("cfg", f"providers.llm.{provider}.dialect={dialect}"))
+        turns = [
+            session.turns.run("Go.", model=f"{provider}/m", directives=directives, schema="Trip")
+            for _ in replies
+        ]
+    assert [turn.data for turn in turns] == [FULL, FULL]
+    assert turns[0].text == ""
+    assert turns[1].text.split("\n\n") == ["Here it is:", "", "Good luck."]
 
 
 def test_list_at_the_root_is_wrapped_and_unwrapped(session: Session) -> None:
