@@ -44,7 +44,7 @@ from jp_nb.agent.provider import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
+from jp_nb.agent.response import Failures, OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn_state import Call, LastRequest, Resolved, TurnContext
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -251,7 +251,6 @@ class AnswerStream:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._interrupt_handler: StreamInterrupts | None = None
-        self._attempt = Attempt("")
         self._chain = ContinuedAnswer(is_enabled=False)
         self._recorded_before = ""
         self.interrupted_after_end = False  # when the last response was just complete
@@ -297,6 +296,8 @@ class AnswerStream:
         # A structured answer, or a forced tool call, must be in one response.
         is_free = request.schema is None and request.tool_choice in ("auto", "none")
         self._chain = ContinuedAnswer(resolved.continues_answers and is_free)
+        failures = Failures()  # of all requests of this answer, continuations included
+
         while True:
             attempt = await with_retries(
                 lambda: self._send(resolved, request),
@@ -304,7 +305,7 @@ class AnswerStream:
                 limits=resolved.request,
                 waits=self._wait_for_model,
                 sleep=self._turn.sleep,
-                made_progress=lambda: self._attempt.has_content,
+                failures=failures,
             )
             if not self._finish(attempt):
                 self._wait_for("")
@@ -322,7 +323,6 @@ class AnswerStream:
         attempt = Attempt(
             resolved.full_name, resolved.request.max_tool_calls, trimmer=self._chain.trimmer()
         )
-        self._attempt = attempt
         record, host = self._turn.record, resolved.host
         if host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head

@@ -194,8 +194,6 @@ T = TypeVar("T")
 
 MAX_REPAIRS: Final = 10
 """Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
-MAX_PROGRESS_FACTOR: Final = 4
-"""Factor of `max_retries` for a response that makes some progress in each attempt."""
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
     "connect": "no connection",
     "timeout": "no answer in time",
@@ -211,6 +209,13 @@ class WaitCallback(Protocol):
         """Show that `model` is working, or the reason and `time.monotonic` of the next attempt."""
 
 
+@dataclass(slots=True)
+class Failures:
+    """The failed attempts of one answer, which may take several requests."""
+
+    count: int = 0
+
+
 async def with_retries(
     attempt: Callable[[], Awaitable[T | Retry]],
     *,
@@ -218,44 +223,49 @@ async def with_retries(
     limits: RequestConfig,
     waits: WaitCallback,
     sleep: Callable[[float], Awaitable[None]],
-    made_progress: Callable[[], bool] = lambda: False,
+    failures: Failures | None = None,
 ) -> T:
     """Call `attempt`, which sends a request once, until it succeeds, and return its result.
 
     After a `Retry` it is called again at once, up to `MAX_REPAIRS` times. `waits` is called before
-    each attempt and each pause. If an attempt `made_progress` before it failed, the count of
-    failures starts again. All failures together are limited to `MAX_PROGRESS_FACTOR` times
-    `max_retries`.
+    each attempt and each pause. `failures` are the earlier ones of the same answer: all of them
+    together are limited to `max_retries` retries, also if attempts received a part of the answer.
 
     Raises:
         ProviderError: The error of the last attempt, with the number of attempts; or there were
             too many repairs.
     """
-    failures = tries = repairs = 0
-    max_retries = limits.max_retries
-    max_tries = MAX_PROGRESS_FACTOR * max(max_retries, 1)
+    failures = Failures() if failures is None else failures
+    repairs = 0
+
     while True:
         waits(model)
         try:
             result = await attempt()
         except ProviderError as exc:
-            tries += 1
-            failures = 1 if made_progress() else failures + 1
-            if not exc.retryable or failures > max_retries or tries > max_tries:
-                if exc.retryable or tries > 1:
-                    times = "once" if tries == 1 else f"{tries} times"
-                    exc.args = (f"{str(exc).rstrip('. ')}. It was tried {times}.",)
+            failures.count += 1
+            if not exc.retryable or failures.count > limits.max_retries:
+                _add_attempts(exc, failures.count)
                 raise
-            seconds = backoff(limits, failures, exc.retry_after)
-            reason = _format_reason(exc, failures, max_retries)
+
+            seconds = backoff(limits, failures.count, exc.retry_after)
+            reason = _format_reason(exc, failures.count, limits.max_retries)
             waits(model, again=reason, until=monotonic() + seconds)
             await sleep(seconds)
             continue
+
         if not isinstance(result, Retry):
             return result
+
         repairs += 1
         if repairs > MAX_REPAIRS:
             raise ProviderError(f"the provider keeps rejecting the conversation: {result.reason}")
+
+
+def _add_attempts(error: ProviderError, attempts: int) -> None:
+    if error.retryable or attempts > 1:
+        times = "once" if attempts == 1 else f"{attempts} times"
+        error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)
 
 
 def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:

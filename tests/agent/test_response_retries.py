@@ -80,7 +80,7 @@ async def test_error_is_raised_after_the_configured_retries() -> None:
 
 @pytest.mark.parametrize(
     ("attempts", "retries", "times"),
-    [("---", 2, "3 times"), ("-", 0, "once"), ("-a-", 1, "3 times")],  # `a` is content
+    [("---", 2, "3 times"), ("-", 0, "once"), ("-a", 1, "2 times")],  # `a` is content
 )
 async def test_final_error_has_the_number_of_attempts(
     attempts: str, retries: int, times: str
@@ -96,21 +96,38 @@ async def test_final_error_has_the_number_of_attempts(
     assert caught.value.status == 429
 
 
-async def test_content_resets_the_count_of_retries() -> None:
-    request = RequestConfig(max_retries=1)
-    scripts: list[Any] = [[BROKEN], [*say("a")[:1], BROKEN], DONE]
-    bench = Bench(scripts, request=request)
-    await bench.run()
-    again = "test/test-model: server error, attempt 2 of 2"
-    assert bench.waits().count(again) == 2
-
-
-async def test_answer_that_breaks_off_again_and_again_is_given_up() -> None:
-    scripts = [[*say("a")[:1], ProviderError("reset", kind="transient")] for _ in range(20)]
-    bench = Bench(scripts, request=RequestConfig(max_retries=2))
-    with pytest.raises(ProviderError, match="It was tried 9 times"):
+@pytest.mark.parametrize("max_retries", [0, 1, 5])
+async def test_answer_that_breaks_off_again_and_again_is_bounded_by_the_retries(
+    max_retries: int,
+) -> None:
+    broken = ProviderError("reset", kind="transient")
+    scripts: list[Any] = [[*say("a")[:1], broken] for _ in range(40)]
+    bench = Bench(scripts, request=RequestConfig(max_retries=max_retries))
+    with pytest.raises(ProviderError):
         await bench.run()
-    assert len(bench.provider.requests) == 9
+    attempts = max_retries + 1
+    assert len(bench.provider.requests) == attempts
+    shown = [text.partition(", ")[2] for text in bench.waits() if ", " in text]
+    assert shown == [f"attempt {n} of {attempts}" for n in range(2, attempts + 1)]
+
+
+async def test_continuations_share_the_retries_of_their_answer() -> None:
+    def cut(text: str) -> list[Any]:
+        return [*say(text), Finished("max_tokens")]
+
+    broken = ProviderError("reset", kind="transient")
+    scripts: list[Any] = [
+        [broken],
+        cut("One "),
+        [*say("two ")[:1], broken],
+        cut("three "),
+        [broken],
+    ]
+    bench = Bench(scripts, request=RequestConfig(max_retries=2), continues_answers=True)
+    with pytest.raises(ProviderError, match="It was tried 3 times"):
+        await bench.run()
+    assert len(bench.provider.requests) == 5
+    assert bench.waits().count("test/test-model: server error, attempt 3 of 3") == 1
 
 
 async def test_partial_answer_is_kept_and_sent_with_the_retry() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import FormEnd, NotAnswered
+from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.errors import ProviderError
 from jp_nb.providers import create_provider
 from jp_nb.tools.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
 from jp_nb.tools.builtin.ask import SCHEMA
@@ -125,6 +127,24 @@ async def test_request_with_only_empty_deltas_is_retried(
             await provider.aclose()
     assert bench.turn.text == "Hello."
     assert any("no answer in time, attempt 2" in text for text in bench.waits())
+
+
+@pytest.mark.parametrize("provider_name", ["anthropic", "openai", "google"])
+async def test_answer_that_the_connection_cuts_is_requested_once_and_for_each_retry(
+    provider_name: str,
+) -> None:
+    cut = Reply(text="Once upon a time, there was a cut.", cut_after=700)
+    with LoopbackServer([cut] * 30, strict=False) as server:
+        provider = create_provider(provider_name, {"base_url": server.url, "base_url_env": None})
+        bench = Bench([], request=RequestConfig(max_retries=5))
+        use_http_provider(bench, provider, provider_name)
+        try:
+            with pytest.raises(ProviderError, match="It was tried 6 times"):
+                await bench.run()
+        finally:
+            await provider.aclose()
+    assert bench.turn.text.startswith("Once upo")
+    assert len(server.requests) == 6
 
 
 QUESTIONS: list[dict[str, Any]] = [
