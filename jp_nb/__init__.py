@@ -178,12 +178,14 @@ def query(
             send.
         compact: True to compact the conversation first, as with `-k`.
 
+    One turn at a time runs: several threads wait in line, in the order of their calls.
+
     Returns:
         The turn. It is also `jp.last` and, in a notebook, `_jp`.
 
     Raises:
-        UsageError: If `jp_nb` is not loaded, if `text` is empty or contains an unknown name, or if
-            `schema` or `tool_use` is invalid. Nothing is recorded.
+        UsageError: If `jp_nb` is not loaded, if the caller is a tool, if `text` is empty or
+            contains an unknown name, or if `schema` or `tool_use` is invalid. Nothing is recorded.
         ConfigError: If an option is invalid. Nothing is recorded.
         ProviderError: If the request to the model fails.
         AnswerError: If a structured answer is missing or does not match `schema`.
@@ -311,7 +313,7 @@ def call(
         it is not applied.
 
     Raises:
-        UsageError: If `jp_nb` is not loaded, a turn is running, there is no such tool, or an
+        UsageError: If `jp_nb` is not loaded, the caller is a tool, there is no such tool, or an
             argument is given twice or is not a JSON value.
         ConfigError: If the configuration is invalid.
         PromptUnavailable: In a strict run, if no user is available for a decision.
@@ -320,9 +322,13 @@ def call(
     by_name = dict(arguments or {})
     if repeated := by_name.keys() & named.keys():
         raise UsageError(f"given more than once: {', '.join(sorted(repeated))}")
-    with session.report_errors():
+
+    def run() -> CallOutcome:
         tools = session.bench.tools()
         return session.bench.call(tools, tools.find(tool), by_name | named)
+
+    with session.report_errors():
+        return session.active.line.run(run)
 
 
 def tools() -> tuple[PythonTool, ...]:

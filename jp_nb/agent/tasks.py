@@ -17,7 +17,7 @@ from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk
 from jp_nb.agent.turn_state import Call
-from jp_nb.tools.base import CellThread, is_cancelled
+from jp_nb.tools.base import CURRENT_RUN, CellThread, is_cancelled
 
 
 def raise_if_cancelled() -> None:
@@ -263,8 +263,10 @@ class CellCall:
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` on the cell's thread, and display its beginning and its end."""
         agent = get_ident()
+        run = CURRENT_RUN.get()
 
         def begin() -> T:
+            token = CURRENT_RUN.set(run)  # on the cell's thread, for code that copies the context
             self.interrupts = self._all.interrupts
             self._all.on_begin(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
@@ -281,6 +283,7 @@ class CellCall:
                     self.settled.set()
                 return result
             finally:
+                CURRENT_RUN.reset(token)
                 self.seconds += monotonic() - began
                 self._all.display(FunctionEnds(self._call.key))
 

@@ -63,6 +63,10 @@ class NotebookFrontEnd:
         """Close all open prompts."""
         self.prompter.cell_ends()
 
+    def cell_interrupted(self) -> None:
+        """Ask nothing more in the cell, whose threads still run a turn."""
+        self.prompter.cell_interrupted()
+
     def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         kernel = getattr(self._shell, "kernel", None)
         live = kernel is not None and not is_headless(kernel)

@@ -5,12 +5,14 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import io
 import re
 import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from IPython.core.completer import context_matcher
@@ -53,7 +55,8 @@ class JpMagics(Magics):
 
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with self._session.report_errors():
-            commands.run_subcommand(self._shell, self._session, name, rest.strip())
+            run = partial(commands.run_subcommand, self._shell, self._session, name, rest.strip())
+            self._session.active.line.run_if_free(run)
 
 
 JpMagics.ask.__doc__ = format_ask_help()  # type: ignore[assignment]
@@ -143,12 +146,17 @@ def _callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], N
         yield "post_run_cell", host.executed_cells.on_cell_end
 
 
-def _on_cell_end(_: object = None) -> None:
+def _on_cell_end(result: Any = None) -> None:
     """Print notices, for example about tools that the cell defined, and store the record."""
     if (session := get_session()) is not None:
+        if isinstance(getattr(result, "error_in_exec", None), _INTERRUPTS):
+            session.interrupt_threads()
         session.print_notices()
         with suppress(KeyboardInterrupt):  # it ends only the wait; the record is stored later
             session.store.flush_after_cell()
+
+
+_INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)  # the latter of a cell with `await`
 
 
 def unload(shell: Any) -> None:

@@ -10,8 +10,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
 from jp_nb.agent.display import InterruptReceived
@@ -23,6 +24,7 @@ from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.storage import environment
+from jp_nb.tools.base import TOOL_THREAD
 from jp_nb.tools.secrets import SecretAnswers
 
 T = TypeVar("T")
@@ -30,6 +32,14 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_START_S = 5.0  # time in which the event loop has to start a coroutine
+
+
+class _ContextExecutor(ThreadPoolExecutor):
+    """Runs functions in a copy of the caller's context: in it, a tool is known as a tool."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit `fn` with the arguments."""
+        return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
 class AgentThread:
@@ -45,6 +55,7 @@ class AgentThread:
         with self._starting:
             if self._loop is None:
                 loop = asyncio.new_event_loop()
+                loop.set_default_executor(_ContextExecutor(thread_name_prefix="asyncio"))
                 self._thread = threading.Thread(
                     target=self._serve, args=(loop,), name="jp_nb agent", daemon=True
                 )
@@ -170,6 +181,18 @@ class AgentRunner:
         self.output: TurnOutput | None = None
         self._answers = SessionAnswers()
 
+    def tool_threads(self) -> dict[object, int]:
+        """Return the threads in which `def` tools run, by an object for each run."""
+        threads = threading.enumerate()
+        found: dict[object, int] = {
+            each: each.ident
+            for each in threads
+            if each.name.startswith(TOOL_THREAD) and each.ident is not None
+        }
+        if (call := self.cell.running_call) is not None:
+            found[call] = self.cell.thread or 0
+        return found
+
     def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return the display of a turn in the running cell; later prompts appear in that cell."""
         self.output = output = self.front_end.begin_turn(config)
@@ -244,9 +267,20 @@ class AgentRunner:
         future.add_done_callback(lambda _: self.cell.wake())
         self.cell.release()
         interrupts = 0
+        line = self._active.line
+        interrupted = False
+
+        def must_stop() -> bool:
+            nonlocal interrupted
+            interrupted = line.takes_interrupt()
+            return interrupted
+
         while True:
             try:
-                self.cell.serve(future.done)
+                self.cell.serve(lambda: future.done() or must_stop())
+                if interrupted:  # the cell, while this thread runs the turn
+                    interrupted = False
+                    raise KeyboardInterrupt
                 result = future.result()
                 return None if interrupts > work.interrupt_count else result
             except (CancelledError, asyncio.CancelledError):

@@ -238,6 +238,7 @@ class CellLoop:
         idle_s: Seconds that the cell's thread has waited without work. A job or a function that
             runs does not count. The time in which the process was stopped does not count either,
             because messages of that time are read only afterwards.
+        running_call: Stands for the call that runs now; None between the calls.
     """
 
     def __init__(self) -> None:
@@ -250,7 +251,13 @@ class CellLoop:
         self._listener: Listener = self._job_listener
         self._thread: int | None = None
         self._is_held = False
+        self.running_call: object | None = None
         self.interrupts = DeferredInterrupts(self.wake)
+
+    @property
+    def thread(self) -> int | None:
+        """The id of the thread that serves the queue now."""
+        return self._thread
 
     @property
     def is_served_by_other_thread(self) -> bool:
@@ -337,7 +344,7 @@ class CellLoop:
             return False
         if until():
             return True
-        if tools and not self._is_held and _run_first(self._calls):
+        if tools and not self._is_held and self._run_first_call():
             return False
         began = monotonic()
         left = [each.deadline - began for each in self._timers]
@@ -348,6 +355,13 @@ class CellLoop:
         if not self._jobs:
             _run_first_due(self._idle_timers, self.idle_s)
         return False
+
+    def _run_first_call(self) -> bool:
+        outer, self.running_call = self.running_call, object()
+        try:
+            return _run_first(self._calls)
+        finally:
+            self.running_call = outer
 
 
 def _run_first(jobs: deque[_PostedJob | _QueuedCall[object]]) -> bool:

@@ -26,6 +26,7 @@ from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.turns import CallProgress, finished_entries, open_calls
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
+from jp_nb.session.turn_line import TurnLine
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.journal import JournalFolder
@@ -68,6 +69,7 @@ class ActiveConversation:
         self.headless = notebook.headless
         self.notices = notices
         self.running: Future[Any] | None = None
+        self.line: TurnLine = previous.line if previous is not None else TurnLine()
         self._storage = notebook
         self._notebook_path = notebook.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
@@ -158,7 +160,8 @@ class ActiveConversation:
         Raises:
             UsageError: A turn is running.
         """
-        if self.running is not None and not self.running.done():
+        in_turn = self.running is not None and not self.running.done()
+        if in_turn or self.line.is_held_by_other_thread:
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "
                 "it. If an `async def` tool blocks it, restart the kernel"

@@ -166,6 +166,9 @@ class FrontEnd(Protocol):
     def end(self) -> None:
         """Close open prompts: none outlives its cell."""
 
+    def cell_interrupted(self) -> None:
+        """Let the prompter ask nothing more: the cell has ended, the turn of a thread has not."""
+
 
 class Host(Protocol):
     """The environment of a session."""

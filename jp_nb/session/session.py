@@ -123,7 +123,13 @@ class Session:
         return ToolBench(self.host, self.turns, self.active)
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
-        """Record all of the changes to the configuration, or none and raise `ConfigError`."""
+        """Record all of the changes to the configuration, or none and raise `ConfigError`.
+
+        Raises:
+            UsageError: A turn of another thread runs.
+        """
+        if self.active.line.is_held_by_other_thread:
+            self.active.refuse_while_running()
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
 
@@ -169,10 +175,14 @@ class Session:
         """Print the notices for the user, and `more`."""
         self._add_tool_notices()
         self.notices += self.files.take_notices()
-        notices = [*self.notices, *more]
-        self.notices.clear()
+        notices = [*self._take_notices(), *more]
         for notice in notices:
             print(f"jp_nb: {one_line(self.files.relative(notice), limit=2000)}")
+
+    def _take_notices(self) -> Iterator[str]:
+        with suppress(IndexError):  # several threads may print notices, each one once
+            while True:
+                yield self.notices.pop(0)
 
     def _add_tool_notices(self) -> None:
         python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
@@ -196,6 +206,11 @@ class Session:
                 self._advised.add(tool.definition)
                 advice = python.suggest_improvements(tool)
                 self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice]
+
+    def interrupt_threads(self) -> None:
+        """Interrupt the turns of other threads, because the running cell was interrupted."""
+        if "turns" in vars(self):
+            self.turns.interrupt_threads()
 
     def _keep_last_turn(self, turn: Turn) -> None:
         self.last_turn = self.host.namespace["_jp"] = turn

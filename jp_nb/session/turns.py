@@ -104,6 +104,8 @@ class TurnRunner:
             now=active.clock,
         )
         self._reruns = CellReruns(active)
+        self._ended_turn: Turn | None = None  # used by the thread that holds the line
+        active.line.tool_threads = self.runner.tool_threads
 
     def run(
         self,
@@ -117,12 +119,16 @@ class TurnRunner:
         strict: bool = False,
         interpolate: bool = True,
         compact: bool = False,
+        keep: Callable[[Turn], None] | None = None,
     ) -> Turn:
         """Run one turn and show it in the cell. `jp_nb.query` describes the options.
 
+        The turns of other threads that came earlier run first. `keep` is called with the turn, also
+        if it fails.
+
         Raises:
             UsageError: `text`, `schema` or `tool_choice` is not valid, the model does not support
-                the schema, or a turn runs. Nothing was recorded.
+                the schema, or the caller is part of a running turn. Nothing was recorded.
             ConfigError: An option or the configuration is not valid. Nothing was recorded.
             PromptCancelled: The cell ran before, and the user canceled. Nothing was recorded.
             ProviderError: The model could not be reached. The record has the partial response.
@@ -131,6 +137,46 @@ class TurnRunner:
             KeyboardInterrupt: The turn was interrupted, or the user stopped it in a prompt. The
                 record has the partial response.
         """
+
+        def run_in_turn() -> Turn:
+            begin = self._prepare_run(
+                text,
+                model=model,
+                directives=directives,
+                new=new,
+                schema=schema,
+                tool_choice=tool_choice,
+                strict=strict,
+                interpolate=interpolate,
+                compact=compact,
+            )
+            return self._run_and_keep(begin, keep)
+
+        return self._active.line.run(run_in_turn)
+
+    def _run_and_keep(self, begin: Callable[[], Turn], keep: Callable[[Turn], None] | None) -> Turn:
+        """Run a turn, and call `keep` with it, also if it fails."""
+        self._ended_turn = None
+        try:
+            return begin()
+        finally:
+            if keep is not None and self._ended_turn is not None:
+                keep(self._ended_turn)
+
+    def _prepare_run(
+        self,
+        text: str,
+        *,
+        model: str | None,
+        directives: Sequence[Directive],
+        new: bool,
+        schema: object,
+        tool_choice: ToolChoice | None,
+        strict: bool,
+        interpolate: bool,
+        compact: bool,
+    ) -> Callable[[], Turn]:
+        """Record the options of a turn of the user; return the turn to run."""
         self.require_ready()
         with self._active.files.read_once():
             request = self._read_request(text, interpolated=interpolate)
@@ -145,7 +191,7 @@ class TurnRunner:
                 if new
                 else self._reruns.next_conversation(request.text, cell, self.ask_action)
             )
-            run = self._begin(
+            return self._begin(
                 ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
                 other,
                 cell,
@@ -156,7 +202,6 @@ class TurnRunner:
                 strict=strict,
                 compact=compact,
             )
-        return run()
 
     def explain(self, question: str = "") -> Turn:
         """Let the model explain the last exception of a cell, and show that in the cell.
@@ -167,19 +212,21 @@ class TurnRunner:
         Raises:
             UsageError: No cell failed.
         """
+        return self._active.line.run(lambda: self._prepare_explanation(question)())
+
+    def _prepare_explanation(self, question: str) -> Callable[[], Turn]:
         self.require_ready()
         with self._active.files.read_once():
             max_chars = self._active.settings.config.interpolation.max_chars
             request = ErrorRequest(self._host.last_error(), self._host.namespace)
             content = self.runner.secrets.hide(request.write(question, room=max_chars))
             cell = self._host.cell_run()
-            run = self._begin(
+            return self._begin(
                 ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
                 self._reruns.next_conversation(content, cell, self.ask_action, same_text=True),
                 cell,
                 shows_request=True,
             )
-        return run()
 
     def retry(self, *, model: str | None = None) -> Turn:
         """Send the last request again, in a branch without its turn, and show it in the cell.
@@ -190,13 +237,16 @@ class TurnRunner:
         Raises:
             UsageError: There is no last turn.
         """
+        return self._active.line.run(lambda: self._prepare_retry(model)())
+
+    def _prepare_retry(self, model: str | None) -> Callable[[], Turn]:
         self.require_ready()
         stream = self._active.document.conversation
         turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         set_again = (IMAGES, TOOL_CHOICE, HOST)
         metadata = {key: x for key, x in request.metadata.items() if key not in set_again}
-        run = self._begin(
+        return self._begin(
             ChatRequest(content=request.content, schema=request.response_schema, metadata=metadata),
             branch_before(
                 self._active,
@@ -210,7 +260,6 @@ class TurnRunner:
             images=stream.images.images_of(request).images,
             shows_request=True,
         )
-        return run()
 
     def require_ready(self) -> None:
         """Apply configuration files that were not valid when the conversation was opened.
@@ -454,6 +503,7 @@ class TurnRunner:
                     self._conversations.turn_statuses[stream.id, number] = status
                     entries, images = last.entries, stream.images
                     result = read_turn(number, entries, status=status, images=images)
+                    self._ended_turn = result
                     self._on_end(result)
         if status == "stopped":
             raise KeyboardInterrupt("You stopped the turn")
@@ -537,9 +587,14 @@ class TurnRunner:
         def show(prompt: QuestionPrompt | FormPrompt) -> AnyEnd:
             running = self._active.running
             in_turn = running is not None and not running.done()
-            if not in_turn:
-                self._front_end.begin_question(config)
-            end: AnyEnd = self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
+
+            def ask() -> AnyEnd:
+                if not in_turn:
+                    self._front_end.begin_question(config)
+                return self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
+
+            line = self._active.line
+            end = ask() if in_turn or line.is_held_here else line.run(ask)
             if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
                 self.runner.output(Notice(record_of(prompt, end).plain))
             return end
@@ -552,6 +607,13 @@ class TurnRunner:
         for question in questions:
             secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
+
+    def interrupt_threads(self) -> None:
+        """Interrupt the turns of other threads, which run or wait: their cell was interrupted."""
+        if self._active.line.is_held_by_other_thread:
+            self._front_end.cell_interrupted()
+        self._active.line.interrupt()
+        self.runner.cell.wake()
 
     def close(self) -> None:
         """Close prompts, providers, and the agent's thread."""

@@ -233,6 +233,9 @@ class Run:
     is_over: bool = False
 
 
+TOOL_THREAD: Final = "jp_nb tool"
+"""The beginning of the names of threads in which tools with `thread=True` run."""
+
 CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
 """The run of the current code, also in the threads that it starts. None outside of tools."""
 

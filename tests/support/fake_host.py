@@ -121,6 +121,9 @@ class FakeFrontEnd:
     def end(self) -> None:
         return None
 
+    def cell_interrupted(self) -> None:
+        self.prompter.away = "no cell is running"
+
 
 @dataclass
 class FakeNotebook:

@@ -26,6 +26,7 @@ from jp_nb.notebook.subcommands import (
     Subcommand,
     subcommand_groups,
 )
+from jp_nb.record.turns import Turn
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_DIGITS, one_line
@@ -220,23 +221,23 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
     options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
-    before = session.last_turn
-    try:
-        with report_cancellation():
-            session.turns.run(
-                cell,
-                model=options.model,
-                directives=options.directives,
-                new=options.new,
-                schema=options.schema,
-                tool_choice=parse_tool_choice(*options.tool_uses),
-                strict=options.strict,
-                compact=options.compact,
-            )
-    finally:  # a failed turn has a result as well
-        turn = session.last_turn
-        if turn is not None and turn is not before and options.out is not None:
+
+    def keep(turn: Turn) -> None:
+        if options.out is not None:
             shell.user_ns[options.out] = turn
+
+    with report_cancellation():
+        session.turns.run(
+            cell,
+            model=options.model,
+            directives=options.directives,
+            new=options.new,
+            schema=options.schema,
+            tool_choice=parse_tool_choice(*options.tool_uses),
+            strict=options.strict,
+            compact=options.compact,
+            keep=keep,
+        )
 
 
 def ask_in_one_line(call: Invocation) -> None:

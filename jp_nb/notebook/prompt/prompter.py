@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, assert_never
 
 from jp_nb.agent.prompts import (
@@ -122,6 +123,10 @@ class NotebookPrompter:
         """Return the reason why no user can be asked in the cell; None if one may answer."""
         route = self._presence.route(self._settings)
         return route if isinstance(route, Unavailable) else None
+
+    def cell_interrupted(self) -> None:
+        """Show no further prompt until the next turn: the cell has ended."""
+        self._presence = replace(self._presence, cell_runs=False)
 
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
         """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from math import ceil
-from threading import Event
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 from jp_nb.notebook.cells import RunningCells
@@ -63,6 +63,8 @@ def missing_internals(kernel: Any) -> str | None:
     needed: tuple[str, ...] = _INTERNALS
     if getattr(kernel, "shell_channel_thread", None):
         needed += _INTERNALS_OF_CHANNEL_THREAD
+    elif current_thread() is not main_thread():  # two threads must not read the same socket
+        return "this kernel receives no form input in other threads than the cell's"
     for path in needed:
         found = kernel
         for name in path.split("."):

@@ -1,0 +1,198 @@
+"""The line of threads that wait for their turn: one turn at a time runs in a kernel.
+
+Source: `docs/turns.md#several-threads`, `docs/decisions.md` D184.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import queue
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from time import monotonic
+from types import FrameType
+from typing import Final, TypeVar
+
+from jp_nb.errors import UsageError
+
+T = TypeVar("T")
+
+MAX_BLOCKED_S: Final = 5.0
+"""A tool that waits for another thread for this time may wait for a turn behind its own turn."""
+
+_POLL_S: Final = 0.1
+_WAITING_CODE: Final = (
+    threading.__file__,
+    queue.__file__,
+    os.path.dirname(concurrent.futures.__file__),
+)
+
+INSIDE_A_TOOL: Final = (
+    "a turn is still running in this kernel, and this code is part of it: `jp.query` and other "
+    "turns cannot start inside of a tool. Return a result, from which the model continues. Ask "
+    'the user with `jp.ask`, or a model with a question whose `target` is "assistant"'
+)
+MAY_BE_AWAITED: Final = (
+    "this turn waits for a turn whose tool waits for another thread. It does not start, because "
+    "the tool may wait for it: `jp.query` and other turns cannot start inside of a tool, also not "
+    "in a thread of it"
+)
+INTERRUPTED: Final = "Interrupted while the turn of another thread was running. Nothing was sent."
+
+
+class _PlaceInLine:
+    """The place of a thread in the line. The first place holds it.
+
+    Attributes:
+        in_turn: True while the thread prepares or runs a turn, False for a command.
+        interrupted: True if the thread must not start its turn any more, or must end it.
+    """
+
+    def __init__(self, *, in_turn: bool) -> None:
+        self.thread = threading.get_ident()
+        self.in_turn = in_turn
+        self.interrupted = False
+        # A SimpleQueue, not an Event: its C code leaves no lock behind when interrupted.
+        self.wakeups: SimpleQueue[None] = SimpleQueue()
+
+
+class TurnLine:
+    """Lets one thread at a time run a turn, in the order in which the threads came.
+
+    Its state is one deque, whose methods are atomic. There is no lock that an interrupt of the main
+    thread could leave locked.
+
+    Attributes:
+        tool_threads: Returns the ids of the threads in which tools of the turn run, by an object
+            that stands for the run of the tool.
+    """
+
+    def __init__(self) -> None:
+        self._places: deque[_PlaceInLine] = deque()
+        self.tool_threads: Callable[[], Mapping[object, int]] = dict
+
+    @property
+    def is_held_by_other_thread(self) -> bool:
+        """True if another thread than the caller's prepares or runs a turn."""
+        first = self._first()
+        return first is not None and first.thread != threading.get_ident()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run `work`, a turn, when the turns of all threads that came earlier have ended.
+
+        Raises:
+            UsageError: The caller is a tool, or other code of a running turn. Or a tool of the
+                running turn may wait for the caller.
+            KeyboardInterrupt: The kernel was interrupted while the caller waited.
+        """
+        from jp_nb.tools.base import CURRENT_RUN  # not loaded by `%load_ext`
+
+        run = CURRENT_RUN.get()
+        if run is not None and not run.is_over:
+            raise UsageError(INSIDE_A_TOOL)
+
+        first = self._first()
+        if first is not None and first.thread == threading.get_ident():
+            return self._run_in(first, work)
+
+        place = _PlaceInLine(in_turn=True)
+        try:
+            self._places.append(place)
+            self._wait(place)
+            return work()
+        finally:
+            # The first call here is the removal: an interrupt can only arrive after it.
+            if place in self._places:
+                self._places.remove(place)
+            self._wake_first()
+
+    def run_if_free(self, work: Callable[[], T]) -> T:
+        """Run `work`, a command, at once. No turn starts until it ends, unless one runs now."""
+        place = _PlaceInLine(in_turn=False)
+        try:
+            if not self._places:
+                self._places.append(place)
+            if self._first() is not place and place in self._places:  # a turn came first
+                self._places.remove(place)
+            return work()
+        finally:
+            if place in self._places:
+                self._places.remove(place)
+            self._wake_first()
+
+    @property
+    def is_held_here(self) -> bool:
+        """True if the caller's thread prepares or runs a turn."""
+        first = self._first()
+        return first is not None and first.in_turn and first.thread == threading.get_ident()
+
+    def interrupt(self) -> None:
+        """End the wait of all threads in line, and let the turn of another thread end."""
+        for place in [*self._places]:
+            place.interrupted = place.thread != threading.get_ident()
+            place.wakeups.put(None)
+
+    def takes_interrupt(self) -> bool:
+        """Return True once after `interrupt`, in the thread that runs the turn."""
+        first = self._first()
+        if first is None or not first.interrupted:
+            return False
+        first.interrupted = False
+        return True
+
+    def _first(self) -> _PlaceInLine | None:
+        try:
+            return self._places[0]
+        except IndexError:
+            return None
+
+    def _wake_first(self) -> None:
+        if (first := self._first()) is not None:
+            first.wakeups.put(None)
+
+    def _run_in(self, place: _PlaceInLine, work: Callable[[], T]) -> T:
+        """Run `work`, a turn that a command of the same thread starts."""
+        if place.in_turn:
+            raise UsageError(INSIDE_A_TOOL)
+        place.in_turn = True
+        try:
+            return work()
+        finally:
+            place.in_turn = False
+
+    def _wait(self, place: _PlaceInLine) -> None:
+        before = {*self.tool_threads()}
+        blocked_since: dict[object, float] = {}
+        while self._places[0] is not place:
+            if place.interrupted:
+                raise KeyboardInterrupt(INTERRUPTED)
+
+            now = monotonic()
+            blocked = before & self._blocked_tools()
+            blocked_since = {tool: blocked_since.get(tool, now) for tool in blocked}
+            if any(now - since > MAX_BLOCKED_S for since in blocked_since.values()):
+                raise UsageError(MAY_BE_AWAITED)
+
+            try:
+                place.wakeups.get(timeout=_POLL_S)
+            except Empty:
+                continue
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(INTERRUPTED) from None
+
+    def _blocked_tools(self) -> set[object]:
+        frames = sys._current_frames()
+        return {
+            tool
+            for tool, thread in self.tool_threads().items()
+            if _waits_for_thread(frames.get(thread))
+        }
+
+
+def _waits_for_thread(frame: FrameType | None) -> bool:
+    """Return True if `frame`, the innermost one of a thread, waits for another thread."""
+    return frame is not None and frame.f_code.co_filename.startswith(_WAITING_CODE)
