@@ -32,6 +32,7 @@ from jp_nb.agent.interrupts import (
 from jp_nb.agent.prompts import SafeAsk
 from jp_nb.agent.provider import (
     Finished,
+    FinishReason,
     Flush,
     InputChange,
     KeepAlive,
@@ -254,6 +255,7 @@ class AnswerStream:
         self._chain = ContinuedAnswer(is_enabled=False)
         self._recorded_before = ""
         self.interrupted_after_end = False  # when the last response was just complete
+        self.finish_reason: FinishReason = "completed"  # of the last response
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel, on the agent's event loop."""
@@ -426,6 +428,7 @@ class AnswerStream:
         """Record a complete response; return True if the answer is to be continued."""
         finished = attempt.builder.finished
         assert finished is not None
+        self.finish_reason = finished.reason
         if finished.reason == "refused":
             detail = f": {finished.detail}" if finished.detail else ""
             attempt.entries.clear()

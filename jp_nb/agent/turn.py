@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.batch import NEVER_RAN, Batch
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.compaction import CompactionSettings, Compactor
@@ -35,7 +36,7 @@ from jp_nb.record.marks import missing_call, request_marks
 from jp_nb.record.stream import Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.record.turns import OpenCall
 from jp_nb.text import one_line
-from jp_nb.tools.base import is_cancelled
+from jp_nb.tools.base import CallInterrupted, is_cancelled
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
@@ -79,6 +80,7 @@ class TurnLoop:
         config_changes: Number of trailing configuration changes for this turn. They are reverted if
             the turn ends before the first output of the model.
         is_unanswered: True if the turn got no response. Later requests omit it.
+        check_answer: Checks the structured answer, on the cell's thread; None without a schema.
     """
 
     turn: TurnContext
@@ -87,6 +89,7 @@ class TurnLoop:
     compaction_settings: CompactionSettings | None = None
     compact_first: bool = False
     config_changes: int = 0
+    check_answer: AnswerCheck | None = None
     interrupt_count: int = 0
     is_unanswered: bool = False
     _on_interrupt: Callable[[], object] | None = None
@@ -253,6 +256,7 @@ class TurnLoop:
     ) -> Completion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
         answers = AnswerStream(self.turn)
+        retries = AnswerRetries(self.turn, self.check_answer)
         changed = False
         while True:
             if not calls:
@@ -264,7 +268,11 @@ class TurnLoop:
             calls = ()
             changed = result == "config_changed"
             match result:
-                case "completed" | "interrupted" | "stopped":
+                case "completed":
+                    if not await self._reject_answer(retries, resolved, answers):
+                        return result
+                    choice = "none" if choice == "none" else "auto"
+                case "interrupted" | "stopped":
                     return result
                 case "follow_up":
                     choice = "auto"
@@ -276,6 +284,19 @@ class TurnLoop:
                     choice = "auto" if again else resolved.tool_choice
                 case _:
                     assert_never(result)
+
+    async def _reject_answer(
+        self, retries: AnswerRetries, resolved: Resolved, answers: AnswerStream
+    ) -> bool:
+        """Check the answer; return True if the model is to give another one."""
+        try:
+            return await self._interruptible(
+                retries.reject_answer(
+                    max_retries=resolved.request.max_schema_retries, finish=answers.finish_reason
+                )
+            )
+        except CallInterrupted:
+            raise asyncio.CancelledError from None
 
     async def _request(
         self,

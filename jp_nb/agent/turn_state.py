@@ -35,7 +35,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.head import RequestHead
-from jp_nb.record.marks import LastHost, ModelUsage, with_usage
+from jp_nb.record.marks import LastHost, ModelUsage, is_schema_retry, with_usage
 from jp_nb.record.outcomes import QuestionOutcome
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import CallProgress
@@ -157,7 +157,8 @@ class TurnRecord:
     @property
     def request(self) -> str:
         """The last text of the user to the model."""
-        requests = (x for x in reversed(self.stream.entries) if isinstance(x, ChatRequest))
+        entries = reversed(self.stream.entries)
+        requests = (x for x in entries if isinstance(x, ChatRequest) and not is_schema_retry(x))
         return next((each.content for each in requests), "")
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:

@@ -443,7 +443,7 @@ def _turn_to_json(reported: ReportedTurn) -> JsonObject:
         "cell": reported.cell,
         "request": turn.request,
         "text": turn.text,
-        "data": turn.data,
+        "data": turn.json,
         "status": turn.status,
         "tool_calls": [
             {

@@ -39,6 +39,7 @@ CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 SKIPPED: Final = "skipped"
 INPUT_CHANGES: Final = "input_changes"
+SCHEMA_RETRY: Final = "schema_retry"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
 
 
@@ -139,6 +140,19 @@ def mark_continuation(response: ChatResponse) -> ChatResponse:
 def is_continuation(response: ChatResponse) -> bool:
     """Return True if the text of `response` continues the previous text."""
     return response.metadata.get(CONTINUES) is True
+
+
+def make_schema_retry(text: str) -> ChatRequest:
+    """Return the message that tells the model why its structured answer does not fit."""
+    return ChatRequest(content=text, metadata={SCHEMA_RETRY: True})
+
+
+def is_schema_retry(entry: Entry) -> bool:
+    """Return True if `entry` is a message of `make_schema_retry`.
+
+    The first request of a turn never is one, whatever an untrusted record says about it.
+    """
+    return isinstance(entry, ChatRequest) and entry.metadata.get(SCHEMA_RETRY) is True
 
 
 def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:

@@ -44,6 +44,7 @@ from jp_nb.record.marks import (
     Usage,
     find_missing_call,
     is_continuation,
+    is_schema_retry,
     is_skipped,
     sum_usage,
 )
@@ -186,9 +187,18 @@ class StructuredData:
     data: JsonValue
 
 
-Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
+@dataclass(frozen=True, slots=True)
+class RejectedAnswer:
+    """The message that told the model why the structured answer before it does not fit."""
+
+    content: str
+
+
+Part = Text | StructuredData | RejectedAnswer | ToolCall | Inquiry | ConfigChange
 """A part of a turn. The first text of the user is the request."""
-P = TypeVar("P", Text, StructuredData, ToolCall, Inquiry, ConfigChange)
+P = TypeVar("P", Text, StructuredData, RejectedAnswer, ToolCall, Inquiry, ConfigChange)
+UNTYPED: Final = object()
+"""The value of a structured answer whose schema is not a type, or not known any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +221,7 @@ class Turn:
             answer.
         uncalled: The required tool that the model did not call, or `any tool`; None otherwise.
         images: The images that the model saw with the request.
+        value: The structured answer as a value of the type of its schema, or `UNTYPED`.
     """
 
     number: int
@@ -221,6 +232,7 @@ class Turn:
     taken_back: int = 0
     uncalled: str | None = None
     images: tuple[Image, ...] = ()
+    value: Any = field(default=UNTYPED, repr=False, compare=False)
 
     @property
     def request(self) -> str:
@@ -233,8 +245,17 @@ class Turn:
         return "\n\n".join(x.content for x in self._parts(Text) if not x.by_person)
 
     @property
-    def data(self) -> JsonValue:
-        """The structured answer; None if none was requested."""
+    def data(self) -> Any:
+        """The structured answer; None if there is none.
+
+        If the schema was a type, such as a pydantic model, the answer is a value of this type.
+        Otherwise it is the same as `json`, as in turns that were read from the record.
+        """
+        return self.json if self.value is UNTYPED else self.value
+
+    @property
+    def json(self) -> JsonValue:
+        """The structured answer as JSON, as the model returned it; None if there is none."""
         found = self._parts(StructuredData)
         return found[-1].data if found else None
 
@@ -273,8 +294,8 @@ class Turn:
             [*self.images, *(x for call in self.tool_calls for x in call.images)]
         )
         answer = self.text
-        if not answer.strip() and self.data is not None:
-            answer = json.dumps(self.data, ensure_ascii=False)
+        if not answer.strip() and self.json is not None:
+            answer = json.dumps(self.json, ensure_ascii=False)
         text = " ".join(answer.split())
         shown = f"{text[:67]}…" if len(text) > 68 else text
         unusual = [self.status] if self.status not in ("completed", "") else []
@@ -333,6 +354,8 @@ class _Reader:
 
     def add(self, entry: Entry) -> None:
         match entry:
+            case ChatRequest(content=content) if self._began and is_schema_retry(entry):
+                self.parts.append(RejectedAnswer(content))
             case ChatRequest(content=content):
                 self._began = True
                 shown = self._shown_by(entry)

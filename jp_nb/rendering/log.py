@@ -40,6 +40,7 @@ from jp_nb.record.turns import (
     ConfigChange,
     Inquiry,
     Part,
+    RejectedAnswer,
     StructuredData,
     Text,
     ToolCall,
@@ -112,6 +113,8 @@ def log_report(
 
 
 def _get_speaker(part: Part) -> str:
+    if isinstance(part, RejectedAnswer):
+        return "answer rejected"
     if not (isinstance(part, Text) and part.by_person):
         return "assistant"
     return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
@@ -165,6 +168,8 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
             return Report(shown, indent(plain(content)))
         case StructuredData(data=data):
             return block(indented_json(data), "json", limit=MAX_CHARS)
+        case RejectedAnswer(content=content):
+            return Report(safe_markdown(content), indent(plain(content)))
         case ToolCall():
             return _line_report(_format_call(part))
         case Inquiry():
@@ -418,6 +423,8 @@ def _part_lines(part: Part) -> Iterator[str]:
             yield from _text_lines("you" if by_person else "assistant", content)
         case StructuredData(data=data):
             yield from _json_lines("answer", data)
+        case RejectedAnswer(content=content):
+            yield from _text_lines("answer rejected", content)
         case ToolCall():
             yield from _call_lines(part)
         case Inquiry():

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -33,7 +34,7 @@ from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRe
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
 from jp_nb.json_values import canonical_json
 from jp_nb.providers.errors import format_model_choices
@@ -51,7 +52,7 @@ from jp_nb.record.marks import (
     to_tool_choice,
 )
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import InterruptedTurn, OpenCall, Turn, read_turn
+from jp_nb.record.turns import UNTYPED, InterruptedTurn, OpenCall, Turn, read_turn
 from jp_nb.rendering.prompts import record_of
 from jp_nb.rendering.status import inherited_notices
 from jp_nb.session.agent_runner import AgentRunner
@@ -72,6 +73,13 @@ from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN
 from jp_nb.tools.question import Question
 from jp_nb.values.base import Description, ValueBudget
+
+if TYPE_CHECKING:  # most turns have no schema
+    from jp_nb.session.answer_reader import AnswerReader
+    from jp_nb.session.structured import AnswerForm
+
+MAX_ANSWER_FORMS: Final = 20
+"""Maximum number of types of structured answers that are remembered, for `%jp retry`."""
 
 
 class TurnRunner:
@@ -105,6 +113,7 @@ class TurnRunner:
         )
         self._reruns = CellReruns(active)
         self._ended_turn: Turn | None = None  # used by the thread that holds the line
+        self._answer_forms: dict[str, AnswerForm] = {}  # by schema; the last one was used last
         active.line.tool_threads = self.runner.tool_threads
 
     def run(
@@ -181,11 +190,7 @@ class TurnRunner:
         with self._active.files.read_once():
             request = self._read_request(text, interpolated=interpolate)
             cell = self._host.cell_run()
-            json_schema = None
-            if schema is not None:
-                from jp_nb.session.structured import read_schema  # most turns have no schema
-
-                json_schema = read_schema(schema, self._host.namespace)
+            json_schema = None if schema is None else self._read_schema(schema)
             other = (
                 NextConversation(self._active.create_conversation(), inherits=(*INHERITED, MODEL))
                 if new
@@ -202,6 +207,26 @@ class TurnRunner:
                 strict=strict,
                 compact=compact,
             )
+
+    def _read_schema(self, schema: object) -> dict[str, JsonValue]:
+        """Return the JSON schema of `schema`, and remember its type for the answer."""
+        from jp_nb.session.structured import read_form  # most turns have no schema
+
+        form = read_form(schema, self._host.namespace)
+        key = canonical_json(form.schema)
+        self._answer_forms.pop(key, None)
+        self._answer_forms[key] = form
+        if len(self._answer_forms) > MAX_ANSWER_FORMS:
+            del self._answer_forms[next(iter(self._answer_forms))]
+        return form.schema
+
+    def _make_answer_reader(self, schema: Mapping[str, JsonValue]) -> AnswerReader:
+        """Return the reader of an answer that has to fit `schema`, or its type if it is known."""
+        from jp_nb.session.answer_reader import AnswerReader
+        from jp_nb.session.structured import AnswerForm
+
+        known = self._answer_forms.get(canonical_json(schema))
+        return AnswerReader(known or AnswerForm(dict(schema)))
 
     def explain(self, question: str = "") -> Turn:
         """Let the model explain the last exception of a cell, and show that in the cell.
@@ -473,6 +498,7 @@ class TurnRunner:
         """Run the turn with this `number`, and show it below the request `shown`."""
         self._active.write_journal()  # before the first call starts
         record = TurnRecord(self._active.document.conversation, thread, last_host=self._last_host)
+        answer = None if schema is None else self._make_answer_reader(schema)
         turn = TurnLoop(
             self.runner.turn_context(record, resolved.basis.config, recorded),
             resolve=self.resolver.for_turn(resolved),
@@ -480,10 +506,13 @@ class TurnRunner:
             compaction_settings=self.compaction_settings,
             compact_first=compact,
             config_changes=changes,
+            check_answer=None if answer is None else answer.check,
         )
-        output, stream = self.runner.output, record.stream
+        output = self.runner.output
+        result: Turn | None = None
         assert output is not None
         status, reason = "failed", ""
+        failed_retry: ProviderError | None = None
         with self.runner.cell.interrupts.defer():
             try:
                 with self.runner.display(output):
@@ -491,18 +520,17 @@ class TurnRunner:
                         output(ShowRequest(shown))
                     end = self.runner.run(start(turn), turn)
                     status, reason = ("interrupted", "") if end is None else (end.status, end.why)
+            except ProviderError as exc:
+                if answer is None or not answer.is_rejected:
+                    raise
+                failed_retry = exc  # the request for another answer
             finally:
-                self.last_request = record.sent or self.last_request
-                self._last_host = record.last_host
-                if not self._active.trust.trusted:
-                    self._own_heads += [position.head for position in record.thread.heads]
+                self._note_sent(record)
                 if turn.is_unanswered or record.thread is not thread:
                     self._context = None
-                last, result = stream.last_turn(), None
-                if last is not None and last.number >= number:
-                    self._conversations.turn_statuses[stream.id, number] = status
-                    entries, images = last.entries, stream.images
-                    result = read_turn(number, entries, status=status, images=images)
+                value = UNTYPED if answer is None else answer.value
+                result = self._read_last_turn(record.stream, number, status, value)
+                if result is not None:
                     self._ended_turn = result
                     self._on_end(result)
         if status == "stopped":
@@ -510,11 +538,29 @@ class TurnRunner:
         if status == "interrupted":
             raise KeyboardInterrupt(*([reason] if reason else []))
         assert result is not None  # a turn that completed has begun
-        if schema is not None:
-            from jp_nb.session.structured import check_answer
-
-            check_answer(last.entries if last else (), schema, text=result.text)
+        if answer is not None:
+            answer.raise_problem(text=result.text, failed_request=failed_retry)
         return result
+
+    def _note_sent(self, record: TurnRecord) -> None:
+        self.last_request = record.sent or self.last_request
+        self._last_host = record.last_host
+        if not self._active.trust.trusted:
+            self._own_heads += [position.head for position in record.thread.heads]
+
+    def _read_last_turn(
+        self, stream: ConversationStream, number: int, status: str, value: Any
+    ) -> Turn | None:
+        """Return the turn that ended with `status`; None if it never began.
+
+        `value` is its structured answer as a value of a type, or `UNTYPED`.
+        """
+        last = stream.last_turn()
+        if last is None or last.number < number:
+            return None
+        self._conversations.turn_statuses[stream.id, number] = status
+        result = read_turn(number, last.entries, status=status, images=stream.images)
+        return replace(result, value=value)
 
     def _request_context(self, stream: ConversationStream, resolved: Resolved) -> RequestContext:
         if self._context is None or self._context[0] is not stream:

@@ -62,6 +62,7 @@ AUTHORITY = [
     "inherit", "id", "extends", "config_load_paths",
     *(f"assistant.{key}" for key in REQUEST),
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
+    "assistant.request.max_schema_retries",
     "conversation.toolsets.*.allow_toggle",
     "conversation.compaction.rules", "conversation.compaction.auto.max_tokens",
     "conversation.compaction.auto.max_turns",

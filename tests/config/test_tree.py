@@ -140,6 +140,7 @@ def test_default_values() -> None:
         "max_response_bytes": 1048576,
         "max_tool_calls": 128,
         "max_total_tokens": 0,
+        "max_schema_retries": 1,
     }
     assert lookup(kept, "interrupt.streaming.action") == "prompt"
     assert lookup(kept, "interrupt.tool_call.action") == "prompt"

@@ -15,7 +15,16 @@ import pytest
 
 from jp_nb.cli import main
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
-from tests.support.notebook_runs import KEY, KEYS, LOAD, WEATHER, result_of, run_with, write_cells
+from tests.support.notebook_runs import (
+    KEY,
+    KEYS,
+    LOAD,
+    WEATHER,
+    outputs,
+    result_of,
+    run_with,
+    write_cells,
+)
 
 pytestmark = pytest.mark.runners
 
@@ -330,3 +339,37 @@ def test_unrecorded_request_fails_a_stock_runner(
     assert done.returncode != 0
     assert "How was it?" in done.stdout + done.stderr
     assert "UnrecordedError" in done.stdout + done.stderr
+
+
+CITY = """
+import pydantic
+import jp_nb as jp
+
+class City(pydantic.BaseModel):
+    name: str
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def check(cls, value):
+        if value.isupper():
+            raise ValueError("no capitals")
+        return value
+"""
+ANSWER = "turn = jp.query('Which city?', schema=City)\nprint(repr(turn.data), turn.json)"
+
+
+def test_rejected_answer_is_replayed_with_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = LOAD.format(protocol="openai")
+    path = write_cells(tmp_path / "city.ipynb", load, CITY, ANSWER)
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    replies = ['{"name": "BONN"}', '```json\n{"name": "Bonn"}\n```']
+    with LoopbackServer(replies) as server:
+        assert run_with(path, "record", providers__llm__openai__base_url=server.url).ok
+    recorded = result_of(path)
+    monkeypatch.delenv(KEYS["openai"])
+    assert run_with(path, "replay").failure is None
+    assert result_of(path) == recorded
+    [*_, shown] = [output for output in outputs(path) if output["output_type"] == "stream"]
+    assert shown["text"] == "City(name='Bonn') {'name': 'Bonn'}\n"

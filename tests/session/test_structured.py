@@ -23,8 +23,9 @@ from jp_nb.config.tree.models import PROVIDERS
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turns import Turn
+from jp_nb.session.answer_reader import AnswerReader
 from jp_nb.session.session import Session
-from jp_nb.session.structured import check_answer, is_schema_like, read_schema
+from jp_nb.session.structured import AnswerForm, is_schema_like, read_form
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -103,13 +104,13 @@ def test_types_and_mappings_become_schemas(subtests: pytest.Subtests) -> None:
         ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
     ]:
         with subtests.test(value=value):
-            assert read_schema("What", {"What": value}) == schema
-            assert read_schema(value, {}) == schema
+            assert read_form("What", {"What": value}).schema == schema
+            assert read_form(value, {}).schema == schema
 
 
 def test_schema_is_an_independent_copy() -> None:
     mine: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
-    schema = read_schema("mine", {"mine": mine})
+    schema = read_form("mine", {"mine": mine}).schema
     mine["properties"].clear()
     assert schema["properties"] == {"x": {"type": "string"}}
 
@@ -178,7 +179,7 @@ def test_invalid_schemas_are_errors_with_their_place(subtests: pytest.Subtests) 
     ]:
         with subtests.test(value=value):
             with pytest.raises(UsageError) as caught:
-                read_schema("What", {"What": value})
+                read_form("What", {"What": value})
             assert message in str(caught.value)
             assert len(str(caught.value)) < 600
 
@@ -190,15 +191,15 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
         "default": {"$ref": "https://example.org"},
         "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
     }
-    assert read_schema(schema, {}) == schema
-    assert read_schema(Node, {})["$ref"] == "#/$defs/Node"  # recursion with an end is valid
+    assert read_form(schema, {}).schema == schema
+    assert read_form(Node, {}).schema["$ref"] == "#/$defs/Node"  # recursion with an end is valid
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
     with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
-        read_schema("Tripp", {"Trip": Trip})
+        read_form("Tripp", {"Trip": Trip})
     with pytest.raises(UsageError, match="there is no 'Nope' in this notebook: define it first"):
-        read_schema("Nope", {"Trip": Trip, "open": open, "note": 5})
+        read_form("Nope", {"Trip": Trip, "open": open, "note": 5})
 
 
 def test_completion_offers_models_and_schemas_without_running_code() -> None:
@@ -211,6 +212,12 @@ def test_completion_offers_models_and_schemas_without_running_code() -> None:
     others: list[Any] = [BaseModel, int, Hostile, {"a": 1}, {}, [ANSWER], "Trip", json]
     assert [value for value in others if is_schema_like(value)] == []
     assert not is_schema_like(Hostile())
+
+
+def check_answer(entries: list[ChatResponse], schema: dict[str, Any], *, text: str) -> None:
+    reader = AnswerReader(AnswerForm(schema))
+    reader.check(entries)
+    reader.raise_problem(text=text)
 
 
 def answer(data: Any) -> list[ChatResponse]:
@@ -331,9 +338,9 @@ def test_schema_of_a_model_is_sent_and_its_answer_accepted(
     assert schema["$defs"]["Stop"]["additionalProperties"] is False
     required = ["city"] if provider == "anthropic" else list(schema["properties"])
     assert schema["required"] == required
-    assert turn.data == data
+    assert turn.json == data
+    assert turn.data == Trip.model_validate(data)
     assert turn.text == ""
-    assert Trip.model_validate(turn.data).city == "Delft"
     request = session.document.conversation.entries[-2]
     assert isinstance(request, ChatRequest)
     assert request.to_raw()["schema"] == Trip.model_json_schema()
@@ -368,7 +375,8 @@ def test_json_in_a_code_fence_is_the_answer(
             session.turns.run("Go.", model=f"{provider}/m", directives=directives, schema="Trip")
             for _ in replies
         ]
-    assert [turn.data for turn in turns] == [FULL, FULL]
+    assert [turn.json for turn in turns] == [FULL, FULL]
+    assert [turn.data for turn in turns] == [Trip.model_validate(FULL)] * 2
     assert turns[0].text == ""
     assert turns[1].text.split("\n\n") == ["Here it is:", "", "Good luck."]
 
@@ -379,7 +387,8 @@ def test_list_at_the_root_is_wrapped_and_unwrapped(session: Session) -> None:
     schema = sent_schema(server.requests[0])
     assert schema["properties"]["value"]["items"] == {"$ref": "#/$defs/Trip"}
     assert set(schema["$defs"]) == {"Trip", "Stop"}
-    assert turn.data == [FULL, FULL]
+    assert turn.json == [FULL, FULL]
+    assert turn.data == [Trip.model_validate(FULL)] * 2
     assert repr(turn).startswith('<turn 0: \'[{"city": "Delft", ')
     assert len(repr(turn)) < 110
 
@@ -442,7 +451,7 @@ def test_unsupported_schema_is_an_error_before_the_request(
 def test_recursive_schema_is_sent_to_openai(session: Session) -> None:
     with LoopbackServer(['{"below": [{"below": null}]}']) as server:
         turn = ask(session, server, "openai", "Node")
-    assert turn.data == {"below": [{}]}
+    assert turn.json == {"below": [{}]}
 
 
 def test_turn_without_a_schema_sends_none(session: Session) -> None:
@@ -503,7 +512,7 @@ def test_cell_shows_json_and_a_one_line_error(kernel: FrontEnd) -> None:
     printed = kernel.run("print(got.data, got.text, got is _jp)")
     assert printed == "{'zoë': 'ü', 'a': [1, {'b': True}]} Here it is. True\n"
 
-    request = kernel.start("%%jp -s Zoe -o got\nGo.")
+    request = kernel.start("%%jp -c assistant.request.max_schema_retries=0 -s Zoe -o got\nGo.")
     kernel.finish(request)
     (failed,) = [m["content"] for m in kernel.messages if m["header"]["msg_type"] == "error"]
     assert failed["ename"] == "AnswerError"
@@ -513,5 +522,5 @@ def test_cell_shows_json_and_a_one_line_error(kernel: FrontEnd) -> None:
     ]
     assert kernel.run("print(got.data, got is _jp)") == "{'zoë': 7} True\n"
     assert kernel.run("jp.query('Go.', schema=list[Stop]); print(_jp.data)").endswith(
-        "[{'name': 'x'}]\n"
+        "[Stop(name='x')]\n"
     )

@@ -397,6 +397,9 @@ class Request(ConfigTable):
     """Maximum number of tool calls of one response that run. 0 means no limit."""
     max_total_tokens: Count = 0
     """Maximum number of tokens of a turn. 0 means no limit."""
+    max_schema_retries: Count = 1
+    """Maximum number of times that a structured answer goes back to the model in one turn, with the
+    reasons why it does not fit its schema. 0 turns this off."""
 
 
 BACKGROUND_RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
