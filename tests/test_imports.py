@@ -27,6 +27,7 @@ GROUND = {
     "packages",
     "text",
     "images",
+    "file_reading",
     "file_writing",
 }
 BELOW = {

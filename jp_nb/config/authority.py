@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.config.partial import (
     Partial,
     get_identity,
@@ -89,13 +90,21 @@ _OFF_ONLY: Final = (
 _ASKS: Final = "A mode that asks: nothing happens without the user."
 _GRANTED: Final = "Only where a rule of the user grants this path to a tool."
 _asks: Final = _one_of("ask", "edit")
-_LOCAL_SERVERS: Final = ("llamacpp", "ollama")
+_LOCAL_PROVIDERS: Final = ("llamacpp", "ollama", "scripted")
 
 
-def _needs_key(model: JsonValue) -> bool:
-    # Any user of the computer could listen at the address of a local server.
-    provider = model.get("provider") if isinstance(model, dict) else str(model).partition("/")[0]
-    return provider not in _LOCAL_SERVERS
+def names_remote_model(model: JsonValue) -> bool:
+    """Return True if `model` is neither of a local server nor a script of the notebook's folder.
+
+    Any user of the computer could listen at the address of a local server, and a script may be a
+    file that came with the notebook.
+    """
+    if isinstance(model, dict):
+        provider, name = str(model.get("provider")), str(model.get("name"))
+    else:
+        provider, _, name = str(model).partition("/")
+    is_packaged = f"{provider}/{name}" == DEFAULT_MODEL
+    return is_packaged or provider.strip().lower() not in _LOCAL_PROVIDERS
 
 
 def _is_frequent(interval: JsonValue) -> bool:
@@ -119,7 +128,7 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
         "A conversation keeps its model, and `%load_ext` shows it. Only the user sets address and "
         "key. With a folder's model, another provider would get the user's data, bill the user, "
         "and call the user's tools.",
-        _needs_key,
+        names_remote_model,
         whole=True,
     ),
     "assistant.model.parameters.max_tokens": Allowance(_SAMPLING, _any, _any),

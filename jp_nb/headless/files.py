@@ -18,6 +18,7 @@ import nbformat
 
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.file_writing import replace_file, resolve_write_target
 from jp_nb.text import one_line, plain
 
@@ -40,7 +41,7 @@ def read_notebook(path: Path) -> Any:
         StorageError: It cannot be read, or is no notebook.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES).decode("utf-8")
         return nbformat.reads(text, as_version=4)
     except OSError as exc:
         raise StorageError(f"{path}: {exc.strerror or exc}") from exc

@@ -39,7 +39,13 @@ from traitlets.config import Config
 
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.files import format_line, read_notebook, refuse_unsafe_link, write_notebook
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
+from jp_nb.headless.files import (
+    format_line,
+    read_notebook,
+    refuse_unsafe_link,
+    write_notebook,
+)
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import clock_from_epoch
@@ -115,7 +121,7 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
     if settings and (file := settings.get("providers.cassette.path")):
         is_new = settings.get("providers.cassette.mode") == "record"
         events.cassettes[Path(file)] = CassetteUse(is_new=is_new)
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    for line in _read_lines(path):
         event: Any = None
         with suppress(ValueError):  # the kernel died while it wrote the line
             event = json.loads(line)
@@ -130,6 +136,13 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
                 use.added += entry.get("added", 0)
                 use.is_new |= entry.get("anew", False)
     return events
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    try:
+        return read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES).splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _add_decision(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.file_writing import replace_file
 from jp_nb.record.merge import MODULE, WIDGET_STATE, WIDGETS
 from jp_nb.text import plain
@@ -195,7 +196,7 @@ def _strip_pipe(parts: Parts) -> None:
 
 def _strip_file(path: Path, parts: Parts) -> None:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES)
         stripped = strip_notebook(data, parts)
         if stripped != data:
             replace_file(path, stripped)

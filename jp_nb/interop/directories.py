@@ -17,6 +17,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file, resolve_write_target, sync_folder
 from jp_nb.interop.files import (
     BASE_CONFIG,
@@ -37,7 +38,6 @@ from jp_nb.record.clock import Clock
 from jp_nb.record.document import conversation_id
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-_READ: int = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def folder_at(text: str | Path, below: Path) -> Path:
@@ -130,13 +130,15 @@ def _read_file(path: Path, limit: int) -> bytes | None:
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     try:
-        opened = os.open(path, _READ)
+        opened = open_regular(path, os.O_RDONLY | _NO_FOLLOW)
+    except NotRegularFileError:
+        return None
     except OSError as exc:
         if exc.errno == errno.ELOOP:  # a link has replaced the file since `lstat`
             return None
         raise
     with os.fdopen(opened, "rb") as file:
-        return file.read(limit + 1) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+        return file.read(limit + 1)
 
 
 def _is_folder(folder: Path) -> bool:

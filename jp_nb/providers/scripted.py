@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import os
 import re
 import tomllib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -46,6 +47,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Scripted
 from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.errors import classify_response
 from jp_nb.providers.schemas import pass_schema
@@ -56,6 +58,9 @@ NAME: Final = "scripted"
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
 
+MAX_SCRIPT_BYTES: Final = 10_000_000
+MAX_SCRIPTS: Final = 1_000
+"""Limit of the TOML files in a folder that are searched for scripts."""
 _PIECES: Final = 3
 _WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
@@ -142,8 +147,21 @@ class Script(_Strict):
             ConfigError: The file is missing or is not a script. The message names file and key.
         """
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
+            content = read_script(path) if isinstance(path, Path) else path.read_bytes()
+        except OSError as exc:
+            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
+        return cls.decode(content, path)
+
+    @classmethod
+    def decode(cls, content: bytes, path: Path | Traversable) -> Self:
+        """Parse the `content` of the script file at `path`.
+
+        Raises:
+            ConfigError: The content is not a script. The message names file and key.
+        """
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as exc:
             raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
         return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
 
@@ -183,14 +201,25 @@ def find_script(
     Raises:
         ConfigError: `name` is a path, or there is no such script.
     """
+    return next(_find_scripts(name, folders, packaged=packaged))
+
+
+def _find_scripts(
+    name: str, folders: Sequence[Path], *, packaged: Traversable | None = None
+) -> Iterator[Path | Traversable]:
+    """Yield the files of a script, in the order of the places. There is at least one."""
     path = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
         raise ConfigError(f"{name!r} is not a script name", path=path)
     places = _list_places(folders, packaged)
+    is_found = False
     for place in places:
         file = place.joinpath(f"{name}.toml")
         if file.is_file():
-            return file
+            is_found = True
+            yield file
+    if is_found:
+        return
     raise ConfigError(
         f"script {name}.toml not found in "
         f"{', '.join(str(place) for place in places[:-1])} or in the package; "
@@ -202,29 +231,51 @@ def find_script(
 def _list_places(
     folders: Sequence[Path], packaged: Traversable | None = None
 ) -> list[Path | Traversable]:
-    shipped = packaged or resources.files("jp_nb").joinpath("scripts")
+    shipped = packaged or _packaged_scripts()
     return [*(place for folder in folders for place in (folder, folder / "scripts")), shipped]
 
 
+def _packaged_scripts() -> Traversable:
+    return resources.files("jp_nb").joinpath("scripts")
+
+
 def _list_scripts(places: Sequence[Path | Traversable]) -> list[str]:
-    # The folder of a notebook contains other TOML files.
-    return sorted(
-        {
-            file.name.removesuffix(".toml")
-            for place in places
-            if place.is_dir()
-            for file in place.iterdir()
-            if file.name.endswith(".toml") and (place.name == "scripts" or _is_script(file))
-        }
-    )
+    names: set[str] = set()
+    for place in places:
+        if place.is_dir():
+            names.update(file.name.removesuffix(".toml") for file in _list_files(place))
+    return sorted(names)
 
 
-def _is_script(file: Path | Traversable) -> bool:
+def _list_files(place: Path | Traversable) -> Iterator[Path | Traversable]:
+    """Yield the scripts in `place`. The folder of a notebook contains other TOML files."""
+    files = (file for file in place.iterdir() if file.name.endswith(".toml"))
+    for file in islice(files, MAX_SCRIPTS):
+        if not isinstance(file, Path) or _is_script(file, any_content=place.name == "scripts"):
+            yield file
+
+
+def _is_script(file: Path, *, any_content: bool) -> bool:
     try:
-        with file.open(encoding="utf-8", errors="replace") as text:
-            return "[[replies]]" in text.read(64 * 1024)  # enough to recognize the file
+        with os.fdopen(open_regular(file), "rb") as content:
+            begin = content.read(64 * 1024)  # enough to recognize the file
     except OSError:
         return False
+    return any_content or b"[[replies]]" in begin
+
+
+ReadScript = Callable[[Path], bytes]
+"""Returns the content of a script file in a folder. It raises a `ConfigError` if the file must not
+be used, and an `OSError` if it cannot be read."""
+
+
+def read_script(path: Path) -> bytes:
+    """Return the content of the script file at `path`, of any owner.
+
+    Raises:
+        OSError: It cannot be read, is not a regular file, or has more than `MAX_SCRIPT_BYTES`.
+    """
+    return read_regular(path, max_bytes=MAX_SCRIPT_BYTES)
 
 
 class ScriptedProvider:
@@ -233,22 +284,47 @@ class ScriptedProvider:
     The entries of a reply store its number, so that a conversation continues in another kernel. A
     reply that is an error has no entries, and is counted only by this object.
 
-    Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package.
+    Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package. `read`
+    reads the files of the folders. If it refuses one, a script of the package has its name.
     """
 
-    def __init__(self, script: Script | None = None, *, folders: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        folders: Sequence[Path] = (),
+        read: ReadScript = read_script,
+    ) -> None:
         self.requests: list[ModelRequest] = []  # for tests
         self._script = script
         self._folders = folders
+        self._read_file = read
         self._next: dict[tuple[str, str], int] = {}
 
     def script(self, model: str) -> Script:
         """Return the script of `model`, read again if the file has changed.
 
         Raises:
-            ConfigError: The script is missing or malformed.
+            ConfigError: The script is missing or malformed, or its file must not be used.
         """
-        return self._script or Script.load(find_script(model, self._folders))
+        if self._script is not None:
+            return self._script
+
+        refused: ConfigError | None = None
+        for file in _find_scripts(model, self._folders):
+            if not isinstance(file, Path) or file.parent == _packaged_scripts():
+                return Script.load(file)
+            try:
+                content = self._read_file(file)
+            except ConfigError as exc:
+                refused = refused or exc
+            except OSError as exc:
+                raise ConfigError(f"cannot read the script: {exc}", layer=str(file)) from exc
+            else:
+                return Script.decode(content, file)
+
+        assert refused is not None
+        raise refused
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream the next reply; see `Provider`.

@@ -318,6 +318,11 @@ class Draft:
         """The entries to append."""
         return [step.delta for step in self._made if step.delta is not None]
 
+    @property
+    def made(self) -> Sequence[Step]:
+        """The changes and their results."""
+        return tuple(self._made)
+
     def add_from(self, source: Source | None, change: Change) -> bool:
         """Add `change` by `source`, or without a source: see `add`."""
         return self.add(change, claims_for(change, source))

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import get_aliases, resolve_model
-from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
+from jp_nb.config.authority import names_remote_model, strip_untrusted, untrusted_record_may_unset
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.schema import node_at, parse_path, try_parse_path
@@ -119,6 +119,8 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)
 
 
+MODEL = "assistant.model.id"
+MODEL_KEYS = ("assistant", "model", "id")
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
 CONFIG_RESET = "configuration reset"
@@ -300,6 +302,8 @@ class Projection:
             untrusted = not self._trusted
             unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
             base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
+            if untrusted and not self._may_select(below, apply(below, base, defaults)):
+                base = self._without_model(base)
         return Step(-1, None, base, below, defaults, apply(below, base, defaults))
 
     def step(self, last: Step, delta: ConfigDelta) -> Step:
@@ -330,6 +334,9 @@ class Projection:
             frozenset(delta.uncovers),
         )
         after = apply(last.after, change, last.defaults, last.below)
+        if untrusted and not self._may_select(last.after, after):
+            change = self._without_model(change)
+            after = apply(last.after, change, last.defaults, last.below)
         return replace(unchanged, change=change, after=after)
 
     def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
@@ -339,6 +346,19 @@ class Projection:
             partial, ignored = strip_untrusted(partial, "record")
             self._ignored |= ignored
         return partial
+
+    def _may_select(self, before: Partial, after: Partial) -> bool:
+        """Return True if an untrusted change from `before` to `after` selects no local model.
+
+        A change of the name alone, or of the provider alone, selects one together with the rest.
+        """
+        model = get_path(after, MODEL)
+        return model == get_path(before, MODEL) or names_remote_model(model)
+
+    def _without_model(self, change: Change) -> Change:
+        self._ignored[MODEL] = get_path(change.delta, MODEL)
+        unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
+        return Change(unset(change.delta, MODEL), tuple(unsets), change.uncovers)
 
     def _may_unset(self, path: str, *, untrusted: bool) -> bool:
         try:
@@ -447,7 +467,7 @@ def since_reset(steps: Sequence[Step]) -> list[Step]:
 
 
 def _provider(partial: Partial) -> str:
-    found = get_path(partial, "assistant.model.id")
+    found = get_path(partial, MODEL)
     if isinstance(found, str):
         try:
             return resolve_model(found, get_aliases(partial)).provider

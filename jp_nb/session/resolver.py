@@ -53,10 +53,13 @@ from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers import create_provider
+from jp_nb.providers.scripted import NAME as SCRIPTED
+from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_text import AttachedValues, is_value
+from jp_nb.session.scripts import FolderScripts
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.tools.base import ToolSource
 from jp_nb.tools.builtin import BUILTINS, BuiltinTools
@@ -109,6 +112,7 @@ class Resolver:
         self._attachments = Attachments()
         self._attached: tuple[Attachment, ...] = ()
         self.values = AttachedValues()
+        self.scripts = FolderScripts(active)
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.
@@ -189,8 +193,6 @@ class Resolver:
         """
         given = getattr(llm, name, None)  # a known name may have no settings
         settings: dict[str, Any] = given.model_dump() if given is not None else {}
-        if name == "scripted":
-            settings = {"folders": [str(self._active.files.folder)]}
         cassette = self._active.cassettes.active
         if cassette is not self._cassette:
             self._replaced_providers += self._providers.values()
@@ -198,13 +200,28 @@ class Resolver:
             self._providers.clear()
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
-            make = partial(create_provider, name, settings)
+            make: Callable[[], Provider] = partial(create_provider, name, settings)
+            if name == SCRIPTED:
+                make = self._make_scripted
             if cassette is None:
                 self._providers[key] = make()
             else:
                 hide = hide_key(settings.get("api_key_env"), self._hide)
                 self._providers[key] = CassetteProvider(name, make, cassette, hide)
         return self._providers[key]
+
+    def look_at_script(self, config: AppConfig) -> None:
+        """Read the script of the model of `config`, so that its file can be pending.
+
+        Raises:
+            ConfigError: The script must not be used, or there is none.
+        """
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
+        if model.provider == SCRIPTED:
+            self._make_scripted().script(model.name)
+
+    def _make_scripted(self) -> ScriptedProvider:
+        return ScriptedProvider(folders=[self._active.files.folder], read=self.scripts.read)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the current attachments of `config`."""

@@ -158,6 +158,8 @@ class Session:
             self.turns.runner.load_answers(self.config)
             with suppress(ConfigError):  # reported when the cassette is used
                 _ = self.active.cassettes.active
+            with suppress(ConfigError, OSError):  # reported when the model is used
+                self.turns.resolver.look_at_script(self.config)
             return [*self.files.pending(), *self.active.questions.pending()]
 
     @contextmanager

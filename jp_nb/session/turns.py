@@ -347,6 +347,9 @@ class TurnRunner:
         directives, notices = resolve_variables(directives, names, folder)
         draft = settings.draft(directives, model=model)
         draft.notices[:] = [*inherited, *draft.notices, *notices]
+        self.resolver.scripts.choose_changed(draft.made)
+        if model is not None:  # also if it was the model before
+            self.resolver.scripts.choose(model, draft.config().providers.llm.aliases)
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)

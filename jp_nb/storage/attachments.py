@@ -11,14 +11,15 @@ import glob
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
 from jp_nb.errors import JpNbError
+from jp_nb.file_reading import open_regular
 from jp_nb.images import detect_media_type
+from jp_nb.storage.file_search import FileSearchError, error_text, find_matching_files
 from jp_nb.text import escape_invisible
 
 MAX_FILES = 500
@@ -96,7 +97,10 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     if not glob.has_magic(parts.path) or os.path.lexists(path):
         yield _file(url, path, parts.path)
         return
-    matches = sorted(_PatternSearch(url).walk(Path(path.anchor), path.parts[1:]))
+    try:
+        matches = find_matching_files(path, max_entries=MAX_LOOKED_AT)
+    except FileSearchError as exc:
+        raise AttachmentError(url, str(exc)) from exc
     if not matches:
         raise AttachmentError(url, f"file {escape_invisible(str(path))} does not exist")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
@@ -107,61 +111,6 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
         yield _file(url, match, source)
 
 
-class _PatternSearch:
-    """Search for the files that match the pattern of `url`, within `MAX_LOOKED_AT` entries."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._looked_at = 0
-
-    def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
-        """Yield matching files. `**` follows no links, and hidden names need an explicit dot."""
-        first, rest = pattern[0], pattern[1:]
-        if first == "**":
-            yield from self.walk(folder, rest or ("*",))
-            for entry in self._entries(folder):
-                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                    yield from self.walk(folder / entry.name, pattern)
-        elif not glob.has_magic(first):
-            yield from self._match_rest(folder / first, rest)
-        else:
-            for entry in self._entries(folder):
-                hidden = entry.name.startswith(".") and not first.startswith(".")
-                if not hidden and fnmatchcase(entry.name, first):
-                    yield from self._match_rest(folder / entry.name, rest)
-
-    def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
-        try:
-            mode = path.stat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return  # also for a dangling link
-        except (OSError, ValueError) as exc:
-            raise AttachmentError(
-                self._url, f"{escape_invisible(str(path))}: {_error_text(exc)}"
-            ) from exc
-        if rest and stat.S_ISDIR(mode):
-            yield from self.walk(path, rest)
-        elif not rest and stat.S_ISREG(mode):
-            yield path
-
-    def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    self._looked_at += 1
-                    if self._looked_at > MAX_LOOKED_AT:
-                        raise AttachmentError(
-                            self._url,
-                            f"the pattern would search more than {MAX_LOOKED_AT:,} "
-                            "files: use a smaller folder",
-                        )
-                    yield entry
-        except OSError as exc:
-            raise AttachmentError(
-                self._url, f"{escape_invisible(str(folder))}: {_error_text(exc)}"
-            ) from exc
-
-
 def _file(url: str, path: Path, source: str) -> _AttachedFile:
     shown = escape_invisible(str(path))
     try:
@@ -169,7 +118,7 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     except FileNotFoundError:
         raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
-        raise AttachmentError(url, f"{shown}: {_error_text(exc)}") from exc
+        raise AttachmentError(url, f"{shown}: {error_text(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
@@ -207,13 +156,12 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
 
 
 def _read_bytes(file: _AttachedFile) -> bytes:
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(file.path, flags), "rb") as stream:
+        with os.fdopen(open_regular(Path(file.path)), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
         raise AttachmentError(
-            file.url, f"{escape_invisible(file.source)}: {_error_text(exc)}"
+            file.url, f"{escape_invisible(file.source)}: {error_text(exc)}"
         ) from exc
     if data and not file.size:  # as in /proc, where a change cannot be noticed
         raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")
@@ -234,7 +182,3 @@ def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
             file.url, f"{escape_invisible(file.source)} is neither text in UTF-8, {known}"
         )
     return Attachment(file.source, "text/plain", text)
-
-
-def _error_text(exc: OSError | ValueError) -> str:
-    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

@@ -44,6 +44,7 @@ from jp_nb.agent.recording import (
     make_part,
 )
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, open_file, replace_file, resolve_write_target
 from jp_nb.json_values import (
     MAX_LEVELS,
@@ -168,7 +169,7 @@ def refuse_unless_cassette(path: Path) -> None:
     if is_stream(path):
         raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             first = file.readline(1000).strip()
     except FileNotFoundError:
         return
@@ -421,7 +422,7 @@ class CassetteWriter:
 
 
 def _ends_its_line(path: Path) -> bool:
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
 

@@ -26,11 +26,14 @@ from jp_nb.config.layers import (
     read_environment,
 )
 from jp_nb.errors import ConfigError
+from jp_nb.storage.file_search import FileSearchError, find_matching_files
 from jp_nb.storage.files import ForeignFileError, Stamp, read_owned_file, stamp
 from jp_nb.storage.trust import PendingLeaf
 
 MAX_DEPTH = 255
 """Levels of files that include files."""
+MAX_INCLUDE_ENTRIES = 20_000
+"""Directory entries that one pattern of `extends` may visit."""
 
 
 class ReadFile(NamedTuple):
@@ -78,15 +81,20 @@ class ConfigReader:
         after: list[ReadFile] = []
         for include in list_includes(own.layer):
             part = before if include.strategy == "before" else after
-            for found in self._included(path, include.path):
+            try:
+                included = self._included(path, include.path)
+            except (FileSearchError, OSError, ValueError) as exc:  # an impossible name
+                text = f"{include.path!r} cannot be searched: {exc}"
+                raise ConfigError(text, path="extends", layer=name, file=str(path)) from exc
+            for found in included:
                 part += self.group(found, name, (*above, resolved))
         return [*before, own, *after]
 
     def _included(self, path: Path, pattern: str) -> list[Path]:
         if glob.has_magic(pattern):
-            found = glob.glob(pattern, root_dir=path.parent, recursive=True)
-            candidates = sorted(path.parent / name for name in found)
-            return [p for p in candidates if p.is_file() and p.resolve() != path.resolve()]
+            searched = Path(os.path.abspath(path.parent / pattern))
+            found = find_matching_files(searched, max_entries=MAX_INCLUDE_ENTRIES)
+            return [each for each in found if not os.path.samefile(each, path)]
         candidate = path.parent / pattern
         with suppress(OSError, ValueError):  # an impossible name
             if candidate.is_file():

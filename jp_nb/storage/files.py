@@ -23,6 +23,7 @@ from typing import Final
 import platformdirs
 
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import NotRegularFileError, open_regular
 
 LOCK_TIMEOUT_S: Final = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
@@ -102,12 +103,7 @@ MAX_BYTES: Final = 10_000_000
 Stamp = tuple[tuple[int, ...], ...]
 """Identity, permissions, size, and times of a file: it changes when the file or its access does."""
 
-_OPEN_FILE = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)  # a named pipe without a writer must not block
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
@@ -147,29 +143,34 @@ def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
         ForeignFileError: The file is not owned, is too long, or is not a regular file.
         OSError: The file cannot be read.
     """
-    real = path.resolve(strict=True)
+    real = Path(os.path.realpath(path, strict=True))
     for link in _follow_links(path):
         for place in (link, *_follow_links(link.parent)):
             if why := _why_not_owned(place):
                 raise ForeignFileError(why)
     # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
-        return _read(os.open(real, _OPEN_FILE), path, max_bytes)
+        return _read(_open(real, path), path, max_bytes)
     folder = os.open(real.parent, _OPEN_FOLDER)
     try:
         if why := _why_foreign(os.fstat(folder)):
             raise ForeignFileError(f"{real.parent} {why}")
-        return _read(os.open(real.name, _OPEN_FILE, dir_fd=folder), path, max_bytes)
+        return _read(_open(Path(real.name), path, folder=folder), path, max_bytes)
     finally:
         os.close(folder)
 
 
+def _open(real: Path, path: Path, *, folder: int | None = None) -> int:
+    """Open `real`, which is the file that `path` leads to."""
+    try:
+        return open_regular(real, os.O_RDONLY | _NO_FOLLOW, folder=folder)
+    except NotRegularFileError as exc:
+        raise ForeignFileError(f"{path} is not a file") from exc
+
+
 def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(f"{path} is not a file")
-        if why := _why_foreign(status):
+        if why := _why_foreign(os.fstat(descriptor)):
             raise ForeignFileError(f"{path} {why}")
         found = file.read(max_bytes + 1)
     if len(found) > max_bytes:

@@ -27,6 +27,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import sync_folder
 from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
 from jp_nb.record.events import RawEntry
@@ -251,7 +252,10 @@ class JournalFolder:
         """
         for _, _, path in self._files(f"{file_name(conversation)}."):
             if besides is None or path != besides.path:
-                with suppress(OSError), open(os.open(path, _OPEN_FLAGS), "rb", buffering=0) as file:
+                with (
+                    suppress(OSError),
+                    open(open_regular(path, _OPEN_FLAGS), "rb", buffering=0) as file,
+                ):
                     is_open = not try_lock(file.fileno())
                     if is_open and (head := read_head(_first_line(file.fileno()))) is not None:
                         yield head
@@ -313,12 +317,12 @@ def _digest(text: str) -> str:
 def take_journal(path: Path) -> JournalFile | None:
     """Open and lock a journal; None if a process has it, it is gone, or it is not private."""
     try:
-        descriptor = os.open(path, _OPEN_FLAGS)
+        descriptor = open_regular(path, _OPEN_FLAGS)
     except OSError:
         return None
     try:
         status = os.fstat(descriptor)
-        own = stat.S_ISREG(status.st_mode) and not _why_not_private(status)
+        own = not _why_not_private(status)
         if own and try_lock(descriptor) and os.path.samestat(status, os.lstat(path)):
             return JournalFile(path, descriptor)
     except OSError:  # it has just been removed

@@ -22,6 +22,7 @@ from pathlib import Path
 from pydantic import JsonValue, SecretBytes
 
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import NotRegularFileError, open_regular
 from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
@@ -157,8 +158,6 @@ def _parsed(data: bytes) -> dict[str, list[str]]:
 
 KEY_BYTES = 32
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# Binary mode on Windows; elsewhere, a named pipe without a writer must not block.
-_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -213,7 +212,10 @@ class KeyFile:
 
 
 def _read(path: Path) -> SecretBytes:
-    descriptor = os.open(path, _READ)
+    try:
+        descriptor = open_regular(path)
+    except (NotRegularFileError, IsADirectoryError) as exc:
+        raise _refused(path, "is not a file") from exc
     try:
         # The opened file is checked, because the path may lead to another file a moment later.
         if why := _why_no_key(os.fstat(descriptor)):
@@ -227,8 +229,6 @@ def _read(path: Path) -> SecretBytes:
 
 
 def _why_no_key(status: os.stat_result) -> str | None:
-    if not stat.S_ISREG(status.st_mode):
-        return "is not a file"
     if sys.platform != "win32":
         if status.st_uid != os.geteuid():
             return "belongs to another user"

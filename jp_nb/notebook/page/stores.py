@@ -21,6 +21,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.live_store import IN_NOTEBOOK, NO_PAGE, LiveStore, in_memory, not_saved
 from jp_nb.notebook.page.protocol import CellContext, Hello
@@ -423,7 +424,7 @@ def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[st
     if path is None:
         return None, [], []
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook = json.loads(read_regular(path, max_bytes=MAX_NOTEBOOK_BYTES))
     except (OSError, ValueError) as exc:
         return None, [], [f"{path.name} cannot be read: {exc}"]
     found = notebook.get("metadata") if isinstance(notebook, dict) else None

@@ -1,0 +1,87 @@
+"""Search for files that match a pattern, within a limit of work.
+
+A folder from someone else may contain links to itself, and folders with millions of files. So `**`
+follows no links, and a search visits a limited number of entries.
+
+Source: `docs/configuration.md`, `docs/security.md`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from jp_nb.errors import JpNbError
+from jp_nb.text import escape_invisible
+
+
+class FileSearchError(JpNbError):
+    """A folder cannot be read, or the pattern would visit too many entries."""
+
+
+def find_matching_files(pattern: Path, *, max_entries: int) -> list[Path]:
+    """Return the regular files that match the absolute path `pattern`, sorted.
+
+    The pattern may contain `*`, `?`, `[…]`, and `**` for any number of folders. Hidden names need
+    an explicit dot. The search visits at most `max_entries` entries of folders.
+
+    Raises:
+        FileSearchError: A folder cannot be read, or the search would visit too many entries.
+    """
+    return sorted(_Search(max_entries).walk(Path(pattern.anchor), pattern.parts[1:]))
+
+
+class _Search:
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._looked_at = 0
+
+    def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+        first, *rest = pattern
+        if first == "**":
+            yield from self.walk(folder, rest or ("*",))
+            for entry in self._entries(folder):
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield from self.walk(folder / entry.name, pattern)
+        elif not glob.has_magic(first):
+            yield from self._match_rest(folder / first, rest)
+        else:
+            for entry in self._entries(folder):
+                hidden = entry.name.startswith(".") and not first.startswith(".")
+                if not hidden and fnmatchcase(entry.name, first):
+                    yield from self._match_rest(folder / entry.name, rest)
+
+    def _match_rest(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return  # also for a dangling link
+        except (OSError, ValueError) as exc:
+            raise FileSearchError(f"{escape_invisible(str(path))}: {error_text(exc)}") from exc
+        if rest and stat.S_ISDIR(mode):
+            yield from self.walk(path, rest)
+        elif not rest and stat.S_ISREG(mode):
+            yield path
+
+    def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._looked_at += 1
+                    if self._looked_at > self._max_entries:
+                        raise FileSearchError(
+                            f"the pattern would search more than {self._max_entries:,} "
+                            "files: use a smaller folder"
+                        )
+                    yield entry
+        except OSError as exc:
+            raise FileSearchError(f"{escape_invisible(str(folder))}: {error_text(exc)}") from exc
+
+
+def error_text(exc: OSError | ValueError) -> str:
+    """Return the reason of a failed access to a file."""
+    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)
