@@ -32,7 +32,7 @@ from jp_nb.storage.trust import PendingLeaf
 
 MAX_DEPTH = 255
 """Levels of files that include files."""
-MAX_INCLUDE_ENTRIES = 20_000
+MAX_INCLUDE_ENTRIES = 5_000
 """Directory entries that one pattern of `extends` may visit."""
 
 

@@ -325,10 +325,14 @@ class QuestionLogFile:
         return [self.folder / name for _, name in self._archives()] + active
 
     def _archives(self) -> list[tuple[int, str]]:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            found = map(_ARCHIVE.fullmatch, os.listdir(self.folder))
-            return sorted((int(match[1]), match[0]) for match in found if match)
-        return []
+        with _translated("read", self.folder):
+            try:
+                names = os.listdir(self.folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+        found = map(_ARCHIVE.fullmatch, names)
+        return sorted((int(match[1]), match[0]) for match in found if match)
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -1,0 +1,124 @@
+"""Reading of regular files without waiting (`jp_nb/file_reading.py`)."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import jp_nb
+from jp_nb import file_reading
+from jp_nb.file_reading import (
+    FileTooLongError,
+    NotRegularFileError,
+    open_regular,
+    read_regular,
+)
+
+
+def test_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link", max_bytes=4) == b"text"
+
+
+def test_pipe_and_device_are_errors_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(NotRegularFileError, match="pipe, a socket, or a device"):
+            read_regular(path, max_bytes=10)
+    with pytest.raises(IsADirectoryError):
+        read_regular(tmp_path, max_bytes=10)
+
+
+def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    with pytest.raises(FileTooLongError, match="more than 4 bytes"):
+        read_regular(path, max_bytes=4)
+
+    def grow(opened: Path, *options: int) -> int:
+        descriptor = open_regular(opened, *options)
+        path.write_bytes(b"123")
+        return descriptor
+
+    # It grows after its size was read.
+    monkeypatch.setattr(file_reading, "open_regular", grow)
+    real = os.fstat
+
+    def grow_later(descriptor: int) -> os.stat_result:
+        status = real(descriptor)
+        path.write_bytes(b"1" * 100)
+        return status
+
+    monkeypatch.setattr(os, "fstat", grow_later)
+    with pytest.raises(FileTooLongError):
+        read_regular(path, max_bytes=4)
+
+
+def test_pipe_that_replaces_the_file_after_the_check_does_not_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    opens = os.open
+
+    def replace(opened: Path, flags: int) -> int:
+        path.unlink()
+        os.mkfifo(path)
+        return opens(opened, flags)
+
+    monkeypatch.setattr(os, "open", replace)
+    with pytest.raises(NotRegularFileError):
+        open_regular(path)
+
+
+PACKAGE: Final = Path(jp_nb.__file__).parent
+OPENING: Final = {"open", "read_text", "read_bytes", "fdopen"}
+OTHER_OPENS: Final = {
+    "file_reading.py": "the helper",
+    "file_writing.py": "writes; a device is named by the user",
+    "cli.py": "`/dev/null`",
+    "storage/run_events.py": "appends to the file of the runner",
+    "storage/files.py": "a lock file; a folder by its descriptor",
+    "storage/journal.py": "creates a journal; opens others with the helper",
+    "storage/trust.py": "creates the key; reads it with the helper",
+    "storage/cassette.py": "writes; reads with the helpers",
+    "storage/attachments.py": "reads with the helper",
+    "interop/directories.py": "reads with the helper",
+    "headless/run.py": "writes the template",
+    "headless/environment.py": "a notebook of the package",
+    "notebook/prompt/form.py": "a file of the package",
+    "notebook/prompt/controls.py": "a file of the package",
+    "providers/scripted.py": "a file of the package; reads others with the helper",
+}
+"""Modules that open files, and the reason why they wait for no other program."""
+NOT_FILES: Final = {
+    "notebook/prompt/pump.py",
+    "notebook/prompt/prompter.py",
+    "notebook/display/turn.py",
+    "record/document.py",
+    "providers/models.py",
+    "headless/check.py",
+    "session/cassettes.py",
+    "session/conversation.py",
+}
+"""Modules that call other functions with these names."""
+
+
+def test_modules_open_files_only_with_the_helper() -> None:
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in OPENING:
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found - NOT_FILES == OTHER_OPENS.keys(), (
+        "open files that may come with a folder with `open_regular` or `read_regular`"
+    )
