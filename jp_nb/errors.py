@@ -112,6 +112,8 @@ class ProviderError(JpNbError):
         status: HTTP status code; None if there was no response.
         retry_after: Seconds that the server asks the client to wait; None if it named no time.
         address: URL of the request; "" if it was not sent over the network.
+        item: Position in the request context of the entry that the server refuses; None if the
+            server did not name it.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class ProviderError(JpNbError):
         self.status = status
         self.retry_after = retry_after
         self.address = ""
+        self.item: int | None = None
 
     @property
     def without_address(self) -> str:

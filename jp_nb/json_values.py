@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -27,6 +28,8 @@ from pydantic_core import to_json
 from jp_nb.errors import StorageError
 
 JsonObject = dict[str, JsonValue]
+
+_LONG_NUMBER: Final = re.compile(r"[0-9]{309}")  # may be too large for a float
 
 MAX_INTEGER: Final = 2**53 - 1
 """Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
@@ -47,11 +50,16 @@ def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
     """Return the value of the JSON `text`.
 
     Raises:
-        ValueError: If it is not JSON, or a record cannot store it: an infinite number, or too many
-            levels.
+        ValueError: If it is not JSON, or a record cannot store it: a number that is infinite as a
+            float, or too many levels.
     """
+    parse_int: Callable[[str], int] | None = None
+    if _LONG_NUMBER.search(text):  # a function for each integer would be slow
+        parse_int = _parse_integer
     with suppress(RecursionError):
-        value: JsonValue = json.loads(text, parse_constant=_parse_float, parse_float=_parse_float)
+        value: JsonValue = json.loads(
+            text, parse_constant=_parse_float, parse_float=_parse_float, parse_int=parse_int
+        )
         if not is_deeper(value, max_levels):
             return value
     raise ValueError(f"nested too deeply: more than {max_levels} levels")
@@ -64,6 +72,11 @@ def _parse_float(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"the number {text[:20]} is too large")
     return number
+
+
+def _parse_integer(text: str) -> int:
+    _parse_float(text)
+    return int(text)
 
 
 def is_deeper(value: object, levels: int) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
@@ -68,6 +69,13 @@ UNAVAILABLE = (
     "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
     "tools."
 )
+NO_SUCH_NAME = (
+    "There is no tool {}, so nothing ran. Call one of the tools in your list by its exact name."
+)
+"""Response to a call whose name no tool can have."""
+MAX_MADE_UP_NAME_CHARS = 80
+"""Maximum number of characters of such a name that are repeated to the model."""
+_POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 NOT_RECORDED = (
     "The cassette has no result for this call, so the tool did not run. To run the "
     'tool, set `providers.cassette.tools = "run"`.'
@@ -159,7 +167,7 @@ class CallRunner:
     def _prepare(self, call: Call) -> OfferedTool:
         """Set the arguments of `call`, and return its tool, unless the call cannot run."""
         if call.tool is None:
-            raise CallEnded(UNAVAILABLE.format(call.request.name), is_error=True)
+            raise CallEnded(_describe_missing_tool(call.request.name), is_error=True)
         if call.bad_arguments is not None:
             raise CallEnded(call.bad_arguments, is_error=True)
         prepared = prepare_arguments(call.tool, call.request.arguments)
@@ -415,3 +423,14 @@ def stopped_text(call: Call, verdict: Verdict) -> str:
     if is_canceled and verdict.interrupted and call.tool is not None:
         return call.tool.cancellation_response
     return stopped_call_text(verdict, ran=call.ran)
+
+
+def _describe_missing_tool(name: str) -> str:
+    """Return the response to a call of a tool that is not offered."""
+    if _POSSIBLE_NAME.fullmatch(name):
+        return UNAVAILABLE.format(name)
+    if not name.strip():
+        return NO_SUCH_NAME.format("without a name")
+    # A word such as `<|channel|>` may be a command of the model's format.
+    shown = re.sub("[^A-Za-z0-9_.:-]", "_", name)[:MAX_MADE_UP_NAME_CHARS]
+    return NO_SUCH_NAME.format(f"with the name `{shown}`")

@@ -30,7 +30,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
-from jp_nb.json_values import read_json
+from jp_nb.json_values import read_json, replace_surrogates
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.shapes import add_shape
 
@@ -69,7 +69,8 @@ class ResponseBuilder:
             case ToolCallStart():
                 buffer = self._open_buffer(event.index, "tool")
                 if buffer is not None:
-                    buffer.id, buffer.name = buffer.id or event.id, buffer.name or event.name
+                    buffer.id = buffer.id or replace_surrogates(event.id)
+                    buffer.name = buffer.name or replace_surrogates(event.name)
             case Flush():
                 buffer = self._open.pop(event.index, None)
                 return None if buffer is None else self._entry(buffer, event.metadata)

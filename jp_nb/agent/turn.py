@@ -21,6 +21,7 @@ from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
+from jp_nb.agent.refusals import explain_refusal
 from jp_nb.agent.turn_state import BatchContext, Call, Resolved, TurnContext, limit_images
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
@@ -330,6 +331,8 @@ class TurnLoop:
                     exc.args = (
                         f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
                     )
+                elif advice := explain_refusal(exc, self.turn.record):
+                    exc.args = (f"{str(exc).rstrip('. ')}. {advice}.",)
                 raise
         if calls is not None:
             missing = missing_call(choice, [call.request.name for call in calls])

@@ -38,10 +38,11 @@ from jp_nb.providers.attachments import (
     split_attachments,
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
+from jp_nb.providers.call_rules import ANTHROPIC_CALLS, format_arguments
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
-from jp_nb.providers.messages import CONTINUE, CallIds, Rendering
+from jp_nb.providers.messages import CONTINUE, Rendering
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
@@ -279,7 +280,7 @@ class AnthropicRendering(Rendering):
     appended = frozenset({"system", "tools", "attachments", "tool_choice"})
 
     def __init__(self, unsigned_items: frozenset[int] = frozenset()) -> None:
-        super().__init__(NAME, CallIds(limit=64, clean=True))
+        super().__init__(NAME, ANTHROPIC_CALLS)
         self.unsigned_items = unsigned_items
         self.signed_items: dict[str, int] = {}  # first position by signature
         self.last_message_id: str | None = None  # of the last response to this conversation
@@ -345,7 +346,8 @@ class AnthropicRendering(Rendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         content = self._open_content("assistant")
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        content.append({"type": "tool_use", "id": id_, "name": call.name, "input": call.arguments})
+        name, arguments = self._rules.format_name(call.name), format_arguments(call.arguments)
+        content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})
 
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import IMAGES, MEDIA
+from jp_nb.providers.call_rules import CHAT_CALLS, OPENAI_CHAT_CALLS, CallRules
 from jp_nb.providers.endpoint import Level, ReasoningEffort
 from jp_nb.providers.models import Local
 from jp_nb.providers.request_body import Message
@@ -50,7 +51,7 @@ class Profile:
     think_tags: bool = False  # the text may contain reasoning between `<think>` tags
     top_k: bool = False
     extras: frozenset[str] = _EXTRAS  # further accepted parameters
-    max_id_length: int = 0  # limit of tool call ids; 0 is none
+    calls: CallRules = CHAT_CALLS  # accepted names and ids of tool calls
     documents: Literal["user", "system"] = "system"
     media_types: frozenset[str] = frozenset()  # of attachments sent in the `user` message
     require_parameters: bool = False
@@ -119,7 +120,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             reasoning=_format_openai_reasoning,
             think_tags=True,  # for local servers with another `base_url`
             extras=_EXTRAS | {"verbosity", "service_tier"},
-            max_id_length=40,
+            calls=OPENAI_CHAT_CALLS,
             documents="user",
             media_types=MEDIA,
         ),

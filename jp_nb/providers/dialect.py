@@ -6,7 +6,9 @@ Source: `docs/providers.md`, `docs/extending.md`.
 from __future__ import annotations
 
 import logging
+import re
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -38,6 +40,8 @@ MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run mean
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 
 _LOGGER: Final = logging.getLogger(__name__)
+_NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
+"""Index of a message in an error of a server, such as `messages[3].content`."""
 
 R = TypeVar("R", bound=Rendering)
 
@@ -126,9 +130,31 @@ class HttpProvider(ABC, Generic[R]):
             ),
             idle_timeout=request.idle_timeout,
             sanitize_error=self._http.sanitize_error,
-            recover=lambda error: self._recover(error, request, rendering),
+            recover=lambda error: self._recover_or_locate(error, request, rendering),
         )
         return events if loss is None else _prepend(loss, events)
+
+    def _recover_or_locate(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        event = self._recover(error, request, rendering)
+        named = _NAMED_MESSAGE.search(str(error))
+        if event is None and named is not None and error.status in (400, 422):
+            error.item = self._find_item(int(named[1]), request)
+        return event
+
+    def _find_item(self, message: int, request: ModelRequest) -> int | None:
+        """Return the item of the context that is in the message number `message` of a request."""
+        thread = request.thread
+        whole = self._render_apart(request)
+        body, _ = self._build_body(request, whole, self._answer_schema(request))
+        place = message - (len(body.messages) - len(whole.encode(thread)))
+
+        def count_messages(items: int) -> int:
+            return len(self._render_apart(replace(request, thread=thread.until(items))).messages)
+
+        item = bisect_right(range(1, len(thread) + 1), place, key=count_messages)
+        return item if place >= 0 and item < len(thread) else None
 
     def _warn_once(self, request: ModelRequest, setting: str, fact: str) -> None:
         if (key := (request.conversation_id, setting)) not in self._reported:

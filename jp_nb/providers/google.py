@@ -35,11 +35,12 @@ from jp_nb.providers.attachments import (
     format_documents_xml,
     split_attachments,
 )
+from jp_nb.providers.call_rules import GOOGLE_CALLS
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, Level, parse_reasoning
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
-from jp_nb.providers.messages import CallIds, Rendering
+from jp_nb.providers.messages import Rendering
 from jp_nb.providers.models import list_google_models
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json
 from jp_nb.providers.schemas import (
@@ -136,7 +137,7 @@ class GoogleRendering(Rendering):
     appended = frozenset({"system", "attachments", REMOVED_TOOLS})
 
     def __init__(self, unsigned_items: int = 0) -> None:
-        super().__init__(NAME, CallIds())
+        super().__init__(NAME, GOOGLE_CALLS)
         self.has_signatures = False
         self.allowed_tools: list[str] | None = None  # None: all of the request
         self.unsigned_items = unsigned_items

@@ -30,6 +30,7 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.endpoint import Endpoint, parse_reasoning
 from jp_nb.providers.google import (
     NAME,
@@ -220,8 +221,9 @@ class GenerateRendering(GoogleRendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         parts = self._open_parts("model")
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        self._names[id_] = call.name
-        part = self._sign({"functionCall": {"id": id_, "name": call.name, "args": call.arguments}})
+        name = self._names[id_] = self._rules.format_name(call.name)
+        arguments = format_arguments(call.arguments)
+        part = self._sign({"functionCall": {"id": id_, "name": name, "args": arguments}})
         # Of parallel calls, only the first has a signature.
         if not any("functionCall" in each for each in parts):
             part.setdefault("thoughtSignature", NO_SIGNATURE)

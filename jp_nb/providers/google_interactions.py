@@ -22,6 +22,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
 from jp_nb.providers.attachments import FormattedAttachments
+from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.google import (
@@ -238,7 +239,7 @@ class InteractionsRendering(GoogleRendering):
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:
-        self._append_call(call, call_step(call.id, call.name, call.arguments))
+        self._append_call(call, call_step(call.id, call.name, format_arguments(call.arguments)))
 
     def _append_call(self, call: ToolCallRequest, step: Message) -> None:
         id_ = self._ids.assign(call.id, len(self.messages))
@@ -246,20 +247,23 @@ class InteractionsRendering(GoogleRendering):
         if self.items in self.text_calls:
             self._sent_as_text.add(id_)
         else:
-            self.messages.append({**step, "id": id_})
+            name = self._rules.format_name(call.name)
+            self.messages.append({**step, "id": id_, "name": name})
 
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
         call = self._calls[call_id]
+        name = self._rules.format_name(call.name)
         if call_id in self._sent_as_text:
-            said = f"Result of the tool {call.name} with {compact_json(call.arguments)}:\n{text}"
+            arguments = compact_json(format_arguments(call.arguments))
+            said = f"Result of the tool {name} with {arguments}:\n{text}"
             self.messages.append(_user_step(list_contents(said, images)))
             return
         step: Message = {
             "type": "function_result",
             "call_id": call_id,
-            "name": call.name,
+            "name": name,
             "result": [*map(_format_content, list_contents(text, images))] if images else text,
         }
         if is_error:

@@ -8,9 +8,7 @@ Source: `docs/providers.md`.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,7 +16,9 @@ from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
+from jp_nb.json_values import make_storable
 from jp_nb.providers.attachments import IMAGES, MEDIA
+from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
 from jp_nb.providers.request_body import Message, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
@@ -36,38 +36,27 @@ class CallIds:
     """Unique ids for the tool calls of a context, whatever ids the model gave.
 
     An id depends only on the calls before it, so messages that were sent stay the same. The n-th
-    result of an id belongs to its n-th call. Ids have at most `limit` characters; 0 is no limit. If
-    `clean`, they contain only letters, digits, `_`, and `-`.
+    result of an id belongs to its n-th call.
     """
 
-    def __init__(self, *, limit: int = 0, clean: bool = False) -> None:
-        self._limit = limit
-        self._clean = clean
+    def __init__(self, rules: CallRules) -> None:
+        self._rules = rules
         self._sent: set[str] = set()
         self._next: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[str, int]]] = {}
 
     def assign(self, raw: str, message_index: int) -> str:
         """Return the id of a call that the model named `raw`, in the message with that index."""
-        base = raw
-        if self._clean or (self._limit and len(raw) > self._limit):
-            base = self._make_safe(raw)
-        name, number = base, self._next.get(base, 2)
+        number = self._next.get(raw, 1)
+        name = self._rules.format_id(raw, number)
         while name in self._sent:
-            suffix = f"_{number}"
-            name = base[: self._limit - len(suffix) if self._limit else None] + suffix
             number += 1
-        self._next[base] = number
+            name = self._rules.format_id(raw, number)
+
+        self._next[raw] = number + 1
         self._sent.add(name)
         self._waiting.setdefault(raw, deque()).append((name, message_index))
         return name
-
-    def _make_safe(self, raw: str) -> str:
-        cleaned = re.sub("[^a-zA-Z0-9_-]", "_", raw)
-        if cleaned == raw and 0 < len(raw) <= self._limit:
-            return raw
-        digest = hashlib.sha256(raw.encode(errors="replace")).hexdigest()[:8]
-        return f"{cleaned[: self._limit - 9]}_{digest}"
 
     def match_result(self, raw: str) -> tuple[str, int] | None:
         """Return the id for the next result of `raw`, and the message index of its call."""
@@ -92,7 +81,9 @@ class Rendering(ABC):
     """User message that asks the model to continue its answer."""
     appended: frozenset[str] = frozenset()
 
-    def __init__(self, provider: str, ids: CallIds, media_types: frozenset[str] = MEDIA) -> None:
+    def __init__(
+        self, provider: str, rules: CallRules, media_types: frozenset[str] = MEDIA
+    ) -> None:
         self.messages: list[Message] = []
         self.items = 0
         self.is_bound = True  # False while an item is rendered whose signatures are not valid
@@ -101,7 +92,8 @@ class Rendering(ABC):
         self._has_tools = False
         self._pending: tuple[HeadChange, list[Message]] | None = None
         self._provider = provider
-        self._ids = ids
+        self._rules = rules
+        self._ids = CallIds(rules)
         self._shown_types = media_types if media_types >= IMAGES else frozenset()
         self._encoded: list[bytes] = []  # of the first messages
 
@@ -276,7 +268,7 @@ class Rendering(ABC):
 def format_response_text(response: ChatResponse) -> str:
     """Return the text that replays a message or structured data; "" for a blank message."""
     if response.kind == "structured":
-        return json.dumps(response.data, ensure_ascii=False)
+        return json.dumps(make_storable(response.data), ensure_ascii=False)
     text = response.message or ""
     return text if text.strip() else ""
 

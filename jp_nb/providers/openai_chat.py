@@ -41,6 +41,7 @@ from jp_nb.providers.attachments import (
     format_file_name,
     split_attachments,
 )
+from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.chat_profiles import PROFILES, Profile
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
@@ -50,7 +51,6 @@ from jp_nb.providers.messages import (
     CONTINUE,
     RESULT_IMAGES_INTRO,
     RESULT_PDFS_INTRO,
-    CallIds,
     Rendering,
 )
 from jp_nb.providers.models import list_chat_completions_models
@@ -234,8 +234,7 @@ class ChatRendering(Rendering):
     appended = frozenset({"system", "attachments", "schema", REMOVED_TOOLS})
 
     def __init__(self, profile: Profile) -> None:
-        ids = CallIds(limit=profile.max_id_length)
-        super().__init__(profile.name, ids, profile.media_types)
+        super().__init__(profile.name, profile.calls, profile.media_types)
         self._profile = profile
         self._turn_start = 0
         self._tool_names: dict[str, str] = {}
@@ -305,9 +304,9 @@ class ChatRendering(Rendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         calls = self._open_answer().setdefault("tool_calls", [])
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        self._tool_names[id_] = call.name
-        arguments = json.dumps(call.arguments, ensure_ascii=False)
-        function = {"name": call.name, "arguments": arguments}
+        name = self._tool_names[id_] = self._rules.format_name(call.name)
+        arguments = json.dumps(format_arguments(call.arguments), ensure_ascii=False)
+        function = {"name": name, "arguments": arguments}
         calls.append({"id": id_, "type": "function", "function": function})
 
     def _add_result(
@@ -487,6 +486,7 @@ class ChatDecoder(Decoder):
             self._calls.append(call)
             if wire_index is not None:
                 self._by_wire_index[wire_index] = call
+        call.has_empty_name = call.has_empty_name or function.get("name") == ""
         arguments = function.get("arguments") or ""
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments, ensure_ascii=False)
@@ -510,8 +510,10 @@ class ChatDecoder(Decoder):
             raise classify_stream_error(error, provider=self._name)
         cut = _FINISH.get(reason) == "max_tokens"
         for call in self._calls:
-            if not call.name:
+            if not call.name and not call.has_empty_name:
                 raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
+            if not call.name:
+                call.start(out)
             if not cut or is_json_object("".join(call.arguments)):
                 out.add(Flush(call.index))
         self._calls.clear()
@@ -527,6 +529,7 @@ class _Call:
         self._request = request
         self.id = ""
         self.name = ""
+        self.has_empty_name = False  # of the model; without any name, the stream is incomplete
         self.arguments: list[str] = []
         self._checks = 0
 
@@ -540,13 +543,18 @@ class _Call:
             self.arguments.append(arguments)
         if not self.name and name:
             self.name = name
-            if not self.id:
-                digest = sha256(b"%d " % self.index + self._request)
-                self.id = f"call_{digest.hexdigest()[:32]}"
-            out.add(ToolCallStart(self.index, self.id, name))
-            arguments = "".join(self.arguments)
-        if self.name and arguments:
+            self.start(out)
+        elif self.name and arguments:
             out.add_text(self.index, None, arguments)
+
+    def start(self, out: EventBuffer) -> None:
+        """Add the start of the call, and its arguments so far."""
+        if not self.id:
+            digest = sha256(b"%d " % self.index + self._request)
+            self.id = f"call_{digest.hexdigest()[:32]}"
+        out.add(ToolCallStart(self.index, self.id, self.name))
+        if self.arguments:
+            out.add_text(self.index, None, "".join(self.arguments))
 
 
 def _parse_usage(usage: WireObject) -> Usage:

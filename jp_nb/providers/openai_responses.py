@@ -40,6 +40,7 @@ from jp_nb.providers.attachments import (
     split_attachments,
 )
 from jp_nb.providers.cache_diagnostics import CacheDiagnostics, read_response_id
+from jp_nb.providers.call_rules import RESPONSES_CALLS, format_arguments
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, ReasoningEffort, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
@@ -47,7 +48,6 @@ from jp_nb.providers.messages import (
     CONTINUE,
     RESULT_IMAGES_INTRO,
     RESULT_PDFS_INTRO,
-    CallIds,
     Rendering,
     format_response_text,
 )
@@ -323,7 +323,7 @@ class ResponsesRendering(Rendering):
         stale_items: frozenset[int] = frozenset(),
         images_in_results: bool = True,
     ) -> None:
-        super().__init__(provider, CallIds(limit=64), media_types)
+        super().__init__(provider, RESPONSES_CALLS, media_types)
         self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
         self._media_types = media_types
         self._system_role = system_role
@@ -467,17 +467,17 @@ class ResponsesRendering(Rendering):
 
     def _add_call(self, call: ToolCallRequest) -> None:
         call_id = self._ids.assign(call.id, len(self.messages))
-        self._tool_names[call_id] = call.name
+        name = self._tool_names[call_id] = self._rules.format_name(call.name)
         item: Message = {
             "type": "function_call",
             "call_id": call_id,
-            "name": call.name,
-            "arguments": compact_json(call.arguments),
+            "name": name,
+            "arguments": compact_json(format_arguments(call.arguments)),
         }
         if self._is_own:
             whole = call.metadata.get(ITEM)
             if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
-                item = {**whole, "call_id": call_id, "name": call.name}
+                item = {**whole, "call_id": call_id, "name": name}
                 item.pop("id", None)
             if self._follows_reasoning and (item_id := call.metadata.get(ITEM_ID)) is not None:
                 item["id"] = item_id

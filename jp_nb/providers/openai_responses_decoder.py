@@ -163,13 +163,17 @@ class ResponsesDecoder(Decoder):
         if item.kind == "function_call":
             self._start_call(item, content, out)
 
-    def _start_call(self, item: _Item, content: WireObject, out: EventBuffer) -> None:
-        if item.is_started or not content.get("name"):
+    def _start_call(
+        self, item: _Item, content: WireObject, out: EventBuffer, *, is_complete: bool = False
+    ) -> None:
+        name = content.get("name")
+        # A model can choose an empty name, which the complete item has.
+        if item.is_started or not (name or (is_complete and name == "")):
             return
         item.is_started = True
         digest = sha256(b"%d " % item.index + self._request).hexdigest()
         call_id = content.get("call_id") or f"call_{digest[:32]}"
-        out.add(ToolCallStart(item.index, call_id, content["name"]))
+        out.add(ToolCallStart(item.index, call_id, name))
 
     def _add_part(self, message: WireObject, family: str, out: EventBuffer) -> None:
         item = self._find(message, "reasoning" if "reasoning" in family else "message")
@@ -210,7 +214,7 @@ class ResponsesDecoder(Decoder):
                 self._add_missing_parts(item, content, out)
                 self._end_reasoning(item, content, out)
             case "function_call":
-                self._start_call(item, content, out)
+                self._start_call(item, content, out, is_complete=True)
                 self._end_call(item, content, out)
             case _:
                 self._count_unknown(content["type"])

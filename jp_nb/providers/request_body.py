@@ -6,6 +6,7 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import BodyPart, PrefixLoss, compare_parts
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_values import compact_json, replace_surrogates
 
 Message = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""
@@ -22,14 +23,21 @@ Omitted = dict[str, str]
 
 NOTABLE_LOSS: Final = 0.05  # of the previous request
 MIN_CACHED_CHARS: Final = 4096  # providers cache prefixes of 1,024 tokens and more
+_NUL: Final = r"\u0000"
+_ENCODED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""NUL in JSON. After an odd number of backslashes, the text is `\\u0000` itself."""
 
 
 def encode_json(value: object) -> bytes:
     """Encode `value` as compact UTF-8 JSON, with the keys in their order.
 
-    A repeated value gives the same bytes, so that the provider can cache the prompt.
+    A repeated value gives the same bytes, so that the provider can cache the prompt. U+FFFD
+    replaces half of a surrogate pair, as in a stored record, and NUL, which some servers refuse.
     """
-    return encode_utf8(compact_json(value))
+    text = compact_json(value)
+    if _NUL in text:
+        text = _ENCODED_NUL.sub(r"\1\\ufffd", text)
+    return replace_surrogates(text).encode()
 
 
 @dataclass(frozen=True, slots=True)

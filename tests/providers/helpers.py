@@ -29,6 +29,18 @@ WEATHER = ToolDefinition(
     "weather", "Forecast.", {"type": "object", "properties": {"city": {"type": "string"}}}
 )
 TODAY = ToolDefinition("today", "The date.", {})
+NEAR = {"base_url": "http://127.0.0.1:9"}
+DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
+    "chat": ("openai", "gpt-4.1", NEAR | {"dialect": "chat"}),
+    "responses": ("openai", "gpt-6.2", {"dialect": "responses"}),  # at OpenAI's own address
+    "other responses": ("llamacpp", "m", NEAR | {"dialect": "responses"}),
+    "llamacpp": ("llamacpp", "m", NEAR),
+    "deepseek": ("deepseek", "m", NEAR),
+    "google": ("google", "gemini-3.8-flash", NEAR),
+    "google generate": ("google", "gemini-3.8-flash", NEAR | {"dialect": "generate"}),
+}
+"""Provider, model, and settings of each dialect. Nothing answers at their addresses."""
 
 
 def user(text: str) -> Entry:

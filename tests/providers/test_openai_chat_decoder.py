@@ -110,6 +110,11 @@ def test_call_without_a_name_is_tried_again() -> None:
     assert caught.value.retryable
 
 
+def test_call_with_an_empty_name_is_a_call_of_the_model() -> None:
+    events = decode(calls({"index": 0, "id": "a", "function": {"name": "", "arguments": "{}"}}))
+    assert [event.name for event in events if isinstance(event, ToolCallStart)] == [""]
+
+
 def test_call_cut_by_the_token_limit_is_not_completed() -> None:
     events = decode(
         calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}),

@@ -266,5 +266,10 @@ def test_unknown_events_and_items_are_counted_and_items_kept_in_place(
 
 def test_call_without_a_name_is_tried_again() -> None:
     with pytest.raises(ProviderError, match="without a name") as caught:
-        decode(done({**CALL, "name": ""}))
+        decode(done({key: value for key, value in CALL.items() if key != "name"}))
     assert caught.value.retryable
+
+
+def test_call_with_an_empty_name_is_a_call_of_the_model() -> None:
+    events = decode(done({**CALL, "name": ""}))
+    assert [event.name for event in events if isinstance(event, ToolCallStart)] == [""]

@@ -38,22 +38,12 @@ from jp_nb.record.head import (
     read_head,
 )
 from jp_nb.record.stream import ConversationStream
+from tests.providers.helpers import DIALECTS
 
-NEAR = {"base_url": "http://127.0.0.1:9"}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"n": {"type": "integer"}},
     "required": ["n"],
-}
-DIALECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "anthropic": ("anthropic", "claude-opus-5-5", NEAR),
-    "chat": ("openai", "gpt-4.1", NEAR | {"dialect": "chat"}),
-    "responses": ("openai", "gpt-6.2", {"dialect": "responses"}),  # at OpenAI's own address
-    "other responses": ("llamacpp", "m", NEAR | {"dialect": "responses"}),
-    "llamacpp": ("llamacpp", "m", NEAR),
-    "deepseek": ("deepseek", "m", NEAR),
-    "google": ("google", "gemini-3.8-flash", NEAR),
-    "google generate": ("google", "gemini-3.8-flash", NEAR | {"dialect": "generate"}),
 }
 APPENDS_TOOLS = ("anthropic", "responses")
 

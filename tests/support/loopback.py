@@ -603,6 +603,9 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
             _require(sorted(results) == sorted(asked), f"{place}: results {results}, asked {asked}")
         _require("tool_result" not in kinds[len(results) :], f"{place}: results come first")
         asked = [block["id"] for block in content if block["type"] == "tool_use"]
+        for name in (block["name"] for block in content if block["type"] == "tool_use"):
+            is_name = re.fullmatch("[a-zA-Z0-9_-]{1,128}", name) is not None
+            _require(is_name, f"{place}: tool_use.name: {name[:200]!r}")
         for id_ in asked:
             _require(re.fullmatch("[a-zA-Z0-9_-]+", id_) is not None, f"{place}: id {id_!r}")
             _require(id_ not in seen, f"{place}: tool_use ids must be unique: {id_}")
@@ -694,6 +697,10 @@ def _validate_chat(body: Json) -> None:
         for call in calls or []:
             _fields(call, ["id", "type", "function"], [], place)
             _fields(call["function"], ["name", "arguments"], [], place)
+            name, id_ = call["function"]["name"], call["id"]
+            is_name = re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) is not None
+            _require(is_name, f"{place}.tool_calls: name: {name[:200]!r}")
+            _require(1 <= len(id_) <= 64 and id_.isprintable(), f"{place}.tool_calls: id: {id_!r}")
             arguments = json.loads(call["function"]["arguments"])
             _require(isinstance(arguments, dict), f"{place}: arguments are no object")
             _require(call["id"] not in seen, f"{place}: ids must be unique: {call['id']}")

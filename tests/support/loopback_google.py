@@ -6,6 +6,7 @@ The official SDK checks it (`test_google_sdk.py`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -166,6 +167,10 @@ def _find_fault_in_calls(step: Json, waiting: set[str], seen: set[str]) -> str:
     match step["type"]:
         case "function_call" if step["id"] in seen:
             return f"the id {step['id']} is not unique"
+        case "function_call" if not _NAME.fullmatch(step["name"]):
+            return f"invalid function name: {step['name'][:200]!r}"
+        case "function_call" if not _ID.fullmatch(step["id"]):
+            return f"invalid id: {step['id'][:200]!r}"
         case "function_call":
             waiting.add(step["id"])
             seen.add(step["id"])
@@ -180,6 +185,8 @@ def _find_fault_in_calls(step: Json, waiting: set[str], seen: set[str]) -> str:
     return ""
 
 
+_NAME = re.compile("[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_ID = re.compile("[!-~]{1,128}")
 _PARTS = {"text", "inlineData", "functionCall", "functionResponse"}
 
 
@@ -200,6 +207,10 @@ def _find_fault_in_contents(body: Json) -> str:
         if calls and "thoughtSignature" not in calls[0]:
             return f"{place}: a call is missing a thought_signature"
         waiting = [part["functionCall"]["name"] for part in calls]
+        if any(not _NAME.fullmatch(name) for name in waiting):
+            return f"{place}: invalid function name: {waiting}"
+        if any(not _ID.fullmatch(part["functionCall"].get("id", "-")) for part in calls):
+            return f"{place}: invalid id of a call"
     return f"calls of {waiting} without results" if waiting else ""
 
 

@@ -155,7 +155,9 @@ def _find_item_fault(item: Json, following: list[Json], waiting: set[str]) -> st
         case "function_call":
             waiting.add(item["call_id"])
             is_object = isinstance(json.loads(item["arguments"]), dict)
-            return "" if is_object and len(item["call_id"]) <= 64 else "not a valid call"
+            is_named = re.fullmatch("[a-zA-Z0-9_-]{1,64}", item["name"]) is not None
+            has_id = re.fullmatch("[a-zA-Z0-9_-]{1,64}", item["call_id"]) is not None
+            return "" if is_object and is_named and has_id else "not a valid call"
         case "function_call_output":
             is_waiting = item["call_id"] in waiting
             waiting.discard(item["call_id"])
@@ -169,7 +171,7 @@ def _find_item_fault(item: Json, following: list[Json], waiting: set[str]) -> st
             return "" if item["role"] == "developer" and item["tools"] else "not a list of tools"
         case "configuration_update":
             return "" if {"reasoning", "text"} & item.keys() else "no configuration"
-        case _ if waiting:
+        case _ if waiting and item.get("role") != "assistant":
             return f"calls without results: {sorted(waiting)}"
     return _find_part_fault(item["content"]) if item["content"] else "content: empty"
 

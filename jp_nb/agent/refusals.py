@@ -1,0 +1,70 @@
+"""Tell the user which turn a server refuses, and how to continue without it.
+
+Source: `docs/providers.md` (errors and retries).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.errors import ProviderError
+from jp_nb.record.document import make_title
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.stream import ConversationStream
+
+_REFUSALS: Final = (400, 422)
+
+
+def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
+    """Return advice about the turn that the server refuses; "" if `error` has another cause."""
+    if error.kind != "other" or error.status not in _REFUSALS:
+        return ""
+    stream = record.stream
+    turn: int | None = None
+    if error.item is not None and error.item < len(record.thread):
+        turn = _find_turn(stream, record.thread.items[error.item].entry)
+    if turn is not None:
+        return f"The server refuses a part of {_name(stream, turn)}. {_way_out(stream, turn)}"
+
+    turn = _find_last_answered_turn(stream)
+    if turn is None:
+        return ""
+    return (
+        "If the error is about the conversation, its cause is probably in "
+        f"{_name(stream, turn)}. {_way_out(stream, turn)}"
+    )
+
+
+def _find_turn(stream: ConversationStream, entry: Entry) -> int | None:
+    # A context can have a copy of an entry, with notes about its images.
+    place = entry.type, entry.timestamp, getattr(entry, "id", None)
+    for event in stream.events():
+        other = event.entry
+        if (other.type, other.timestamp, getattr(other, "id", None)) == place:
+            return event.turn
+    return None
+
+
+def _find_last_answered_turn(stream: ConversationStream) -> int | None:
+    answered = (
+        event.turn
+        for event in stream.events()
+        if isinstance(event.entry, ChatResponse | ToolCallRequest)
+    )
+    return max(answered, default=None)
+
+
+def _name(stream: ConversationStream, turn: int) -> str:
+    texts = (
+        event.entry.content
+        for event in stream.events()
+        if event.turn == turn and isinstance(event.entry, ChatRequest)
+    )
+    return f"the turn “{make_title(next(texts, ''))}”"
+
+
+def _way_out(stream: ConversationStream, turn: int) -> str:
+    times = stream.turn_count - turn
+    command = "`%jp undo`" if times == 1 else f"`%jp undo` {times} times"
+    return f"To continue without it, run {command}, then send the request again"

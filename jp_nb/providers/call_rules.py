@@ -1,0 +1,109 @@
+"""Names, ids, and arguments of tool calls in the form that each API accepts.
+
+A model, or the author of a record, can make up any name, id, and argument. An API that refuses one
+would refuse every later request of the conversation. So each is sent in an accepted form, which
+depends only on the original: later requests have the same bytes.
+
+Source: `docs/providers.md` (names and ids of tool calls).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import JsonObject, compact_json, is_deeper, make_storable
+
+_DIGEST_CHARS: Final = 8
+_UNNAMED: Final = "unnamed"
+MAX_ARGUMENT_LEVELS: Final = 64
+"""Deeper arguments are sent as a text, because the reader of Google's API stops at 100 levels."""
+MAX_NUMBER_DIGITS: Final = 308
+"""Longer integers are sent as a text, because they are infinite as the number of other readers."""
+_LONG_NUMBER: Final = re.compile(rf"[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """The names and ids of tool calls that an API accepts in a conversation.
+
+    Attributes:
+        max_name_chars: Maximum length of a name.
+        max_id_chars: Maximum length of an id; the length of every id if `has_fixed_length`.
+        id_chars: Characters of an id, as in a set of a regular expression.
+        name_start: Characters that may begin a name, as in a set of a regular expression.
+    """
+
+    max_name_chars: int
+    max_id_chars: int
+    id_chars: str = "a-zA-Z0-9_-"
+    name_start: str = "a-zA-Z0-9_-"
+    has_fixed_length: bool = False
+
+    def format_name(self, name: str) -> str:
+        """Return the tool's `name` as the API accepts it, the same for each call."""
+        cleaned = re.sub("[^a-zA-Z0-9_-]", "_", name)
+        if not re.match(f"[{self.name_start}]", cleaned):
+            cleaned = f"_{cleaned}" if cleaned else _UNNAMED
+        if cleaned == name and len(name) <= self.max_name_chars:
+            return name
+        return f"{cleaned[: self.max_name_chars - _DIGEST_CHARS - 1]}_{_digest(name)}"
+
+    def format_id(self, raw: str, number: int) -> str:
+        """Return the id of the call that is number `number` of those with the id `raw`."""
+        cleaned = re.sub(f"[^{self.id_chars}]", "_", raw)
+        is_accepted = 0 < len(raw) <= self.max_id_chars and cleaned == raw
+        if self.has_fixed_length:
+            if is_accepted and len(raw) == self.max_id_chars and number == 1:
+                return raw
+            return _digest(f"{number}:{raw}", self.max_id_chars)
+
+        base = raw
+        if not is_accepted:
+            base = f"{cleaned[: self.max_id_chars - _DIGEST_CHARS - 1]}_{_digest(raw)}"
+        suffix = "" if number == 1 else f"_{number}"
+        return base[: self.max_id_chars - len(suffix)] + suffix
+
+
+def _digest(text: str, length: int = _DIGEST_CHARS) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+CHAT_CALLS: Final = CallRules(64, 64, id_chars="a-zA-Z0-9_.:-")  # Kimi's ids have `.` and `:`
+OPENAI_CHAT_CALLS: Final = CallRules(64, 40, id_chars="a-zA-Z0-9_.:-")
+MISTRAL_CALLS: Final = CallRules(64, 9, id_chars="a-zA-Z0-9", has_fixed_length=True)
+RESPONSES_CALLS: Final = CallRules(64, 64)
+ANTHROPIC_CALLS: Final = CallRules(128, 64)
+GOOGLE_CALLS: Final = CallRules(64, 128, id_chars="a-zA-Z0-9_.:-", name_start="a-zA-Z_")
+
+
+def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
+    """Return `arguments` as every API can read them.
+
+    A number that JSON does not have becomes null, and half a surrogate pair becomes U+FFFD.
+    """
+    if is_deeper(arguments, MAX_ARGUMENT_LEVELS):
+        return {"json": compact_json(make_storable(dict(arguments)))}
+    formatted = make_storable(dict(arguments))
+    if _LONG_NUMBER.search(compact_json(formatted)):
+        formatted = _with_short_numbers(formatted)
+    assert isinstance(formatted, dict)
+    return formatted
+
+
+def _with_short_numbers(value: JsonValue) -> JsonValue:
+    match value:
+        case bool():
+            return value
+        case int() if len(text := str(value).lstrip("-")) > MAX_NUMBER_DIGITS:
+            return text if value >= 0 else f"-{text}"
+        case dict():
+            return {key: _with_short_numbers(each) for key, each in value.items()}
+        case list():
+            return [_with_short_numbers(each) for each in value]
+    return value
