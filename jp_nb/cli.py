@@ -17,6 +17,7 @@ from typing import Any
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.headless.time_limits import read_seconds
 from jp_nb.packages import without_parsers
 
 INTERRUPTED = 128 + 2  # exit code of a command that SIGINT ended, as in a shell
@@ -77,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--continue", "append to the notebook's conversation", dest="go_on", **flag)
     text = "set a configuration value for this run"
     add("-c --cfg", text, metavar="X", action="append", default=[])
+    seconds: dict[str, Any] = {"type": read_seconds, "metavar": "SECONDS"}
+    add("--timeout", "time limit of each cell (default: none)", **seconds)
+    add("--run-timeout", "time limit of the run (default: none)", **seconds)
     add("--junit", "write a JUnit XML report", **file)
     add("--json", "write a JSON report", **file)
     cassettes = commands.choices["run"].add_mutually_exclusive_group()

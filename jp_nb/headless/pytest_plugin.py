@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from jp_nb.headless.time_limits import read_seconds
 from jp_nb.storage import environment
 
 NOTEBOOK = ".ipynb"
@@ -30,7 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--jp-strict", action="store_true", help="like --jp, and fail if a user is needed"
     )
     group.addoption(
-        "--jp-timeout", type=float, metavar="SECONDS", help="time limit of each cell; default: none"
+        "--jp-timeout",
+        type=read_seconds,
+        metavar="SECONDS",
+        help="time limit of each cell; default: none",
     )
 
 

@@ -225,6 +225,8 @@ def run(options: argparse.Namespace) -> int:
         overrides=options.cfg,
         settings=settings,
         answers=options.answers,
+        timeout=options.timeout,
+        run_timeout=options.run_timeout,
     )
     report = make_report(result, os.fspath(options.notebook))
     if (failure := report.failure) is not None:

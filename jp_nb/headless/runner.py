@@ -32,7 +32,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 from pydantic import JsonValue
 from traitlets import TraitError
 from traitlets.config import Config
@@ -46,6 +46,7 @@ from jp_nb.headless.files import (
     refuse_unsafe_link,
     write_notebook,
 )
+from jp_nb.headless.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import clock_from_epoch
@@ -110,6 +111,8 @@ class RunEvents:
     undecided: dict[Key, ReportedDecision] = field(default_factory=dict)
     used_answers: set[Key] = field(default_factory=set)
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
+    running_tools: dict[str, str] = field(default_factory=dict)
+    """The name of the tool of each call without an end, by the key of the call."""
 
 
 def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEvents:
@@ -135,6 +138,10 @@ def read_events(path: Path, settings: Mapping[str, str] | None = None) -> RunEve
                 use.used.update(entry.get("used", ()))
                 use.added += entry.get("added", 0)
                 use.is_new |= entry.get("anew", False)
+            case {"call": str(call), "tool": str(name)}:
+                events.running_tools[call] = name
+            case {"call": str(call)}:
+                events.running_tools.pop(call, None)
     return events
 
 
@@ -193,10 +200,10 @@ class NotStartedError(DeadKernelError):
 class Execution:
     """One run of a notebook. The cells run in another thread."""
 
-    def __init__(self, notebook: Any, *, timeout: float | None) -> None:
+    def __init__(self, notebook: Any, *, limits: TimeLimits, events: Path) -> None:
         self.client = NotebookClient(
             notebook,
-            timeout=timeout,
+            timeout=None,
             record_timing=False,  # times would change the file in each run
             config=_make_kernel_config(),
             on_cell_execute=self._on_cell_start,
@@ -209,6 +216,11 @@ class Execution:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._sent: asyncio.Task[None] | None = None
+        self._limits = limits
+        self._events = events
+        self._cell_timer: asyncio.TimerHandle | None = None
+        self.overrun: Overrun | None = None
+        self.failed_cell: int | None = None  # the cell that ran when the run failed
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -236,8 +248,7 @@ class Execution:
 
         Raises:
             CellExecutionError: A cell failed.
-            CellTimeoutError: A cell took too long.
-            DeadKernelError: The kernel died or was killed.
+            DeadKernelError: The kernel died or was killed, perhaps after an `overrun`.
             NoSuchKernel: The kernel is not installed.
             NotStartedError: The kernel could not be started.
         """
@@ -250,13 +261,18 @@ class Execution:
 
     async def _run(self, cwd: str, environment: Mapping[str, str]) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        run_timer = self._start_timer("run", self._limits.run_s)
         try:
             if not self.interrupts:  # Ctrl+C may precede the loop
                 await self._execute(cwd, environment)
         except asyncio.CancelledError as exc:
+            if self.overrun is not None and not self.began:
+                raise NotStartedError(str(self.overrun)) from exc
             raise DeadKernelError("interrupted") from exc
         finally:
             self._loop = None
+            if run_timer is not None:
+                run_timer.cancel()
             if (manager := self.client.km) is not None and self.client.owns_km:
                 if not self.began and manager.has_kernel:
                     # A shutdown interrupts first, and a starting kernel would print a traceback.
@@ -281,6 +297,26 @@ class Execution:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._interrupt)
 
+    def _start_timer(
+        self, limit: Literal["cell", "run"], seconds: float | None
+    ) -> asyncio.TimerHandle | None:
+        if seconds is None:
+            return None
+        return asyncio.get_running_loop().call_later(seconds, self._on_limit, limit, seconds)
+
+    def _on_limit(self, limit: Literal["cell", "run"], seconds: float) -> None:
+        """End the run as Ctrl+C does, so that the cell's outputs and the record are complete."""
+        if self.overrun is not None or self.interrupts:
+            return
+        tools = tuple(read_events(self._events).running_tools.values())
+        self.overrun = Overrun(limit, seconds, tools)
+        self._note_failed_cell()
+        self._interrupt()
+
+    def _note_failed_cell(self) -> None:
+        if self._running is not None:
+            self.failed_cell = self._running[0]
+
     def _interrupt(self) -> None:
         """End the run. Called in the event loop that executes it."""
         assert self._task is not None
@@ -293,27 +329,43 @@ class Execution:
         loop.call_later(PATIENCE_S, self._task.cancel)
 
     def _on_cell_start(self, cell_index: int, **_: Any) -> None:
-        if self.interrupts:  # the previous cell ignored the interrupt
+        if self.interrupts or self.overrun:  # the previous cell ignored the interrupt
             raise asyncio.CancelledError
         self.began = True
         self._running = cell_index, time.monotonic()
+        self._cell_timer = self._start_timer("cell", self._limits.cell_s)
 
     def _on_cell_end(self, cell: Any, execute_reply: Any, **_: Any) -> None:
         # An error with text that is not UTF-8 leaves no output, so use the reply.
         is_error = execute_reply["content"]["status"] == "error"
         tags = cell.metadata.get("tags", [])
         may_fail = isinstance(tags, list) and RAISES in tags
-        self._record_end("failed" if is_error and not may_fail else "passed")
+        is_failed = (is_error and not may_fail) or self.overrun is not None
+        self._record_end("failed" if is_failed else "passed")
 
     def _record_end(self, status: CellStatus) -> None:
         if self._running is None:
             return
+        if self._cell_timer is not None:
+            self._cell_timer.cancel()
         (number, start), self._running = self._running, None
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         state = next((each for each in states if each.get("_model_module") == MODULE), {})
         entries = length if isinstance(length := state.get("length"), int) else 0
         seconds, conversation = time.monotonic() - start, conversation_id(state.get("jp"))
         self._ends[number] = CellEnd(number, status, seconds, conversation, entries)
+
+    def failure_of_time(self) -> CellFailure | None:
+        """Return the failure of a run that exceeded a limit; None if it did not."""
+        if self.overrun is None:
+            return None
+        return CellFailure(self.failed_cell, "TimeoutError", str(self.overrun))
+
+    def failure_of_kernel(self) -> CellFailure:
+        """Return the failure of a run whose kernel died."""
+        self._note_failed_cell()
+        tools = format_running_tools(read_events(self._events).running_tools.values())
+        return CellFailure(self.failed_cell, "DeadKernelError", f"Kernel died{tools}")
 
     def finish(self) -> tuple[CellEnd, ...]:
         """Return the ends of the code cells that are not empty. A running cell has failed."""
@@ -386,6 +438,7 @@ def run_notebook(
     settings: Mapping[str, str] | None = None,
     answers: Path | None = None,
     timeout: float | None = None,
+    run_timeout: float | None = None,
 ) -> RunResult:
     """Execute the notebook in its folder, and write it to `out` or back to its file.
 
@@ -393,7 +446,8 @@ def run_notebook(
     interrupts a cell.
 
     `overrides` are arguments of `-c`, which are stored in the conversation. `settings` by path are
-    for this run only, and replace environment variables. Each cell may take `timeout` seconds.
+    for this run only, and replace environment variables. Each cell may take `timeout`
+    seconds, and the run `run_timeout`: a cell that exceeds a limit is interrupted, and is the last.
 
     Raises:
         StorageError: The notebook cannot be read or written. The old file is unchanged.
@@ -413,7 +467,6 @@ def run_notebook(
     for cell in notebook.cells:
         if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None
-    execution = Execution(notebook, timeout=timeout)
     environment = {
         **{name: value for name, value in os.environ.items() if name not in RUN_VARIABLES},
         environment_module.PATH: str(path),
@@ -426,6 +479,7 @@ def run_notebook(
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         file = Path(folder).resolve() / "events.jsonl"
         environment[environment_module.EVENTS] = str(file)
+        execution = Execution(notebook, limits=TimeLimits(timeout, run_timeout), events=file)
         failure = _execute(execution, path, target, environment)
         events = read_events(file, settings)
     cells = execution.finish()
@@ -449,14 +503,13 @@ def _execute(
             raise UsageError(f"the kernel {kernel!r} of {path.name} does not start: {exc}") from exc
         except CellExecutionError as exc:
             failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
-        except CellTimeoutError as exc:
-            failure = CellFailure(_find_last_executed(notebook), "TimeoutError", str(exc))
-        except DeadKernelError as exc:
-            failure = CellFailure(None, "DeadKernelError", str(exc))
+        except DeadKernelError:
+            failure = execution.failure_of_kernel()
         except BaseException:
             if execution.began:
                 _finish(execution.client, target, unreadable, path)
             raise
+        failure = execution.failure_of_time() or failure
         if execution.began or not execution.interrupts:
             record_failure = _finish(execution.client, target, unreadable, path)
             failure = failure or record_failure

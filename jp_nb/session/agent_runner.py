@@ -15,7 +15,13 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
-from jp_nb.agent.display import InterruptReceived
+from jp_nb.agent.display import (
+    Display,
+    DisplayEvent,
+    InterruptReceived,
+    ToolBegins,
+    ToolEnds,
+)
 from jp_nb.agent.turn_state import RecordedAnswer, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
@@ -24,6 +30,7 @@ from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.storage import environment
+from jp_nb.storage.run_events import append_run_event, has_runner
 from jp_nb.tools.base import TOOL_THREAD
 from jp_nb.tools.secrets import SecretAnswers
 
@@ -159,6 +166,20 @@ class AgentThread:
         thread.join(timeout=5)
 
 
+def _report_calls(output: TurnOutput) -> Display:
+    """Return `output`, and append an event of the run for the begin and the end of each call."""
+
+    def show(event: DisplayEvent) -> None:
+        match event:
+            case ToolBegins(call_id=call, name=name):
+                append_run_event(call=call, tool=name)
+            case ToolEnds(call_id=call):
+                append_run_event(call=call, tool=None)
+        output(event)
+
+    return show
+
+
 class Interruptible(Protocol):
     """Work on the agent's loop that handles interrupts of the kernel, and counts them."""
 
@@ -217,7 +238,8 @@ class AgentRunner:
         A bench (`is_bench`) keeps no journal, and applies no configuration change.
         """
         prepared = self.load_answers(config)  # before the output begins
-        display = self.begin_turn(config)
+        output = self.begin_turn(config)
+        display = _report_calls(output) if has_runner() else output
         return TurnContext(
             record=record,
             prompter=self.front_end.prompter,

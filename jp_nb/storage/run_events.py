@@ -7,6 +7,8 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
                                                         decision that no user could make
     {"cassette": "/…/talk.cassette.jsonl", "used": [3], "added": 1, "anew": true}
                                                         replayed exchanges, and number of new ones
+    {"call": "call_1", "tool": "publish"}               a tool call that runs now
+    {"call": "call_1", "tool": null}                    its end
 
 `question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
 `jp_nb/headless/runner.py` reads the file.
@@ -25,6 +27,11 @@ from jp_nb.storage import environment
 log = logging.getLogger(__name__)
 
 _failed: set[str] = set()
+
+
+def has_runner() -> bool:
+    """Return True if a runner set a file for events."""
+    return bool(os.environ.get(environment.EVENTS))
 
 
 def append_run_event(**event: JsonValue) -> None:
