@@ -498,9 +498,12 @@ class Notebooks:
         With `classic`, it opens in Notebook instead of JupyterLab. With `fresh`, it opens in a new
         page that is not used again, for tests of pages.
         """
-        name = f"{self._name}-{next(_NUMBERS)}"
-        path = self._lab.write(f"{name}.ipynb", cells, kernel, **metadata)
-        place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
+        path = self._lab.write(f"{self._name}-{next(_NUMBERS)}.ipynb", cells, kernel, **metadata)
+        return self.open_file(path, classic=classic, fresh=fresh)
+
+    def open_file(self, path: Path, *, classic: bool = False, fresh: bool = False) -> NotebookPage:
+        """Open a notebook that exists in the lab's folder: see `open`."""
+        place = "notebooks" if classic else f"lab/workspaces/{path.stem}/tree"
         url = f"{self._lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
         alone = classic or fresh
         page = NotebookPage(self._pages.take(fresh=alone), path, url)

@@ -12,6 +12,8 @@ const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=searc
 const FIELD = `${TEXT_BOX}, select`;
 const STATE = ["index", "value", "picks", "custom"];
 const KEYBOARDS = { integer: "numeric", number: "decimal" }; // keyboard of a phone, by answer type
+const TYPING_MS = 1000; // a user who pressed a key within this time may still be typing
+const CLOSING_MS = 1000; // a closed form loses its view first, and its comm shortly after
 const SENT_MS = 700; // an idle kernel has answered by then
 const SENT = "Sent. The kernel is busy and will read it when it is free.";
 const WAITS = "A notebook is waiting for your answer";
@@ -20,6 +22,51 @@ const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 let ids = 0;
 // The step that the user touched, by layout model. A page may draw a form again.
 const touchedSteps = (globalThis[Symbol.for("jp_nb.touched")] ??= new WeakMap());
+
+// The user's visit to a form of this page. `isInside` is true if the last focus or click was in a
+// form. `origin` is the cell that was selected before, or the focused element without cells.
+const visit = (globalThis[Symbol.for("jp_nb.visit")] ??= followFocus({
+  isInside: false,
+  notebook: null,
+  cell: null,
+  origin: null,
+  lastKey: -Infinity,
+}));
+
+function followFocus(visit) {
+  const note = ({ target, relatedTarget }) => {
+    const form = target.closest?.(".jp-nb-form");
+    const notebook = form?.closest(".jp-Notebook");
+
+    if (form && !(visit.isInside && visit.notebook === notebook)) {
+      const selected = notebook?.querySelector(".jp-Cell.jp-mod-active") ?? relatedTarget;
+      const cell = form.closest(".jp-Cell");
+      // The focus selects the cell of the form, so a second visit does not start there.
+      if (selected !== cell || visit.cell !== cell) visit.origin = selected;
+      visit.cell = cell;
+      visit.notebook = notebook;
+    }
+
+    visit.isInside = Boolean(form);
+  };
+
+  // In this phase, the notebook has not yet selected the cell of the form.
+  for (const event of ["focusin", "pointerdown"]) document.addEventListener(event, note, true);
+  const noteKey = () => (visit.lastKey = performance.now());
+  document.addEventListener("keydown", noteKey, true);
+  return visit;
+}
+
+// Select the cell from before the visit, in command mode, if the user is nowhere else. Otherwise,
+// the focus would stay on the body, where the notebook receives no key.
+function leaveClosedForm(root) {
+  const active = document.activeElement;
+  const isElsewhere = active && active !== document.body && !root.contains(active);
+  if (!visit.isInside || isElsewhere) return;
+  visit.isInside = false;
+  visit.cell = null;
+  visit.origin?.focus({ preventScroll: true });
+}
 
 function markTitle() {
   const unmarked = unmarkedTitle();
@@ -170,6 +217,7 @@ async function render({ model, el }) {
   let sentTimer = 0;
   let writing = false;
   let focusing = false;
+  let actsAt = -Infinity; // time of the last click or key that sent an action
   let started = performance.now();
   const identity = model.get("layout") ?? model; // anywidget gives each view another `model`
   const pressed = new Set(); // keys that went down while the form was visible
@@ -179,6 +227,7 @@ async function render({ model, el }) {
   // Add the state of each control, because a click can arrive before the widget update.
   function send(type) {
     const boxes = root.querySelectorAll(".jp-nb-control");
+    actsAt = performance.now();
     const fields = up.controls.map((control, place) => shownBy(control, boxes[place]));
     model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
   }
@@ -295,6 +344,21 @@ async function render({ model, el }) {
       send(isTouched() ? primary() : "unchosen");
       if (isTouched()) noteSent();
     }
+  }
+
+  // A page may remove a form only to draw it again, so wait until its comm is closed. Keys of a user
+  // who still types, while the form ends without a click, must not become shortcuts of the notebook.
+  function leaveOnceClosed() {
+    const removed = performance.now();
+    const isSent = actsAt >= visit.lastKey;
+    const look = () => {
+      const now = performance.now();
+      const isOpen = identity.comm && now < removed + CLOSING_MS;
+      const isTyping = !isSent && now < visit.lastKey + TYPING_MS;
+      if (isOpen || isTyping) setTimeout(look, 10);
+      else leaveClosedForm(root);
+    };
+    setTimeout(look);
   }
 
   // The form stays open. The focus returns to the cell, or to the page without cells.
@@ -488,6 +552,7 @@ async function render({ model, el }) {
     clearTimeout(timer);
     clearTimeout(sentTimer);
     sent?.remove();
+    if (root) leaveOnceClosed();
     model.off("change:step", turn);
     model.off("msg:custom", onMessage);
     observer?.disconnect();
