@@ -196,6 +196,11 @@ def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text
 
 
+def sentence(text: str) -> str:
+    """Return `text` with a capital letter at its beginning, as an error is shown in a form."""
+    return text[:1].upper() + text[1:]
+
+
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` as plain text in one line."""
     return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)

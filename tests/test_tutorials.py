@@ -319,7 +319,7 @@ def test_ci_tutorial_replays_on_a_page_and_then_asks_its_reader(
                     reader.form("Trust")
                     reader.click("Yes")
                 elif cell.id == "ci-call":
-                    reader.form("Run Python publish tool?")
+                    reader.form("Run the tool `publish`?")
                     reader.click("Run publish")
                     beacon = reader.form("Who reads it?")
                     reader.send(beacon, {"type": "submit", "index": 1})

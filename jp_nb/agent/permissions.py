@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from jp_nb.agent.argument_editor import ArgumentEditor, format_visible_json
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.prompts import (
     Action,
@@ -21,6 +22,7 @@ from jp_nb.agent.prompts import (
     Channel,
     DecisionKind,
     DeclinedByFile,
+    FormEnd,
     GivenAnswer,
     NotAnswered,
     OpenDecision,
@@ -33,12 +35,11 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.agent.turn_state import Call, CallEnded, TurnContext, prepare_arguments
+from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
-from jp_nb.json_values import indented_json, read_json
 from jp_nb.record.outcomes import NOT_IN_TIME
-from jp_nb.text import escape_invisible, spell_invisible
+from jp_nb.text import spell_invisible
 from jp_nb.tools.base import CommandLine, ToolContext
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
@@ -52,18 +53,18 @@ def permission_actions(tool: str, covers: Covers) -> tuple[Action, ...]:
     return (
         Action("y", f"Run {name}", "run"),
         Action("Y", f"Allow {allowed} for this turn", "run_turn"),
-        Action("n", f"Skip {name}", "skip"),
+        Action("n", f"Skip {name}", "skip", is_separated=True),
         Action("N", f"Skip all calls of {name} in this turn", "skip_turn"),
         Action("p", "Print the arguments", "print", on_form=False),
-        Action("r", "Skip and say why …", "reason"),
+        Action("r", "Skip and say why …", "reason", is_separated=True),
         Action("e", "Edit the arguments …", "edit"),
     )
 
 
 DELIVERY = (
     Action("y", "Deliver the result", "deliver"),
-    Action("n", "Withhold the result", "skip"),
-    Action("e", "Edit the result …", "edit"),
+    Action("n", "Withhold the result", "skip", is_separated=True),
+    Action("e", "Edit the result …", "edit", is_separated=True),
 )
 
 SKIPPED = "Tool skipped by user."
@@ -154,10 +155,11 @@ class _PendingCall:
 
     def prompt(self) -> ActionPrompt:
         return ActionPrompt(
-            text=f"Run {self.tool.origin} {spell_invisible(self.tool.name)} tool?",
+            text=f"Run the tool `{spell_invisible(self.tool.name)}`?",
             actions=permission_actions(self.tool.name, self.tool.covers),
             exhibits=tuple(self.details()),
             only_buttons=True,
+            origin=self.tool.origin,
         )
 
 
@@ -180,31 +182,20 @@ def _is_back(end: object) -> bool:
 
 async def _edit_arguments(
     ask: SafeAsk, call: _PendingCall
-) -> _PendingCall | NotAnswered | Unavailable | None:
-    """Return the call with edited arguments; None if the user deleted all text.
-
-    The user edits each text argument as text, and then the others as JSON.
-    """
-    texts, others = _split_arguments(call.tool, call.arguments)
-    edited = dict(call.arguments)
-    channel: Channel | None = None
-    for question, name in _edit_questions(call.tool, texts, others):
-        while True:
-            end = await ask(QuestionPrompt(question, consents=True, is_code=name is not None))
-            if not isinstance(end, Answered):
-                return end
-            text = str(end.value)
-            if not text.strip():
-                return None
-            kept = edited
-            if name is None:
-                kept = {key: value for key, value in edited.items() if key not in others}
-            read = _read_edited(text, name, kept, call.tool)
-            if isinstance(read, dict):
-                break
-            question = question.with_default(text).with_context(read)
-        edited, channel = read, end.channel
-    return call.edit(edited, channel)
+) -> _PendingCall | NotAnswered | Unavailable:
+    """Return the call with the arguments that the user edited."""
+    editor = ArgumentEditor(call.tool, call.arguments)
+    while True:
+        end = await ask(editor.prompt())
+        if not isinstance(end, FormEnd):
+            return end
+        [edited] = end.ends
+        if not isinstance(edited, Answered):
+            return edited
+        # A form sends only what fits. Nothing else may run.
+        arguments = editor.read(edited.value)
+        if not isinstance(arguments, Failure):
+            return call.edit(arguments, edited.channel)
 
 
 def _split_arguments(
@@ -216,44 +207,6 @@ def _split_arguments(
     }
     names = {each.name for each in texts}
     return texts, {name: value for name, value in arguments.items() if name not in names}
-
-
-def _edit_questions(
-    tool: OfferedTool, texts: Mapping[TextArgument, str], others: Arguments
-) -> Iterator[tuple[Question, str | None]]:
-    """Yield each question of the editor, and the name of its argument (None: all others)."""
-    name = spell_invisible(tool.name)
-    for each, text in texts.items():
-        question = Question.text("arguments", f"{spell_invisible(each.caption)} of {name}:")
-        yield question.with_default(text), each.name
-    if others or not texts:
-        which = "Other arguments" if texts else "Arguments"
-        question = Question.text("arguments", f"{which} of {name}, as JSON:")
-        yield question.with_default(format_visible_json(others)), None
-
-
-def _read_edited(
-    text: str, name: str | None, kept: Arguments, tool: OfferedTool
-) -> Arguments | str:
-    """Return `kept` with the edited argument `name` (None: those in JSON), or an error message."""
-    given: JsonValue = {}
-    if name is None:
-        try:
-            given = read_json(text)
-        except ValueError as exc:
-            return f"Invalid JSON: {exc}"
-        if not isinstance(given, dict):
-            return "Invalid JSON: expected an object"
-    else:
-        given = {name: text}
-    prepared = prepare_arguments(tool, {**kept, **given})
-    return prepared.message if isinstance(prepared, Failure) else prepared
-
-
-def format_visible_json(value: JsonValue) -> str:
-    """Return `value` as JSON for the user, in which every character is visible."""
-    lines = indented_json(value).split("\n")
-    return "\n".join(map(escape_invisible, lines)).replace("⟨", "\\u27e8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +308,9 @@ class PermissionRequests:
                 raise CallEnded(SKIPPED_WITH_REASON.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
                 raise self._undecided(call.tool, edited)
-            if edited is not None:
-                call = edited
-                if call.command() is None:
-                    return "run", call
+            call = edited
+            if call.command() is None:
+                return "run", call
         return await self._ask_until_decided(ask, call)
 
     async def _ask_until_decided(

@@ -81,12 +81,16 @@ class Prompt(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once. `key` is its key on stdin, `on_form` False if only there."""
+    """A button that decides at once. `key` is its key on stdin, `on_form` False if only there.
+
+    If it `is_separated`, a line is between it and the buttons before.
+    """
 
     key: str
     label: str
     value: str
     on_form: bool = True
+    is_separated: bool = False
 
 
 def label_name(tool: str) -> str:
@@ -102,6 +106,7 @@ class QuestionPrompt(Prompt[Answered]):
         tool: Name of the tool that asks; None if it is hidden.
         consents: True if the default permits something: an empty line must not do that.
         is_code: True if the text is edited line by line, in a monospaced font.
+        code_fields: Ids of the fields that are edited like this, if the question has fields.
     """
 
     question: Question
@@ -110,6 +115,15 @@ class QuestionPrompt(Prompt[Answered]):
     remember: bool = False
     consents: bool = False
     is_code: bool = False
+    code_fields: frozenset[str] = frozenset()
+
+    @property
+    def fields(self) -> tuple[QuestionPrompt, ...]:
+        """A prompt for each field; the question itself if it has no fields."""
+        kind = self.question.answer_type
+        if not isinstance(kind, FormAnswer):
+            return (self,)
+        return tuple(QuestionPrompt(x, is_code=x.id in self.code_fields) for x in kind.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,7 @@ class ActionPrompt(Prompt[Answered]):
         last_line: Text before the keys on stdin, which are then not case-sensitive.
         help: One line, displayed for `?` on stdin.
         only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
+        origin: Kind of the tool that the decision is about, such as `Python`.
     """
 
     text: str
@@ -142,6 +157,7 @@ class ActionPrompt(Prompt[Answered]):
     last_line: str | None = None
     help: str | None = None
     only_buttons: bool = False
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -33,6 +33,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.record.outcomes import END_WORDS, NONE_OF_THESE
 from jp_nb.rendering.difference import Difference, Line, difference
 from jp_nb.rendering.questions import (
+    MAX_ALTERNATIVES,
     NOT_ANSWERED,
     QuestionCard,
     by_in_words,
@@ -49,6 +50,7 @@ from jp_nb.text import (
     format_object,
     one_line,
     plain,
+    sentence,
     spell_editable,
     spell_invisible,
     spell_lines,
@@ -125,6 +127,13 @@ def asked_by(prompt: SimplePrompt) -> str | None:
     """Return `asked by tool …`; None if the tool is hidden or no tool asks."""
     tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
     return f"asked by tool {one_name(tool)}" if tool else None
+
+
+def origin(prompt: SimplePrompt) -> str | None:
+    """Return `asked by tool …`, or the kind of the tool to run, such as `Python tool`."""
+    if isinstance(prompt, ActionPrompt) and prompt.origin:
+        return f"{one_name(prompt.origin)} tool"
+    return asked_by(prompt)
 
 
 def head_line(prompt: SimplePrompt) -> str:
@@ -297,11 +306,10 @@ def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
     """
     if not isinstance(prompt, FormPrompt):
         assert not isinstance(end, FormEnd)
-        card = _card(prompt, end) if _has_card(prompt) else None
-        return _record(titled(prompt), prompt, end, card)
+        return _record(titled(prompt), prompt, end, has_card=_has_card(prompt))
     ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
     records = [
-        _record(question(page), page, one, _card(page, one))
+        _record(question(page), page, one, has_card=True)
         for page, one in zip(prompt.pages, ends, strict=True)
     ]
     head = [*filter(None, [head_line(prompt.pages[0])])]
@@ -311,29 +319,33 @@ def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
     )
 
 
-def _has_card(prompt: SimplePrompt) -> TypeGuard[QuestionPrompt]:
+def _has_card(prompt: SimplePrompt) -> bool:
     # True if the record lists options, an own text or fields below the question.
     if isinstance(prompt, ActionPrompt):
         return False
     kind = prompt.question.answer_type
     if isinstance(kind, SelectAnswer):
-        bare = all(option.label is option.description is None for option in kind.options)
-        return kind.multi or kind.other or not bare
+        is_bare = all(option.label is option.description is None for option in kind.options)
+        is_long = len(kind.options) > MAX_ALTERNATIVES
+        return kind.multi or kind.other or is_long or not is_bare
     return isinstance(kind, FormAnswer)
 
 
 def _record(
-    asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], card: QuestionCard | None
+    asked: str, prompt: SimplePrompt, end: PromptEnd[Answered], *, has_card: bool
 ) -> PromptSummary:
+    card = QuestionCard()
     if isinstance(end, Answered):
-        words = format_answer(prompt, end) if card is None else card.words
+        words = format_answer(prompt, end)
+        if has_card and isinstance(prompt, QuestionPrompt):
+            card = _card(prompt, end)
+            words = card.headline
         for_turn = ", for this turn" if end.remember else ""
         said = f"{words}{for_turn}{format_marks(get_outcome(end))}"
     elif isinstance(end, NotAnswered):
         said = f"{END_WORDS[end.end].user}{by_in_words(end.by)}"
     else:
         said = f"not asked ({one_line(end.reason)})"
-    card = card or QuestionCard()
     below = (f"    {line}" for line in card_text(card))
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
     return PromptSummary(
@@ -418,7 +430,9 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
         if held.empty and is_open:
             several = isinstance(kind, SelectAnswer) and kind.multi
             empty = NONE_OF_THESE.capitalize() if several else EMPTY_TEXT
-        given = format_answer(page, held.answer) if held.answer else held.problem or NOT_ANSWERED
+        given = sentence(held.problem) or NOT_ANSWERED
+        if held.answer:
+            given = format_answer(page, held.answer)
         lines.append(SummaryLine(question(page), given, is_open, empty))
     return lines
 

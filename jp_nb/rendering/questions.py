@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -53,6 +53,8 @@ from jp_nb.text import (
 
 NOT_ANSWERED: Final = END_WORDS["declined"].user
 UNREADABLE: Final = "(nested too deeply to be shown)"
+MAX_ALTERNATIVES: Final = 8
+"""With more options, the card of an answer lists none, but has their number."""
 OWN_SIGN: Final = "✎ "
 _SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
 """Keys: whether several options may be chosen, and whether this one was."""
@@ -74,7 +76,7 @@ class QuestionCard:
         words: The answer in one line, "" without one. For a select question, the chosen labels in
             the order of the picks, and the user's own text.
         options: The listed options in their order, then answers that were not offered.
-        left: Number of options that are not listed; none of them was chosen.
+        left: Number of options that are not listed.
         several: Whether several options could be chosen.
         own: The user's own text; None without one.
         fields: For each field of a form, its name and its card.
@@ -87,6 +89,16 @@ class QuestionCard:
     own: str | None = None
     fields: tuple[tuple[str, QuestionCard], ...] = ()
     answered: bool = False
+
+    @property
+    def headline(self) -> str:
+        """The answer in the line of the question. The fields of a form have their own lines."""
+        if not self.fields or not self.answered:
+            return self.words
+        filled = sum(card.answered for _, card in self.fields)
+        total = len(self.fields)
+        ending = "" if total == 1 else "s"
+        return f"{filled} of {total} field{ending}" if filled < total else f"{total} field{ending}"
 
     @property
     def field_text(self) -> str:
@@ -134,21 +146,27 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     foreign = [
         CardOption(_format_label(x), chosen=True) for key, x in chosen.items() if key not in labels
     ]
-    listed, room = list[CardOption](), MAX_LISTED
-    for option in options:
-        room -= not option.chosen
-        if option.chosen or room >= 0:
-            listed.append(option)
+
     words = [labels.get(key) or _format_label(value) for key, value in chosen.items()]
     if own is not None:
         is_long = len(_own_lines(own)) > 1
         words.append(f'"{_first_line(own) if is_long else spell_invisible(own)}"')
     said = one_line(", ".join(words), limit=MAX_LINE_CHARS) if words else NONE_OF_THESE
+
+    several = kind.get("multi") is True or isinstance(answer, list)
+    if answered and len(options) > MAX_ALTERNATIVES:
+        # The picks are in the line, and a long list of the others says little.
+        count = sum(option.chosen for option in options)
+        number = "one" if count == 1 and not several else str(count)
+        said = f"{said}, {number} of {len(options)}" if count else said
+        return QuestionCard(said, several=several, own=own, answered=True)
+
+    listed = options[:MAX_LISTED]
     return QuestionCard(
         said if answered else "",
         (*listed, *foreign),
         left=len(options) - len(listed),
-        several=kind.get("multi") is True or isinstance(answer, list),
+        several=several,
         own=own,
         answered=answered,
     )
@@ -236,7 +254,7 @@ def card_text(card: QuestionCard) -> list[str]:
         lines += [f"{OWN_SIGN}{own[0]}"] if len(own) == 1 else [BAR + line for line in own]
     for name, inner in card.fields:
         lines.append(f"{name}: {inner.field_text}" if card.answered else name)
-        lines += [f"    {line}" for line in card_text(inner)]
+        lines += [f"    {line}" for line in card_text(_field_card(inner))]
     return lines
 
 
@@ -251,15 +269,20 @@ def card_markdown(card: QuestionCard) -> str:
     for name, inner in card.fields:
         answer = f": **{no_markup(inner.field_text)}**" if card.answered else ""
         lines.append(f"- {no_markup(name)}{answer}")
-        if below := card_markdown(inner):
+        if below := card_markdown(_field_card(inner)):
             lines += ["", *(f"  {line}" if line else "" for line in below.split("\n"))]
     return "\n\n".join(filter(None, [*blocks, "\n".join(lines)]))
+
+
+def _field_card(card: QuestionCard) -> QuestionCard:
+    # The line of an answered field has its answer, so only a long text is below it.
+    return replace(card, options=(), left=0) if card.answered else card
 
 
 def _option_lines(card: QuestionCard) -> list[str]:
     lines = [f"{_SIGNS[card.several, option.chosen]}{option.label}" for option in card.options]
     if card.left:
-        lines.append(f"… {card.left} more option{'' if card.left == 1 else 's'}, not chosen")
+        lines.append(f"… {card.left} more option{'' if card.left == 1 else 's'}")
     return lines
 
 

@@ -19,6 +19,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.argument_editor import format_visible_json
 from jp_nb.agent.display import (
     ChangeEnds,
     DiscardText,
@@ -37,7 +38,6 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import no_user_error
 from jp_nb.images import count_images
@@ -298,14 +298,14 @@ def _render_event(event: Event) -> Report:
 
 
 def _render_question(ends: QuestionEnds) -> Report:
-    # The question with its outcome, and the offered options below it.
+    # The question with its outcome, and below an answer, the options or fields.
     label = one_line(ends.label, limit=80) if ends.label else ""
     question = one_line(ends.question.text, limit=500)
-    answered, card = ends.outcome.stored == "answered", QuestionCard()
-    if answered or ends.outcome.was_seen:  # otherwise, the user never saw the options
+    card = QuestionCard()
+    if ends.outcome.stored == "answered":
         kind = ends.question.answer_type.to_record()
-        card = question_card(kind, ends.answer, answered=answered)
-    outcome = format_outcome(ends.outcome, card.words)
+        card = question_card(kind, ends.answer, answered=True)
+    outcome = format_outcome(ends.outcome, card.headline)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
     marked = f"**{no_markup(label)}**: " if label else ""
     markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"

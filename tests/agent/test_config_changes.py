@@ -264,7 +264,7 @@ async def test_permission_to_run_and_approval_of_the_change_are_separate() -> No
         Proposer(Success("Bo.", config=NAMED)), person=person, config=for_tool("change", run="ask")
     )
     await bench.run()
-    assert shown_texts(person)[0] == "Run Python change tool?"
+    assert shown_texts(person)[0] == "Run the tool `change`?"
     assert len(person.asked) == 2
     person = FakePrompter(yes("run"))
     bench = make_bench(

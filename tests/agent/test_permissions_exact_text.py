@@ -16,8 +16,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import ActionPrompt, Answered, PromptEnd, QuestionPrompt, SimplePrompt
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    Answered,
+    FormEnd,
+    FormPrompt,
+    PromptEnd,
+    QuestionPrompt,
+    SimplePrompt,
+)
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import record_of
@@ -381,15 +390,17 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     """The unchanged text changes nothing, and all its characters are visible."""
     seen: list[Any] = []
 
-    async def submit() -> PromptEnd[Answered]:
-        prompt = bench.person.asked[-1]
-        assert isinstance(prompt, QuestionPrompt)
+    async def submit() -> PromptEnd[FormEnd]:
+        form = bench.person.asked[-1]
+        assert isinstance(form, FormPrompt)
+        [prompt] = form.pages[0].fields
         box = prompt_text.draft(prompt)
         assert_all_is_seen(box.shown.replace("\n", ""))
-        assert same(json.loads(box.shown), {"n": arguments})
+        assert same(json.loads(box.shown), arguments)
         if on_a_console:
-            return ask_on_stdin(prompt, Reader("="), "stdin")
-        return Answered(box.unspell_edited(box.shown), "form")
+            return ask_form_on_stdin(form, Reader("=", "s"), "stdin")
+        typed: JsonValue = {"n": box.unspell_edited(box.shown)}
+        return FormEnd((Answered(typed, "form"),))
 
     bench = Bench(
         [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
@@ -403,13 +414,13 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     assert bench.of(ToolCallResponse)[0].metadata == {}
 
 
-@pytest.mark.parametrize(("typed", "runs"), [('{"n": true}', True), ('{"n": 1.0}', 1.0)])
+@pytest.mark.parametrize(("typed", "runs"), [("true", True), ("1.0", 1.0)])
 async def test_edit_from_one_to_true_is_an_edit(typed: str, runs: Any) -> None:
     seen: list[Any] = []
     bench = Bench(
         [reply(call("tool", text='{"n": 1}')), reply(say("Done."))],
         tools=[PythonTool(_notes(seen), name="tool")],
-        person=FakePrompter(yes("edit"), yes(typed)),
+        person=FakePrompter(yes("edit"), yes({"n": typed})),
         config=for_tool("tool", run="ask"),
     )
     await bench.run()

@@ -80,33 +80,22 @@ async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
 
 
 async def test_edited_text_argument_runs() -> None:
-    bench, runner = await run_with_decisions("run", {"code": CODE}, yes("edit"), yes("print(2)"))
+    ends = yes("edit"), yes({"code": "print(2)"})
+    bench, runner = await run_with_decisions("run", {"code": CODE}, *ends)
     edit = bench.person.asked[1]
     assert isinstance(edit, QuestionPrompt)
-    assert (edit.question.text, edit.question.default) == ("code (python) of run:", CODE)
-    assert edit.is_code
+    [field] = edit.fields
+    assert (field.question.text, field.question.default) == ("code (python)", CODE)
+    assert field.is_code
     assert edit.consents
     assert runner.seen == ["print(2)"]
     assert '{"code": "print(2)"}' in json.dumps(bench.of(ToolCallResponse)[0].metadata)
     assert bench.shown_of(ToolBegins)[-1].arguments == {"code": "print(2)"}
 
 
-async def test_text_arguments_are_edited_before_the_others() -> None:
-    given = {"code": "1", "page": "<b>"}
-    ends = [yes("edit"), yes("2"), yes("<i>"), yes('{"times": }'), yes('{"times": 3}')]
-    bench, runner = await run_with_decisions("many", given, *ends)
-    asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
-    assert asked == ["code (python) of many:", "page (html) of many:"]
-    assert runner.seen == [("2", "<i>", 1)]
-    bench, runner = await run_with_decisions("many", {**given, "times": 2}, *ends)
-    asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
-    assert asked[2:] == ["Other arguments of many, as JSON:"] * 2
-    assert runner.seen == [("2", "<i>", 3)]
-
-
-@pytest.mark.parametrize("ends", [[CANCELLED], [yes(" ")]])
-async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
-    bench, runner = await run_with_decisions("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
+async def test_cancelled_edit_asks_again() -> None:
+    ends = yes("edit"), CANCELLED, yes("run")
+    bench, runner = await run_with_decisions("run", {"code": "1"}, *ends)
     assert runner.seen == ["1"]
     assert exhibits(bench, 2) == (PromptDetail("code (python)", "1", "python"),)
 

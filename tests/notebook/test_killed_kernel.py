@@ -488,7 +488,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     notebook, marks = kernels.open(View()), kernels.folder / "work" / "marks"
     notebook.run(MARKING)
     notebook.start("%%jp -m scripted/waiting\nMeasure, then deploy.")
-    notebook.form("Run Python deploy tool?")
+    notebook.form("Run the tool `deploy`?")
     notebook.until(lambda: holding(kernels.folder / "home", "measure is done"), "it is kept")
     notebook.kill()
     record = copy.deepcopy(notebook.view.jp)
@@ -511,7 +511,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
 
     heir.run(MARKING)
     resumed = heir.start("%jp resume")
-    heir.form("Run Python deploy tool?")
+    heir.form("Run the tool `deploy`?")
     heir.click("Run deploy")
     heir.finish(resumed)
     assert error(heir, resumed) is None

@@ -80,7 +80,7 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     assert box.count() == 0
 
     page.run_cell(2)  # a permission, a configuration change and the menu of an interrupt
-    page.form().get_by_text("Run Python send tool?").wait_for()
+    page.form().get_by_text("Run the tool `send`?").wait_for()
     keys(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
     assert page.page.evaluate("document.activeElement.textContent") == "Run send"
     keys(page, "Enter")

@@ -13,7 +13,7 @@ FIRST_CELL = """
 import jp_nb as jp
 
 @jp.tool(run="ask")
-def send(to: str, text: str) -> str:
+def send(to: str, text: str, copies: int = 1) -> str:
     return f"sent to {to}: {text}"
 """
 SEND = (
@@ -96,16 +96,20 @@ def test_questions_are_answered_with_the_keyboard(opened: Opened) -> None:
 def test_call_is_edited_and_permitted(opened: Opened) -> None:
     page = opened(ask("send"))
     page.run_cell(1)
-    page.form().get_by_text("Run Python send tool?").wait_for()
+    page.form().get_by_text("Run the tool `send`?").wait_for()
     keys(page, "Enter", "Control+Enter")  # nothing is chosen
     page.form().get_by_text("Nothing is chosen yet").wait_for()
     click(page, "Edit the arguments …")
-    page.form().locator("textarea").fill('{"to": }')
+    form = page.form()
+    form.get_by_label("copies (JSON)").fill("two")
     click(page, "Submit")
-    page.form().get_by_text("Invalid JSON").wait_for()
-    page.form().locator("textarea").fill('{"to": "bob@example.org", "text": "Short."}')
+    form.get_by_text("Invalid JSON").wait_for()
+    form.get_by_label("copies (JSON)").fill("2")
+    form.get_by_label("to", exact=True).fill("bob@example.org")
+    form.get_by_label("text", exact=True).fill("Short.\nAnd sweet.")
     keys(page, "Control+Enter")
-    assert 'send(to="bob@example.org", text="Short.")' in page.output_text(1, contains="So be it.")
+    sent = 'send(to="bob@example.org", text="Short.\\nAnd sweet.", copies=2)'
+    assert sent in page.output_text(1, contains="So be it.")
 
 
 def test_reloaded_page_shows_the_question_again(opened: Opened) -> None:

@@ -23,8 +23,8 @@ import jp_nb as jp
 def send(to: str) -> str:
     return f"sent to {to}"
 """
-ASK = "Run Python send tool?"
-EDIT = "Arguments of send, as JSON:"
+ASK = "Run the tool `send`?"
+EDIT = "Arguments of send"
 DELIVER = "Deliver send result to assistant?"
 EDIT_RESULT = "Result of send, as sent to the model:"
 SCRIPT = calls(("send", {"to": "Ada"}), ("send", {"to": "Bob"})) + '[[replies]]\ntext = "Done."\n'
@@ -79,12 +79,9 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
             "",
             [
                 (ASK, "Edit the arguments …"),
-                (EDIT, '={"to": }'),
-                (EDIT, '={"to": "Eve"}'),
+                (EDIT, "=Eve"),
                 (ASK, "Edit the arguments …"),
                 (EDIT, None),
-                (ASK, "Edit the arguments …"),
-                (EDIT, "= "),
                 (ASK, "Run send"),
             ],
             ["sent to Eve", "sent to Bob"],
@@ -135,7 +132,7 @@ def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) 
 
 def test_edited_call_is_marked_in_the_cell_the_log_and_the_turn(kernel: FrontEnd) -> None:
     text = play(
-        kernel, "", [(ASK, "Edit the arguments …"), (EDIT, '={"to": "Eve"}'), (ASK, "Run send")]
+        kernel, "", [(ASK, "Edit the arguments …"), (EDIT, "=Eve"), (ASK, "Run send")]
     )  # and the second as it was
     assert text.splitlines()[:2] == [
         '✓ send(to="Eve") (arguments edited by you)',

@@ -91,11 +91,11 @@ def test_permission_for_the_turn_covers_only_the_code_that_the_form_showed(
     request = start_code(
         kernel, "ran = ['a']", "ran = ['b']", "ran = ['a']", options="-t run_python"
     )
-    kernel.form("Run built-in run_python tool?")
+    kernel.form("Run the tool `run_python`?")
     assert "Allow this exact call for this turn" in str(kernel.models)
     kernel.forget(widgets=False)
     kernel.click("Allow this exact call for this turn")
-    kernel.form("Run built-in run_python tool?")
+    kernel.form("Run the tool `run_python`?")
     kernel.click("Skip run_python")
     kernel.finish(request)
     assert [content for content, _ in responses(kernel)] == [

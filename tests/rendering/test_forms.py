@@ -144,20 +144,54 @@ def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
     record = record_of(page, answered(answer))
     assert "hunter2" not in record.plain + record.markdown
     assert record.plain.split("\n") == [
-        "Set it up → How many?: 3; Which extras?: Redis; API key: (secret)",
+        "Set it up → 3 of 4 fields",
         "    How many?: 3",
         "    Which extras?: Redis",
-        *("        ☐ Postgres", "        ☑ Redis", "        ☐ SQLite"),
         "    API key: (secret)",
         "    Why?: not answered",
     ]
 
 
 @pytest.mark.req("RPI-84", "RPI-89")
-def test_number_of_listed_options_is_limited_except_for_chosen_ones() -> None:
+def test_choice_among_many_options_shows_the_picks_and_their_number(
+    subtests: pytest.Subtests,
+) -> None:
+    columns = [f"column_{n}" for n in range(60)]
+    one = Question.select("q", "Which?", columns)
+    many = Question.select("q", "Which?", columns, multi=True, other=True)
+    described = Question.select("q", "Which?", [Option(value=n, label=n) for n in columns])
+    own: JsonValue = {"selected": ["column_3"], "custom": "mine"}
+    rows: list[tuple[Question, JsonValue, str]] = [
+        (one, "column_37", "column_37, one of 60"),
+        (described, "column_37", "column_37, one of 60"),
+        (many, ["column_59", "column_3"], "column_59, column_3, 2 of 60"),
+        (many, ["column_3"], "column_3, 1 of 60"),
+        (many, [], "none of these"),
+    ]
+    for question, answer, words in rows:
+        with subtests.test(answer=answer):
+            record = record_of(QuestionPrompt(question), answered(answer))
+            assert record.plain == f"Which? → {words}"
+            assert record.markdown.count("column_") == record.plain.count("column_")
+
+    with_own = record_of(QuestionPrompt(many), answered(own)).plain
+    assert with_own.split("\n") == ['Which? → column_3, "mine", 1 of 60', "    ✎ mine"]
+
+
+@pytest.mark.req("RPI-84", "RPI-89")
+def test_options_of_an_open_form_are_listed_up_to_a_number() -> None:
     many = Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
-    lines = record_of(QuestionPrompt(many), answered(["n999", "n3"])).plain.split("\n")
-    assert lines[0] == "Which? → n999, n3"
+    lines = without_form(QuestionPrompt(many)).split("\n")
     assert sum("☐" in line for line in lines) == 20
-    assert [line.strip() for line in lines if "☑" in line] == ["☑ n3", "☑ n999"]
-    assert lines[-1] == "    … 978 more options, not chosen"
+    assert lines[-2] == "    … 980 more options"
+
+
+def test_question_without_an_answer_leaves_no_options(subtests: pytest.Subtests) -> None:
+    for end in ("cancelled", "declined", "timed_out", "interrupted"):
+        with subtests.test(end=end):
+            for question in (ONE, MANY):
+                page = QuestionPrompt(question)
+                single = record_of(page, not_answered(end))
+                paged = record_of(FormPrompt((page,)), FormEnd((not_answered(end),)))
+                assert "\n" not in single.plain + single.markdown
+                assert "\n" not in paged.plain + paged.markdown

@@ -1,7 +1,7 @@
 // A list of radio buttons or checkboxes with descriptions, and a row for the user's own text.
 // Labels and descriptions are untrusted, so they reach the page only as text nodes.
 
-const FILTER_FROM = 10; // options; a shorter list needs no filter
+const FILTER_FROM = 9; // options; a shorter list needs no filter
 const MAX_OWN_ROWS = 8;
 const RECOMMENDED = "(recommended)";
 

@@ -113,12 +113,14 @@ class FormControl:
     Attributes:
         widget: Widget of the answer, restored when the page is reloaded. None for buttons.
         buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
+        separated: Labels of the buttons that a line separates from those before.
         in_use: Return True while the user writes a text, so that a deadline waits.
         observe: Register a callback for each change by the user.
     """
 
     widget: widgets.DOMWidget | None = None
     buttons: Mapping[str, Answered] | None = None
+    separated: frozenset[str] = frozenset()
     read: Read = lambda _: NoValidAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
     in_use: Callable[[], bool] = lambda: False
     observe: Listen = lambda _: None
@@ -149,7 +151,7 @@ def _observe_traits(widget: widgets.Widget, *names: str) -> Listen:
 
 
 MAX_RADIO_BUTTONS: Final = 8
-"""With more options, the control is a drop-down list or a list with a filter."""
+"""With more options, the control is a list with a filter."""
 
 NO_OPTION = "Please choose an option first."
 NO_SUCH_OPTION = "That is not one of the options. Please choose again."
@@ -158,22 +160,24 @@ SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
 def _select_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
-    # On a form page, many options are a list with a filter. An optional choice is also a list,
-    # because the user cannot clear a radio button.
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
-    is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
-    described = any(option.description for option in kind.options)
-    is_rich = kind.multi or kind.other or described or kind.recommended_index is not None
-    make = _choice_list if (in_form and is_list) or is_rich else _plain_select
-    return make(prompt, kind)
+    is_described = any(option.description for option in kind.options)
+    has_extras = kind.multi or kind.other or kind.recommended_index is not None
+    is_long = len(kind.options) > MAX_RADIO_BUTTONS
+    # The user cannot clear a radio button.
+    can_be_cleared = in_form and not prompt.question.required
+
+    if is_described or has_extras or is_long or can_be_cleared:
+        return _choice_list(prompt, kind)
+    return _radio_buttons(prompt, kind)
 
 
-def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+def _radio_buttons(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     values = kind.values
-    shown = widgets.RadioButtons if len(values) <= MAX_RADIO_BUTTONS else widgets.Dropdown
     initial = _initial_picks(prompt, kind).indices
-    listed = shown(options=option_labels(kind.labels), index=initial[0] if initial else None)
+    index = initial[0] if initial else None
+    listed = widgets.RadioButtons(options=option_labels(kind.labels), index=index)
 
     def read(message: Message) -> Answered | NoValidAnswer:
         index = message.get("index", listed.index)
@@ -359,7 +363,10 @@ def action_buttons(prompt: ActionPrompt) -> FormControl:
     offered = [action for action in prompt.actions if action.on_form]
     labels = option_labels(tuple(action.label for action in offered))
     answers = [Answered(action.value, "form") for action in offered]
-    return FormControl(buttons=dict(zip(labels, answers, strict=True)))
+    separated = [x for x, action in zip(labels, offered, strict=True) if action.is_separated]
+    return FormControl(
+        buttons=dict(zip(labels, answers, strict=True)), separated=frozenset(separated)
+    )
 
 
 def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:

@@ -44,6 +44,7 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import PromptSummary, change_table, without_form
 from jp_nb.session.cell_loop import CellLoop, Timer
+from jp_nb.text import sentence
 
 _FILES = files(__package__)
 
@@ -207,10 +208,16 @@ def button(
 
 def action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
     """Return the row of `buttons`, with the name of the asking tool."""
-    by = prompt_text.asked_by(prompt)
+    by = prompt_text.origin(prompt)
     row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
     row.add_class("jp-nb-actions")
     return row
+
+
+def _button_group(buttons: Iterable[widgets.Button]) -> widgets.HBox:
+    group = widgets.HBox([*buttons])
+    group.add_class("jp-nb-group")
+    return group
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +253,7 @@ class PromptForm(ABC):
         self._loop = context.loop
         self._seen = self._over = self._writing = False
         self._shown: int | None = None  # the last step that a page showed
+        self._left: tuple[int, str] | None = None  # the step before, and the button that ended it
         self._patience: Timer | None = None
         # Actions of the current step, by their names in messages of the page.
         self._actions: Mapping[str, FormAction] = {}
@@ -311,7 +319,7 @@ class PromptForm(ABC):
         close_widgets(self.widget)
 
     def _show_note(self, words: str) -> None:
-        self._note.value = escape(words)
+        self._note.value = escape(sentence(words))
 
     # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
 
@@ -327,7 +335,12 @@ class PromptForm(ABC):
                 self._writing = message.get("value") is True
                 self._clock.restart()
             case str() as name if current:
+                step = self._step
                 self._press(name, message)
+                if self._step != step:
+                    self._left = (step, name)
+            case str() as name if self._left == (message["step"], name):
+                log.debug("Second click of a double click: %r", name)
             case _:
                 self._show_note(prompt_text.STALE)
 
@@ -418,9 +431,17 @@ class Form(PromptForm):
     def _expire(self) -> None:
         self._finish(NotAnswered("timed_out", "form"))
 
-    def _buttons(self) -> Iterator[widgets.Button]:
+    def _buttons(self) -> Iterator[widgets.Widget]:
+        groups: list[list[widgets.Button]] = [[]]
         for label, answer in (self._control.buttons or {}).items():
-            yield button(label, partial(self._finish, answer))
+            if label in self._control.separated:
+                groups.append([])
+            groups[-1].append(button(label, partial(self._finish, answer)))
+        if len(groups) == 1:
+            yield from groups[0]
+        else:
+            yield from map(_button_group, groups)
+
         if self._control.buttons is None:
             submit = partial(self._press, "submit")
             yield button(prompt_text.SUBMIT, submit, does="submit", primary=True)

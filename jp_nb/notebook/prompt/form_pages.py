@@ -43,6 +43,7 @@ from jp_nb.notebook.prompt.form import (
 )
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import SummaryLine
+from jp_nb.text import sentence
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import REQUIRED, FormAnswer
 
@@ -113,7 +114,7 @@ class _Field:
 
     def show_problem(self, words: str, *, confirm: bool = False) -> None:
         """Show an error; "" removes it. With `confirm`, the next click confirms an empty value."""
-        self.problem.value = isolate_direction(words[:1].upper() + words[1:])
+        self.problem.value = isolate_direction(sentence(words))
         self._confirmed = confirm
 
     def _on_change(self) -> None:
@@ -131,11 +132,9 @@ class _Page:
         kind = prompt.question.answer_type
         self._form = kind if isinstance(kind, FormAnswer) else None
         self._problem = text("", "problem")  # of all fields together
-        asked, below = [prompt], list[widgets.Widget]()
-        if self._form is not None:
-            asked, below = [*map(QuestionPrompt, self._form.fields)], [self._problem]
         named = self._form is not None
-        self.fields = [_Field(each, changed, named=named) for each in asked]
+        below = [self._problem] if named else []
+        self.fields = [_Field(each, changed, named=named) for each in prompt.fields]
         inputs = [each.widget for each in self.fields]
         self.widget = box("page", *question_head(prompt), *inputs, *below)
 
@@ -152,7 +151,7 @@ class _Page:
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.show_problem(words, confirm=bool(words) and number in reading.confirmable)
-        self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
+        self._problem.value = isolate_direction(sentence(reading.problems.get(FOR_ALL, "")))
 
     def read(self, message: Message) -> _PageInput:
         """Return the input of the page, as reported in `message`."""
@@ -394,8 +393,9 @@ class PagedForm(PromptForm):
             controls=[each.control.model_id for each in page.fields],
         )
         if draft.demanded:
-            page.show_problems(page.read({}))
-            if not draft.pages[draft.page].problem:
+            reading = page.read({})
+            page.show_problems(reading)
+            if not reading.problems:
                 self._show_note(prompt_text.DEMANDED)
 
     def _show_step(

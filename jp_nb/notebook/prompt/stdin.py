@@ -282,7 +282,7 @@ def _head_lines(prompt: SimplePrompt) -> Iterator[str]:
     question = prompt_text.question(prompt)
     if prompt_text.header(prompt):
         yield prompt_text.head_line(prompt)
-    elif by := prompt_text.asked_by(prompt):
+    elif by := prompt_text.origin(prompt):
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
         if context := prompt_text.context(prompt):

@@ -37,7 +37,7 @@ from jp_nb.notebook.prompt.stdin import (
 )
 from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.text import one_line
+from jp_nb.text import one_line, sentence
 from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
@@ -142,7 +142,8 @@ class _StdinForm:
         yield from _context_lines(page)
         yield prompt_text.question(page)
         if self._draft.demanded:
-            yield self._draft.pages[self._draft.page].problem or prompt_text.DEMANDED
+            problem = self._draft.pages[self._draft.page].problem
+            yield sentence(problem) or prompt_text.DEMANDED
 
     def _ask(
         self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
@@ -200,7 +201,7 @@ class _StdinForm:
             if not problems or given == before:
                 return KEEP
             if form_problem := problems.get(""):
-                self._write(one_line(form_problem))
+                self._write(sentence(one_line(form_problem)))
             # Ask fields with errors again, until nothing changes.
             fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
             shown, before, at = problems, dict(given), 0
@@ -213,11 +214,12 @@ class _StdinForm:
         shown: Mapping[str, str],
     ) -> tuple[str, Mapping[str, str]]:
         """Ask `field`, and hold all fields; return the typed key, and the current problems."""
-        page, number = QuestionPrompt(field), kind.fields.index(field) + 1
-        self._write(f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}")
+        number = kind.fields.index(field)
+        page = self._draft.asked.fields[number]
+        self._write(f"Field {number + 1} of {len(kind.fields)}: {prompt_text.question(page)}")
         self._write(*_context_lines(page))
         if field.id in shown:
-            self._write(f"  ✗ {one_line(shown[field.id])}")
+            self._write(f"  ✗ {sentence(one_line(shown[field.id]))}")
         current = Answered(given[field.id], STDIN) if field.id in given else None
         typed = self._ask(page, current, may_stay_open=not field.required)
         if isinstance(typed, Answered):

@@ -56,7 +56,7 @@ def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) 
     for question, alone, beside in [
         (select(), "RadioButtons", "RadioButtons"),
         (select(options=range(8)), "RadioButtons", "RadioButtons"),
-        (select(options=range(9)), "Dropdown", "Choices"),
+        (select(options=range(9)), "Choices", "Choices"),
         (select().with_required(False), "RadioButtons", "Choices"),
         (select(multi=True), "Choices", "Choices"),
         (select(other=True), "Choices", "Choices"),

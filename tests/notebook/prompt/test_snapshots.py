@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     Unavailable,
 )
-from jp_nb.notebook.prompt.controls import SecretField
+from jp_nb.notebook.prompt.controls import Choices, SecretField
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
 from jp_nb.rendering.difference import difference
@@ -72,7 +72,10 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
             yield f"{name}: {widget.outputs[0]['data']['text/markdown']}"
         case ipywidgets.Button():
             yield f"{name}: {widget.description}"
-        case ipywidgets.RadioButtons() | ipywidgets.Dropdown():
+        case Choices():
+            labels = [option["label"] for option in widget.options]
+            yield f"{name}: " + " | ".join(labels)
+        case ipywidgets.RadioButtons():
             options = enumerate(widget.options)
             yield f"{name}: " + " | ".join(f"({o})" if i == widget.index else o for i, o in options)
         case ipywidgets.Textarea():
@@ -166,9 +169,9 @@ def test_edit_box_grows_with_its_text(lines: int, rows: int, code: bool, shown: 
     assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 
 
-def test_many_options_are_a_dropdown_with_distinct_labels(shown: Any) -> None:
+def test_many_options_are_a_list_and_labels_are_distinct(shown: Any) -> None:
     question = Question.select("q", "Which?", [str(n) for n in range(9)])
-    assert any(line.startswith("Dropdown") for line in shown(QuestionPrompt(question)))
+    assert any(line.startswith("Choices") for line in shown(QuestionPrompt(question)))
     twins = Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
     assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(QuestionPrompt(twins))
 
