@@ -30,6 +30,8 @@ from jp_nb.errors import StorageError
 JsonObject = dict[str, JsonValue]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{309}")  # may be too large for a float
+_CONTENT: Final = re.compile(r"\S")
+_DECODER: Final = json.JSONDecoder()
 
 MAX_INTEGER: Final = 2**53 - 1
 """Largest integer that every JSON reader represents exactly. A larger count or id is damage."""
@@ -77,6 +79,29 @@ def _parse_float(text: str) -> float:
 def _parse_integer(text: str) -> int:
     _parse_float(text)
     return int(text)
+
+
+def split_json_objects(text: str) -> list[str]:
+    """Return the texts of the JSON objects that `text` consists of; none if it has other text."""
+    objects: list[str] = []
+    position = _find_content(text, 0)
+
+    while position < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict):
+            return []
+
+        objects.append(text[position:end])
+        position = _find_content(text, end)
+    return objects
+
+
+def _find_content(text: str, begin: int) -> int:
+    match = _CONTENT.search(text, begin)
+    return len(text) if match is None else match.start()
 
 
 def is_deeper(value: object, levels: int) -> bool:

@@ -30,9 +30,10 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
-from jp_nb.json_values import read_json, replace_surrogates
+from jp_nb.json_values import read_json, replace_surrogates, split_json_objects
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.shapes import add_shape
+from jp_nb.text import one_line
 
 
 @dataclass(slots=True)
@@ -154,12 +155,25 @@ class ResponseBuilder:
         try:
             value = read_json(text)
         except ValueError as exc:
-            self.bad_arguments[number] = f"The arguments are not JSON: {exc}"
+            self.bad_arguments[number] = _describe_bad_arguments(text, exc)
             return {}
         if not isinstance(value, dict):
             self.bad_arguments[number] = "The arguments are not a JSON object."
             return {}
         return value
+
+
+def _describe_bad_arguments(text: str, error: ValueError) -> str:
+    sent = one_line(text, limit=MAX_SENT_CHARS)
+    objects = len(split_json_objects(text))
+    if objects < 2:
+        return f"The arguments are not JSON: {error}. You sent: {sent}"
+
+    count = "two" if objects == 2 else f"several ({objects})"
+    return (
+        f"The arguments of this call are {count} JSON objects, so it did not run. Make one "
+        f"call for each of them. You sent: {sent}"
+    )
 
 
 class OverlapTrimmer:
@@ -193,6 +207,8 @@ class OverlapTrimmer:
 
 T = TypeVar("T")
 
+MAX_SENT_CHARS: Final = 300
+"""Length of the quoted arguments in the error of a call whose arguments are not JSON."""
 MAX_REPAIRS: Final = 10
 """Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {

@@ -445,7 +445,9 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))
         return known if self._strict_tools else replace(known, strict=False)
 
-    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> AnthropicDecoder:
+    def _make_decoder(
+        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+    ) -> AnthropicDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
         asked = self._diagnostics.are_wanted
 

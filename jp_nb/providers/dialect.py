@@ -83,8 +83,10 @@ class HttpProvider(ABC, Generic[R]):
         """Return the body of a request, and add the settings that it omits to `omitted`."""
 
     @abstractmethod
-    def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> Decoder:
-        """Return the decoder of the response to the request with this `body`."""
+    def _make_decoder(
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+    ) -> Decoder:
+        """Return the decoder of the response to `request`, which is sent as `body`."""
 
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: R
@@ -119,7 +121,7 @@ class HttpProvider(ABC, Generic[R]):
         provider = self._http.endpoint.provider
         for setting, reason in omitted.items():
             self._warn_once(request, setting, f"is not sent: {reason}")
-        decoder = self._make_decoder(answer, body)
+        decoder = self._make_decoder(request, answer, body)
         events = stream_events(
             self._send(request, body, decoder, encoded.headers),
             StreamDecoder(

@@ -180,22 +180,20 @@ class ContinuedDecoder(Decoder):
         self._token = ""
         self._continuations = 0
 
-    @property
-    def has_token(self) -> bool:
-        """True if the response continues in another request."""
-        return bool(self._token)
-
     def keep_token(self, token: Any) -> bool:
         """Keep the token of an incomplete response; return False if it does not continue."""
         if not token or self._continuations == MAX_CONTINUATIONS:
             return False
         self._continuations += 1
         self._token = str(token)
+        self.is_continued = True
         return True
 
     def begin_continuation(self) -> str:
         """Return the token for the next request, whose stream follows; "" if there is none."""
-        token, self._token = self._token, ""
+        token = self._token
+        self._token = ""
+        self.is_continued = False
         if token:
             self._earlier_usage, self._usage = self._count_usage(), {}
         return token

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import ClassVar, Final
 
 from pydantic import JsonValue
@@ -51,6 +50,7 @@ from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_j
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
 from jp_nb.providers.token_counts import CountQuery
+from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 
@@ -281,8 +281,11 @@ class GenerateDecoder(ContinuedDecoder):
         super().__init__(schema, _USAGE)
         self._request = request
         self._index = -1
-        self._kind: TextKind | None = None  # of the open item; None: there is none
+        self._kind: TextKind | None = None  # of the open text; None: there is none
+        self._call: _OpenCall | None = None
+        self._ended_calls: dict[tuple[str, str], str] = {}  # arguments by id and name
         self._signature = ""  # of the open item
+        self._has_content = False
         self._reason = ""
         self._detail: str | None = None
 
@@ -295,31 +298,38 @@ class GenerateDecoder(ContinuedDecoder):
         if reason := (message.get("promptFeedback") or {}).get("blockReason"):
             detail = message["promptFeedback"].get("blockReasonMessage")
             out.add(Finished("refused", str(detail or reason)))
-        for candidate in (message.get("candidates") or [])[:1]:
-            for part in (candidate.get("content") or {}).get("parts") or []:
-                self._add_part(part, out)
-            if reason := candidate.get("finishReason"):
-                self._end(reason, candidate, message, out)
+        for candidate in message.get("candidates") or ():
+            # The request asks for one candidate, which has no index, or 0.
+            if candidate is not None and not candidate.get("index"):
+                self._apply_candidate(candidate, message, out)
 
-    def finish(self, out: EventBuffer) -> None:
-        """Add the last event if a finish reason arrived."""
-        if self._reason and not self.has_token:
-            reason = _FINISH.get(self._reason, "other")
-            is_told = reason in ("other", "refused")
-            out.add(Finished(reason, (self._detail or self._reason) if is_told else None))
+    def _apply_candidate(
+        self, candidate: WireObject, message: WireObject, out: EventBuffer
+    ) -> None:
+        for part in (candidate.get("content") or {}).get("parts") or ():
+            if part is not None:
+                self._add_part(part, out)
+        if reason := candidate.get("finishReason"):
+            self._end(reason, candidate, message, out)
+
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event if a finish reason arrived, or the end mark after some content."""
+        is_over = bool(self._reason) or (has_end_mark and self._has_content)
+        if not is_over or self.is_continued:
+            return
+
+        self._flush(out)
+        word = self._reason or "STOP"
+        reason = _FINISH.get(word, "other")
+        is_told = reason in ("other", "refused")
+        out.add(Finished(reason, (self._detail or word) if is_told else None))
 
     def _add_part(self, part: WireObject, out: EventBuffer) -> None:
         signature = part.get("thoughtSignature") or ""
         if not isinstance(signature, str):
             raise TypeError  # `StreamDecoder` reports it
         if call := part.get("functionCall"):
-            self._flush(out)
-            self._index += 1
-            id_ = call.get("id") or self._make_id()
-            out.add(ToolCallStart(self._index, id_, call["name"]))
-            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
-            out.add_text(self._index, None, arguments)
-            out.add(Flush(self._index, {SIGNATURE: signature} if signature else {}))
+            self._add_call(call, signature, out)
             return
         text = part.get("text")
         if text is None:
@@ -327,6 +337,7 @@ class GenerateDecoder(ContinuedDecoder):
         kind: TextKind = "reasoning" if part.get("thought") else "message"
         if not text and signature and self._kind is None:
             kind = "reasoning"  # without any text, the signature is kept as a thought
+        self._has_content = self._has_content or (kind == "message" and bool(text))
         if self._kind is None or (text and kind != self._kind):
             self._flush(out)
             self._index += 1
@@ -338,17 +349,47 @@ class GenerateDecoder(ContinuedDecoder):
         if signature:
             self._signature = signature
 
-    def _make_id(self) -> str:
-        digest = sha256(b"%d " % self._index + self._request)
-        return f"call_{digest.hexdigest()[:32]}"
+    def _add_call(self, call: WireObject, signature: str, out: EventBuffer) -> None:
+        id_ = call.get("id") or ""
+        name = call["name"]
+        arguments = StreamedArguments()
+        arguments.add(call.get("args") or {})
+
+        if id_ and self._ended_calls.get((id_, name)) == arguments.resolve():
+            return  # a server that repeats its calls at the end
+        is_same = bool(id_) and self._call is not None and self._call.key == (id_, name)
+        if not is_same:
+            self._flush(out)
+            self._has_content = True
+            self._index += 1
+            self._call = _OpenCall((id_, name))
+            call_id = id_ or make_call_id(self._index, self._request)
+            out.add(ToolCallStart(self._index, call_id, name))
+
+        assert self._call is not None
+        out.held_chars -= self._call.arguments.held_chars
+        self._call.arguments.add(call.get("args") or {})
+        out.held_chars += self._call.arguments.held_chars
+        self._signature = signature or self._signature
 
     def _flush(self, out: EventBuffer) -> None:
-        if self._kind is None:
-            return
-        if self._kind == "message":
-            self._answer.finish(self._index, out)
+        if self._call is not None:
+            text = self._call.arguments.resolve()
+            out.held_chars -= self._call.arguments.held_chars
+            out.add_text(self._index, None, text)
+            self._ended_calls[self._call.key] = text
+            self._add_flush(out)
+        elif self._kind is not None:
+            if self._kind == "message":
+                self._answer.finish(self._index, out)
+            self._add_flush(out)
+
+        self._kind = None
+        self._call = None
+        self._signature = ""
+
+    def _add_flush(self, out: EventBuffer) -> None:
         out.add(Flush(self._index, {SIGNATURE: self._signature} if self._signature else {}))
-        self._kind, self._signature = None, ""
 
     def _end(
         self, reason: str, candidate: WireObject, message: WireObject, out: EventBuffer
@@ -369,6 +410,14 @@ class GenerateDecoder(ContinuedDecoder):
         self._reason = reason
         self._detail = candidate.get("finishMessage")
         self.is_complete = True  # only usage is missing
+
+
+class _OpenCall:
+    """A call that the next part may repeat. `key` is its id and its name."""
+
+    def __init__(self, key: tuple[str, str]) -> None:
+        self.key = key
+        self.arguments = StreamedArguments()
 
 
 def _read_message(candidate: WireObject) -> str:
@@ -398,7 +447,9 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
         url = f"{self._http.endpoint.url}/{name}:countTokens"
         return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 
-    def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> GenerateDecoder:
+    def _make_decoder(
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+    ) -> GenerateDecoder:
         return GenerateDecoder(answer, request=body)
 
     def _repair(

@@ -320,7 +320,9 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         finally:
             await other.aclose()
 
-    def _make_decoder(self, answer: AnswerSchema | None, body: bytes) -> InteractionsDecoder:
+    def _make_decoder(
+        self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
+    ) -> InteractionsDecoder:
         return InteractionsDecoder(answer)
 
     def _repair(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Finished, FinishReason, Flush, KeepAlive, ToolCallStart
+from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
 from jp_nb.providers.google import NAME, SIGNATURE, ContinuedDecoder, end_with_error
@@ -175,7 +175,7 @@ class InteractionsDecoder(ContinuedDecoder):
             case "interaction.completed":
                 self._complete(message["interaction"], out)
             case "interaction.status_update":
-                out.add(KeepAlive())
+                out.note_state()
                 self.add_usage(message.get("usage"), out)
             case "error":
                 out.add(end_with_error(message.get("error")))

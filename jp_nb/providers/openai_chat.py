@@ -1,4 +1,4 @@
-"""Chat completions of OpenAI and compatible servers: build requests, decode streams, list models.
+"""Chat completions of OpenAI and compatible servers: build requests, list models.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
@@ -8,28 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Self
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    FinishReason,
-    Flush,
-    ModelList,
-    ModelRequest,
-    Provider,
-    TextKind,
-    ToolCallStart,
-    Usage,
-)
+from jp_nb.agent.provider import Attachment, ModelList, ModelRequest, Provider
 from jp_nb.config.tree.models import (
     ChatCompletionsProvider,
     OpenRouter,
 )
-from jp_nb.errors import ProviderError
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import (
@@ -45,7 +32,6 @@ from jp_nb.providers.call_rules import format_arguments
 from jp_nb.providers.chat_profiles import PROFILES, Profile
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
-from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
 from jp_nb.providers.messages import (
     CONTINUE,
@@ -54,21 +40,12 @@ from jp_nb.providers.messages import (
     Rendering,
 )
 from jp_nb.providers.models import list_chat_completions_models
+from jp_nb.providers.openai_chat_decoder import DETAILS, ChatDecoder
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
-from jp_nb.providers.streaming import (
-    Decoder,
-    EventBuffer,
-    ThinkSplitter,
-    WireObject,
-    is_json_object,
-)
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
-
-DETAILS: Final = "openrouter_reasoning_details"
-"""Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
 
 
 def make_answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
@@ -339,236 +316,6 @@ def _format_image(image: Image, words: str) -> list[Message]:
     return [_text_part(words), pdf or _image_part(image.media_type, image.text)]
 
 
-_OTHER_CONTENT: Final = frozenset(
-    {
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
-        "refusal",
-        "tool_calls",
-        "function_call",
-    }
-)
-"""Fields of a delta besides its text."""
-_REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
-MAX_ARGUMENT_CHECKS: Final = 100
-"""How often the arguments of a call are parsed to find out if a new call begins."""
-_FINISH: Final[Mapping[str, FinishReason]] = {
-    "stop": "completed",
-    "tool_calls": "completed",
-    "function_call": "completed",
-    "length": "max_tokens",
-    "content_filter": "refused",
-}
-_FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
-
-
-class ChatDecoder(Decoder):
-    """Decoder for one response of chat completions.
-
-    A call without an id gets one from a digest of the request body. It is unique in the
-    conversation, because each request is longer than the last one. It is the same if the request is
-    sent again.
-    """
-
-    def __init__(
-        self, profile: Profile, schema: schemas.AnswerSchema | None = None, *, request: bytes = b""
-    ) -> None:
-        super().__init__(schema)
-        self._request = request
-        self._name = profile.name
-        self._splitter = ThinkSplitter(has_tags=profile.think_tags)
-        self._open: set[int] = set()  # reasoning or answer, until flushed
-        self._calls: list[_Call] = []
-        self._by_wire_index: dict[int, _Call] = {}
-        self._details: list[dict[str, Any]] = []
-        self._refusal: list[str] = []
-        self._finish_reason: str | None = None
-        self._native_reason: str | None = None
-
-    def feed(self, message: WireObject, out: EventBuffer) -> None:
-        """Add the events of `message`, a chunk."""
-        if message.get("error"):
-            raise classify_stream_error(message["error"], provider=self._name)
-        if choices := message.get("choices"):
-            self._apply_choice(choices[0], out)
-        if usage := message.get("usage"):
-            out.add(_parse_usage(usage))
-
-    def finish(self, out: EventBuffer) -> None:
-        """Add the last event if a finish reason arrived."""
-        if self._finish_reason is None:
-            return
-        reason = _FINISH.get(self._finish_reason, "other")
-        word = self._native_reason or self._finish_reason
-        detail = word if reason in ("other", "refused") else None
-        if self._refusal:
-            reason, detail = "refused", "".join(self._refusal)
-        out.add(Finished(reason, detail))
-
-    def _apply_choice(self, choice: WireObject, out: EventBuffer) -> None:
-        delta = choice.get("delta") or choice.get("message") or {}
-        if _OTHER_CONTENT.isdisjoint(delta):  # the usual case
-            self._add_content(delta.get("content"), out)
-        else:
-            self._apply_delta(delta, out)
-        if reason := choice.get("finish_reason"):
-            self._native_reason = choice.get("native_finish_reason")
-            self._finish_response(reason, choice, out)
-
-    def _apply_delta(self, delta: WireObject, out: EventBuffer) -> None:
-        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._add_piece("reasoning", thought, out)
-        if details := delta.get("reasoning_details"):
-            self._add_reasoning_details(details, out)
-        self._add_content(delta.get("content"), out)
-        if refusal := delta.get("refusal"):
-            self._refusal.append(refusal)
-            out.held_chars += len(refusal)
-        for call in delta.get("tool_calls") or ():
-            self._apply_call(call, out)
-        if call := delta.get("function_call"):
-            self._apply_call({"index": 0, "function": call}, out)
-
-    def _add_content(self, text: str | None, out: EventBuffer) -> None:
-        if text and self._splitter.is_done:
-            self._add_piece("message", text, out)
-        elif text:
-            for kind, piece in self._splitter.feed(text):
-                self._add_piece(kind, piece, out)
-
-    def _add_piece(self, kind: TextKind, text: str, out: EventBuffer) -> None:
-        index = _REASONING if kind == "reasoning" else _ANSWER
-        if index not in self._open:
-            self._flush_open_items(out)
-            self._open.add(index)
-        if index == _REASONING:
-            out.add_text(index, kind, text)
-        else:
-            self._answer.feed(index, text, out)
-
-    def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
-        if _REASONING not in self._open:
-            self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
-        for detail in details:
-            out.held_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
-            last = self._details[-1] if self._details else {}
-            if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
-                self._details.append(dict(detail))
-                continue
-            for key, value in detail.items():
-                if key in ("text", "summary", "data") and isinstance(value, str):
-                    last[key] = (last.get(key) or "") + value
-                elif value is not None:
-                    last[key] = value
-
-    def _flush_open_items(self, out: EventBuffer) -> None:
-        if _REASONING in self._open:
-            metadata: dict[str, JsonValue] = {DETAILS: [*self._details]} if self._details else {}
-            self._details = []
-            out.add(Flush(_REASONING, metadata))
-        if _ANSWER in self._open:
-            self._answer.finish(_ANSWER, out)
-            out.add(Flush(_ANSWER))
-        self._open.clear()
-
-    def _apply_call(self, delta: WireObject, out: EventBuffer) -> None:
-        function = delta.get("function") or {}
-        id_, name = delta.get("id") or "", function.get("name") or ""
-        wire_index = delta.get("index")
-        if wire_index is not None:
-            call = self._by_wire_index.get(wire_index)
-        else:
-            call = self._calls[-1] if self._calls else None
-        if call is None or self._is_new_call(call, id_, name, has_index=wire_index is not None):
-            self._flush_open_items(out)
-            call = _Call(_FIRST_CALL + len(self._calls), self._request)
-            self._calls.append(call)
-            if wire_index is not None:
-                self._by_wire_index[wire_index] = call
-        call.has_empty_name = call.has_empty_name or function.get("name") == ""
-        arguments = function.get("arguments") or ""
-        if isinstance(arguments, dict):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        call.receive(id_, name, arguments, out)
-        if not call.name:
-            out.held_chars += len(arguments)
-
-    @staticmethod
-    def _is_new_call(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
-        if not id_ or id_ == call.id:
-            return False
-        # Some servers give every call index 0. A name after a complete call begins a new one.
-        return not has_index or (bool(name) and call.is_complete())
-
-    def _finish_response(self, reason: str, choice: WireObject, out: EventBuffer) -> None:
-        for kind, piece in self._splitter.finish():
-            self._add_piece(kind, piece, out)
-        self._flush_open_items(out)
-        if reason in _FAILURES:
-            error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
-            raise classify_stream_error(error, provider=self._name)
-        cut = _FINISH.get(reason) == "max_tokens"
-        for call in self._calls:
-            if not call.name and not call.has_empty_name:
-                raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
-            if not call.name:
-                call.start(out)
-            if not cut or is_json_object("".join(call.arguments)):
-                out.add(Flush(call.index))
-        self._calls.clear()
-        self._finish_reason = reason
-        self.is_complete = True  # only usage and the end mark are missing
-
-
-class _Call:
-    """A tool call whose parts arrive. Its first id and name count."""
-
-    def __init__(self, index: int, request: bytes) -> None:
-        self.index = index
-        self._request = request
-        self.id = ""
-        self.name = ""
-        self.has_empty_name = False  # of the model; without any name, the stream is incomplete
-        self.arguments: list[str] = []
-        self._checks = 0
-
-    def is_complete(self) -> bool:
-        self._checks += 1
-        return self._checks <= MAX_ARGUMENT_CHECKS and is_json_object("".join(self.arguments))
-
-    def receive(self, id_: str, name: str, arguments: str, out: EventBuffer) -> None:
-        self.id = self.id or id_
-        if arguments:
-            self.arguments.append(arguments)
-        if not self.name and name:
-            self.name = name
-            self.start(out)
-        elif self.name and arguments:
-            out.add_text(self.index, None, arguments)
-
-    def start(self, out: EventBuffer) -> None:
-        """Add the start of the call, and its arguments so far."""
-        if not self.id:
-            digest = sha256(b"%d " % self.index + self._request)
-            self.id = f"call_{digest.hexdigest()[:32]}"
-        out.add(ToolCallStart(self.index, self.id, self.name))
-        if self.arguments:
-            out.add_text(self.index, None, "".join(self.arguments))
-
-
-def _parse_usage(usage: WireObject) -> Usage:
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
-    return Usage(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        reasoning_tokens=completion.get("reasoning_tokens"),
-        cache_read_tokens=prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens")),
-        cache_write_tokens=prompt.get("cache_write_tokens"),
-    )
-
-
 class ChatProvider(HttpProvider[ChatRendering]):
     """Provider for servers with the Chat Completions API."""
 
@@ -603,8 +350,12 @@ class ChatProvider(HttpProvider[ChatRendering]):
         messages = rendering.encode(request.thread, before=before)
         return RequestBody(fields, messages, prefix=("tools",))
 
-    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ChatDecoder:
-        return ChatDecoder(self._profile, answer, request=body)
+    def _make_decoder(
+        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+    ) -> ChatDecoder:
+        return ChatDecoder(
+            self._profile, answer, request=body, tools=[tool.name for tool in request.tools]
+        )
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
         if self._profile.local != "llamacpp":

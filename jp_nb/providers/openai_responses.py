@@ -607,7 +607,9 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         items = rendering.encode(request.thread, before=before)
         return RequestBody(fields, items, "input", prefix=("tools",))
 
-    def _make_decoder(self, answer: schemas.AnswerSchema | None, body: bytes) -> ResponsesDecoder:
+    def _make_decoder(
+        self, request: ModelRequest, answer: schemas.AnswerSchema | None, body: bytes
+    ) -> ResponsesDecoder:
         rendering = next(reversed(self._renderings.values()))  # of the current request
 
         def on_response(response: WireObject) -> None:

@@ -75,7 +75,7 @@ _FRAMES: Final = frozenset(
         "response.reasoning_summary_part.done",
     }
 )
-_WAITS: Final = frozenset(
+_STATES: Final = frozenset(
     {
         "response.created",
         "response.queued",
@@ -133,10 +133,11 @@ class ResponsesDecoder(Decoder):
             self._end_response(message["response"], _STATUSES[kind], out)
         elif kind == "error" or (not kind and "error" in message):
             self._fail(message.get("error") or {**message, "type": None}, out)
+        elif kind in _STATES:
+            out.note_state()
         else:
-            if kind not in _WAITS:
-                self._count_unknown(kind)
-            out.add(KeepAlive())
+            self._count_unknown(kind)
+            out.add(KeepAlive())  # such as `keepalive`
 
     def _count_unknown(self, kind: str) -> None:
         if kind not in self.unknown:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from time import time as wall_clock
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NoReturn, Self
 
 from pydantic_core import from_json
 
@@ -155,6 +155,10 @@ MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
 MAX_FRAMING: Final = 8
 """Number of messages without content that a protocol needs, such as the start of a block."""
 MAX_REASON_CHARS: Final = 40
+MAX_WORD_CHARS: Final = 40
+"""Maximum length of data that is a word instead of a message, such as `[DONE]` or `ping`."""
+_PING: Final = re.compile(r'[":]*\s*(?:ping|pong|heart-?beat|keep[-_ ]?alive)\s*"?', re.IGNORECASE)
+"""Data that some servers and proxies send instead of a comment."""
 _EXCERPT: Final = 200
 _UNEXPECTED: Final = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
@@ -257,6 +261,8 @@ class Decoder(ABC):
 
     is_complete = False
     """True if `finish` can complete the response without further messages."""
+    is_continued = False
+    """True if the response continues in another request, whose stream follows."""
 
     def __init__(self, schema: AnswerSchema | None = None) -> None:
         self._answer = AnswerText(schema)
@@ -269,8 +275,13 @@ class Decoder(ABC):
             ProviderError: The message reports an error.
         """
 
-    def finish(self, out: EventBuffer) -> None:  # noqa: B027 - optional
-        """Add `Finished` at the end of the body or its end mark, if the response is complete."""
+    def finish(  # noqa: B027 - optional
+        self, out: EventBuffer, *, has_end_mark: bool = False
+    ) -> None:
+        """Add `Finished` at the end of the body or its end mark, if the response is complete.
+
+        With `has_end_mark`, the server sent `[DONE]`: content that is whole is then complete.
+        """
 
 
 class EventBuffer:
@@ -284,6 +295,7 @@ class EventBuffer:
         self.finished = False
         self.open_calls: set[int] = set()  # indexes of the incomplete ones
         self.keep_alives = 0
+        self.state_reports = 0
         self.held_chars = 0  # received characters that are in no event yet
         self.chars = 0  # of texts, arguments, and names of tools
         self.bytes = 0  # of texts, arguments, tool calls, and metadata
@@ -306,6 +318,10 @@ class EventBuffer:
             self._end_text()
             self._index, self._kind = index, kind
         self._pieces.append(text)
+
+    def note_state(self) -> None:
+        """Note that a message reported only a state, which does not extend the idle timeout."""
+        self.state_reports += 1
 
     def add(
         self, event: ToolCallStart | Flush | KeepAlive | Usage | InputChange | Finished
@@ -442,17 +458,25 @@ class StreamDecoder:
         self._wire_bytes += len(chunk)
         if not self._decoder.is_complete:  # the end has its own limit
             self._check_overhead()
-        before, comments, events = self.progress, self._sse.comments, self.events
+        events = self.events
+        comments = self._sse.comments
+        before = self.progress
+        states = events.state_reports
+
         for data in self._sse.feed(chunk):
             self._decode(data)
             if events.finished:
                 return
             if (progress := events.chars + events.held_chars) != before:
                 before = progress
-                self._bytes_at_content, self._framing = self._wire_bytes, 0
+                self._bytes_at_content = self._wire_bytes
+                self._framing = 0
+            elif events.state_reports != states:
+                states = events.state_reports
             elif self._framing < MAX_FRAMING:
                 self._framing += 1
                 events.keep_alives += 1
+
         if self._sse.comments != comments:
             events.add(KeepAlive())
 
@@ -479,15 +503,26 @@ class StreamDecoder:
         for data in self._sse.finish():
             with suppress(ProtocolError):  # the response is reported as incomplete
                 self._decode(data)
+        problem: ProviderError | None = None
         if not self.events.finished:
-            self._finish_decoder()
+            try:
+                self._finish_decoder()
+            except ProviderError as exc:
+                problem = exc
         yield from self.events.take()
+        if problem is not None:
+            raise problem
 
     def _decode(self, data: str) -> None:
-        if data == "[DONE]":
-            self._finish_decoder()
+        word = data.strip() if len(data) <= MAX_WORD_CHARS else ""
+        if word == "[DONE]":
+            if not self._decoder.is_continued:
+                self._finish_decoder(has_end_mark=True)
             return
-        if not data or data.isspace():
+        if _PING.fullmatch(word):
+            self.events.add(KeepAlive())
+            return
+        if word == "null" or not data or data.isspace():
             return
         try:
             try:
@@ -500,13 +535,23 @@ class StreamDecoder:
         else:
             self._check_size()
             return
+        self._raise_undocumented(excerpt)
+
+    def _raise_undocumented(self, excerpt: str) -> NoReturn:
         # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
             f"{self.provider} sent a message that its API does not document: {excerpt!r}"
         )
 
-    def _finish_decoder(self) -> None:
-        self._decoder.finish(self.events)
+    def _finish_decoder(self, *, has_end_mark: bool = False) -> None:
+        try:
+            self._decoder.finish(self.events, has_end_mark=has_end_mark)
+        except _UNEXPECTED:
+            is_valid = False
+        else:
+            is_valid = True
+        if not is_valid:
+            self._raise_undocumented("the end of the stream")
         self._check_size()
         if not self.events.finished:
             raise ProviderError(
@@ -638,9 +683,10 @@ async def stream_events(
 class IdleWatch:
     """Idle timeout of a stream: ends a read that receives no content.
 
-    A keep-alive restarts the timeout, but keep-alives alone extend the wait to at most `PATIENCE`
-    timeouts. The same limit applies within a tool call, because servers hold back its arguments
-    until they are complete.
+    A keep-alive (a comment or a ping) restarts the timeout, but keep-alives alone extend the wait
+    to at most `PATIENCE` timeouts. The same limit applies within a tool call, because servers hold
+    back its arguments until they are complete. A message that reports only a state is no
+    keep-alive: a server can repeat it although the model no longer works.
 
     One timer looks at the wall clock every few seconds, because the event loop's clock stops while
     a laptop sleeps. The consumer's time between two reads does not count.
@@ -714,6 +760,7 @@ class IdleWatch:
         progress, keep_alives = decoder.progress, decoder.events.keep_alives
         if progress != self._progress:
             self._deadline, self._last_deadline = now + seconds, now + PATIENCE * seconds
+            self._end_deadline = None  # a part of the answer may follow its finish reason
         else:
             self._last_deadline += taken
             is_alive = keep_alives != self._keep_alives

@@ -13,7 +13,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
-from jp_nb.providers.openai_chat import ChatDecoder
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.streaming import Decoder, EventBuffer, StreamDecoder
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (

@@ -11,12 +11,12 @@ from jp_nb.errors import UsageError
 from jp_nb.providers import create_provider
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import (
-    DETAILS,
     ChatRendering,
     build_request_fields,
     format_system_messages,
     make_answer_schema,
 )
+from jp_nb.providers.openai_chat_decoder import DETAILS
 from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,

@@ -17,7 +17,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat import DETAILS, ChatDecoder
+from jp_nb.providers.openai_chat_decoder import DETAILS, ChatDecoder
 from tests.providers.helpers import decode_messages
 
 
@@ -59,11 +59,10 @@ def test_calls_without_an_index_are_distinguished_by_id() -> None:
     )
     assert events == [
         ToolCallStart(2, "a", "f"),
-        ToolCallArguments(2, "{"),
-        ToolCallArguments(2, "}"),
         ToolCallStart(3, "b", "g"),
-        ToolCallArguments(3, "{}"),
+        ToolCallArguments(2, "{}"),
         Flush(2),
+        ToolCallArguments(3, "{}"),
         Flush(3),
         Finished(),
     ]
@@ -174,3 +173,79 @@ def test_reasoning_details_of_openrouter_are_joined() -> None:
         TextPart(0, "reasoning", "Städte"),
         Flush(0, {DETAILS: joined}),
     ]
+
+
+def think(text: Any) -> dict[str, Any]:
+    return {"content": [{"type": "thinking", "thinking": text}]}
+
+
+CONTENTS: list[tuple[list[Any], list[tuple[str, str]]]] = [
+    (["Hi", [{"type": "text", "text": " there"}], None, ""], [("message", "Hi there")]),
+    ([[{"type": "text", "text": "a"}, "b", {"text": "c"}, None]], [("message", "abc")]),
+    ([{"type": "text", "text": "a"}], [("message", "a")]),
+    (
+        [
+            [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}],
+            [{"type": "thinking", "thinking": "So", "closed": True}],
+            [{"type": "text", "text": "Yes."}],
+        ],
+        [("reasoning", "Hm.So"), ("message", "Yes.")],
+    ),
+    (
+        [
+            [
+                {"type": "image_url", "image_url": {"url": "data:"}},
+                {"type": "text", "text": "See."},
+            ],
+            [{"type": "reference", "reference_ids": [1]}, {"type": "later", "text": "x"}],
+            [{"type": "text", "text": None}, {}, {"type": "text", "text": {"value": 1}}],
+        ],
+        [("message", "See.")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("contents", "texts"), CONTENTS)
+def test_content_may_be_a_list_of_parts(contents: list[Any], texts: list[tuple[str, str]]) -> None:
+    events = decode(*({"content": each} for each in contents))
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, TextPart):
+            found[event.kind] = found.get(event.kind, "") + event.text
+    assert [*found.items()] == texts
+    assert events[-1] == Finished()
+
+
+def test_refusal_may_be_a_part_of_the_content() -> None:
+    part = {"type": "refusal", "refusal": "I cannot."}
+    assert decode({"content": [part]}) == [Finished("refused", "I cannot.")]
+
+
+def choice(index: int | None, text: str, finish: str | None = None) -> dict[str, Any]:
+    return {"index": index, "delta": {"content": text}, "finish_reason": finish}
+
+
+@pytest.mark.parametrize(
+    ("choices", "text"),
+    [
+        ([[choice(0, "A")], [choice(1, "x", "length")], [choice(0, "B", "stop")]], "AB"),
+        ([[choice(1, "x"), choice(0, "A")], [choice(0, "B", "stop"), choice(1, "y")]], "AB"),
+        ([[choice(1, "x")], [choice(0, "A")], [choice(None, "B", "stop")]], "AB"),
+        ([[choice(1, "A")], [choice(2, "x")], [choice(1, "B", "stop")]], "AB"),
+        ([[None], [choice(0, "AB", "stop")]], "AB"),
+    ],
+)
+def test_second_choice_is_not_a_part_of_the_answer(choices: list[Any], text: str) -> None:
+    decoder = ChatDecoder(PROFILES["openai"])
+    events = decode_messages(decoder, ({"choices": each} for each in choices), finish=True)
+    assert "".join(event.text for event in events if isinstance(event, TextPart)) == text
+    assert events[-1] == Finished()
+
+
+def test_whole_message_at_the_end_does_not_repeat_the_answer() -> None:
+    whole = {"index": 0, "delta": {}, "message": {"content": "Hi."}, "finish_reason": "stop"}
+    streamed = {"index": 0, "delta": {"content": "Hi."}}
+    for choices, text in (([streamed, whole], "Hi."), ([whole], "Hi.")):
+        decoder = ChatDecoder(PROFILES["openai"])
+        events = decode_messages(decoder, ({"choices": [each]} for each in choices), finish=True)
+        assert "".join(event.text for event in events if isinstance(event, TextPart)) == text

@@ -19,7 +19,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.providers import create_provider, streaming
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat import ChatDecoder
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import (
     FIXTURES,
@@ -58,14 +58,12 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
         TextPart(1, "message", "Let me look 🌦"),
         Flush(1),
         ToolCallStart(2, "call_a", "weather"),
-        ToolCallArguments(2, '{"city": '),
         ToolCallStart(3, "call_b", "weather"),
-        ToolCallArguments(3, '{"city": "Br'),
-        ToolCallArguments(3, 'ügge"}'),
-        ToolCallArguments(2, '"Delft"}'),
-        Flush(2),
-        Flush(3),
         Usage(input_tokens=115, output_tokens=42, reasoning_tokens=9, cache_read_tokens=100),
+        ToolCallArguments(2, '{"city": "Delft"}'),
+        Flush(2),
+        ToolCallArguments(3, '{"city": "Brügge"}'),
+        Flush(3),
         Finished(),
     ],
     "chat-think-tags-crlf": [

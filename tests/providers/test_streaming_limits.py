@@ -19,8 +19,10 @@ from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import create_provider, http, streaming
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.openai_chat import ChatDecoder
-from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.streaming import Decoder, StreamDecoder
 from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
@@ -131,6 +133,33 @@ async def test_messages_without_content_do_not_extend_the_idle_timeout(
     assert "sent no content for 1 s" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("decoder", "message"),
+    [
+        (InteractionsDecoder(), {"event_type": "interaction.status_update"}),
+        (ResponsesDecoder("p"), {"type": "response.in_progress"}),
+        (ResponsesDecoder("p"), {"type": "response.queued"}),
+    ],
+)
+@pytest.mark.parametrize("seconds", [0.01, 0.9])
+async def test_reports_of_a_state_do_not_extend_the_idle_timeout(
+    decoder: Decoder, message: dict[str, Any], seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece = b"data: %b\n\n" % json.dumps(message).encode()
+    stream = StreamDecoder(decoder, provider="p")
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield piece
+
+    _, error = await collect_timed(pieces(), monkeypatch, decoder=stream, seconds=seconds)
+    assert "sent no content for 1 s (assistant." in str(error)
+    assert sent * seconds < 3
+
+
 async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,7 +184,7 @@ async def test_server_that_only_sends_keep_alives_ends_and_a_slow_one_may_answer
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
         provider = create_provider("openai", {"base_url": server.url})
         with subtests.test("a slow model"):
-            pings, start = 8, perf_counter()
+            pings, start = 6, perf_counter()
             assert text_of(await collect(provider, ask(idle_timeout=0.5))) == "Hello."
             assert perf_counter() - start > 0.5
         with subtests.test("nothing but keep-alives"):
@@ -277,9 +306,12 @@ def test_everything_that_is_held_back_counts_toward_the_limit(subtests: pytest.S
             chat(reasoning_details=[{"type": "t", "index": i, "text": "x" * 100}])
             for i in range(400)
         ],
-        "arguments without a call": [call(function={"arguments": "x" * 100})],
+        "arguments without a call": [
+            call(function={"arguments": "{"}),
+            call(function={"arguments": "x" * 100}),
+        ],
         "arguments": [
-            call(id="1", function={"name": "t"}),
+            call(id="1", function={"name": "t", "arguments": "{"}),
             call(function={"arguments": "x" * 100}),
         ],
         "calls": [
@@ -322,7 +354,7 @@ def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.Monkey
         reads += len(text)
         return False
 
-    monkeypatch.setattr("jp_nb.providers.openai_chat.is_json_object", counted)
+    monkeypatch.setattr("jp_nb.providers.tool_calls.is_json_object", counted)
     part = {"name": "t", "arguments": "{"}
     feed(chat_stream(), [call(id=str(number), function=part) for number in range(5000)])
     assert reads < 20_000
@@ -337,7 +369,7 @@ def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest
         "id": call(id=5, function={"name": "t"}),
         "name": call(id="1", function={"name": ["t"]}),
         "arguments": call(id="1", function={"name": "t", "arguments": 5}),
-        "text": chat(content=["a"]),
+        "text": chat(content=[5]),
         "number": chat(content=3),
         "reason": {"choices": [{"delta": {}, "finish_reason": {"a": 1}}]},
         "choices": {"choices": {"a": 1}},

@@ -1,0 +1,150 @@
+"""Streams of each dialect that carry the same tool calls in other groupings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.record.events import ToolCallRequest
+
+Wire = dict[str, Any]
+Call = tuple[str, dict[str, Any]]
+"""Name and arguments."""
+TOOLS = ("forecast", "get", "get_weather", "ping")
+"""Names of the offered tools. One of them begins like another."""
+
+_TEXTS = st.text(st.sampled_from('a0{}[]":, \\é'), max_size=6)
+_VALUES: st.SearchStrategy[Any] = (
+    _TEXTS | st.integers(0, 1000) | st.just({}) | st.lists(_TEXTS, max_size=2)
+)
+ARGUMENTS = st.dictionaries(_TEXTS, _VALUES, max_size=3)
+CALLS = st.lists(st.tuples(st.sampled_from(TOOLS), ARGUMENTS), min_size=1, max_size=4)
+
+Form = Literal["whole", "pieces", "snapshots", "again", "after {}", "object"]
+FORMS: tuple[Form, ...] = ("whole", "pieces", "snapshots", "again", "after {}", "object")
+"""Forms of arguments. `again`: pieces, then all of them. `after {}`: pieces after `{}`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The calls of a response, and the lines about those that are not valid."""
+
+    calls: list[Call]
+    lines: list[str]
+    ids: list[str]
+
+
+def run(decoder: Decoder, messages: Iterable[Wire], *, end: bytes = b"") -> Outcome:
+    """Return the calls that `decoder` finds in `messages` and the `end` of the body."""
+    body = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in messages) + end
+    stream = StreamDecoder(decoder, provider="test")
+    builder = ResponseBuilder()
+    events = [*stream.feed(body)]
+    if not stream.events.finished:
+        events += stream.finish()
+    entries = [builder.feed(event) for event in events]
+    _, unfinished = builder.finish()
+
+    found = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
+    valid = [each for number, each in enumerate(found) if number not in builder.bad_arguments]
+    return Outcome(
+        [(each.name, dict(each.arguments)) for each in valid],
+        [*builder.bad_arguments.values(), *unfinished],
+        [each.id for each in found],
+    )
+
+
+@st.composite
+def forms_of(draw: st.DrawFn, arguments: dict[str, Any], form: Form) -> list[Any]:
+    """Return the arguments as a stream in `form` sends them."""
+    text = json.dumps(arguments, ensure_ascii=draw(st.booleans()))
+    ends = [*sorted(draw(st.sets(st.integers(1, len(text) - 1), max_size=4))), len(text)]
+    pieces = [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    match form:
+        case "whole":
+            return [text]
+        case "object":
+            return [arguments]
+        case "pieces":
+            return pieces
+        case "snapshots":
+            return [text[:end] for end in ends]
+        case "again":
+            return [*pieces, json.dumps(arguments, indent=draw(st.sampled_from([None, 1])))]
+        case "after {}":
+            return ["{}", *pieces]
+
+
+@dataclass(frozen=True)
+class ChatGrouping:
+    """How a server groups the calls of Chat Completions."""
+
+    ids: Literal["unique", "empty", "none"]
+    indexes: Literal["own", "zero", "none"]
+    form: Form
+    names: Literal["first", "each", "pieces"]
+    order: Literal["one message", "one by one", "interleaved"]
+
+    def is_certain(self) -> bool:
+        """Return True if the pieces can have only one meaning."""
+        if self.order == "one message":
+            return self.form in ("whole", "object") and self.names == "first"
+        if self.order == "interleaved" and self.indexes != "own":
+            return False
+        # A second call with the same name and whole arguments looks like a repetition.
+        repeats = self.form in ("again", "after {}") and self.names == "each"
+        return self.ids == "unique" or not repeats
+
+
+CHAT_GROUPINGS = st.builds(
+    ChatGrouping,
+    ids=st.sampled_from(["unique", "empty", "none"]),
+    indexes=st.sampled_from(["own", "zero", "none"]),
+    form=st.sampled_from(FORMS),
+    names=st.sampled_from(["first", "each", "pieces"]),
+    order=st.sampled_from(["one message", "one by one", "interleaved"]),
+).filter(ChatGrouping.is_certain)
+
+
+@st.composite
+def chat_messages(draw: st.DrawFn, calls: list[Call], grouping: ChatGrouping) -> list[Wire]:
+    """Return the chunks of Chat Completions that carry `calls`."""
+    streams = [draw(_chat_pieces(number, call, grouping)) for number, call in enumerate(calls)]
+    match grouping.order:
+        case "one message":
+            deltas = [[piece for stream in streams for piece in stream]]
+        case "one by one":
+            deltas = [[piece] for stream in streams for piece in stream]
+        case "interleaved":
+            deltas = [[*filter(None, pieces)] for pieces in zip_longest(*streams)]
+    return [{"choices": [{"index": 0, "delta": {"tool_calls": each}}]} for each in deltas]
+
+
+@st.composite
+def _chat_pieces(draw: st.DrawFn, number: int, call: Call, grouping: ChatGrouping) -> list[Wire]:
+    name, arguments = call
+    texts = draw(forms_of(arguments, grouping.form))
+    names: list[str] = [name] if grouping.names == "first" else [name] * len(texts)
+    if grouping.names == "pieces":
+        cut = draw(st.integers(1, len(name) - 1))
+        names = [name[:cut], name[cut:]]
+        texts = ["", "", *texts]
+
+    pieces: list[Wire] = []
+    for text, part in zip_longest(texts, names):
+        piece: Wire = {"type": "function", "function": {"name": part, "arguments": text}}
+        if grouping.indexes != "none":
+            piece["index"] = number if grouping.indexes == "own" else 0
+        if grouping.ids == "unique" and (not pieces or draw(st.booleans())):
+            piece["id"] = f"call_{number}"
+        if grouping.ids == "empty":
+            piece["id"] = ""
+        pieces.append(piece)
+    return pieces

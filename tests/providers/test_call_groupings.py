@@ -1,0 +1,167 @@
+"""A stream with N whole calls gives these N calls, however its server groups them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import ProviderError
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.openai_chat_decoder import ChatDecoder
+from tests.providers.call_groupings import (
+    CALLS,
+    CHAT_GROUPINGS,
+    TOOLS,
+    Call,
+    Outcome,
+    Wire,
+    chat_messages,
+    run,
+)
+
+DONE = b"data: [DONE]\n\n"
+CALLS_END: Wire = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+
+
+def run_chat(messages: list[Wire], *, end: bytes = DONE) -> Outcome:
+    return run(ChatDecoder(PROFILES["openai"], request=b"body", tools=TOOLS), messages, end=end)
+
+
+@given(st.data(), CALLS, CHAT_GROUPINGS, st.sampled_from(["before", "after", "missing"]))
+def test_every_grouping_of_chat_completions_gives_its_calls(
+    data: st.DataObject, calls: list[Call], grouping: Any, finish: str
+) -> None:
+    messages = data.draw(chat_messages(calls, grouping))
+    ends = {"before": [CALLS_END, *messages], "after": [*messages, CALLS_END], "missing": messages}
+    outcome = run_chat(ends[finish])
+    assert (outcome.calls, outcome.lines) == (calls, [])
+    assert len({*outcome.ids}) == len(calls)
+
+
+@given(st.data(), CALLS, CHAT_GROUPINGS)
+def test_cut_stream_gives_whole_calls_and_names_the_incomplete_ones(
+    data: st.DataObject, calls: list[Call], grouping: Any
+) -> None:
+    messages = data.draw(chat_messages(calls, grouping))
+    sent = messages[: data.draw(st.integers(1, len(messages)))]
+    limit = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+    outcome = run_chat([*sent, limit])
+    # `{}` and a name in pieces are a part of a call that looks whole.
+    if grouping.form != "after {}" and grouping.names != "pieces":
+        assert all(call in calls for call in outcome.calls)
+    assert len(outcome.calls) + len(outcome.lines) <= len(calls)
+    with pytest.raises(ProviderError) as caught:
+        run_chat(sent, end=b"")
+    assert caught.value.kind == "transient"
+
+
+def function(name: str | None, arguments: Any, **fields: Any) -> Wire:
+    return {**fields, "function": {"name": name, "arguments": arguments}}
+
+
+def chat(*pieces: Wire) -> list[Wire]:
+    """Return a chunk for each piece, and the end."""
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [each]}}]} for each in pieces]
+    return [*chunks, CALLS_END]
+
+
+A, B = '{"city": "Delft"}', '{"city": "Leiden"}'
+DELFT = ("forecast", {"city": "Delft"})
+LEIDEN = ("forecast", {"city": "Leiden"})
+GROUPS: dict[str, tuple[list[Wire], list[Call]]] = {
+    "call without arguments, then another tool": (
+        [function("ping", "", index=0), function("forecast", A, index=0)],
+        [("ping", {}), DELFT],
+    ),
+    "other ids at one index, the first without arguments": (
+        [function("forecast", "", index=0, id="a"), function("forecast", A, index=0, id="b")],
+        [("forecast", {}), DELFT],
+    ),
+    "one id for two tools": (
+        [function("ping", "{}", index=0, id="a"), function("forecast", A, index=0, id="a")],
+        [("ping", {}), DELFT],
+    ),
+    "one id at two indexes": (
+        [function("forecast", A, index=0, id="a"), function("forecast", B, index=1, id="a")],
+        [DELFT, LEIDEN],
+    ),
+    "index that grows with each piece": (
+        [
+            function("forecast", '{"city":', index=0, id="a"),
+            function("", ' "Delft"}', index=1, id="a"),
+        ],
+        [DELFT],
+    ),
+    "id of its own for each piece": (
+        [
+            function("forecast", '{"city":', index=0, id="a"),
+            function("", ' "Delft"}', index=0, id="b"),
+        ],
+        [DELFT],
+    ),
+    "index only after the first piece": (
+        [function("forecast", '{"city":', id="a"), function(None, ' "Delft"}', index=0)],
+        [DELFT],
+    ),
+    "name that grows": (
+        [function("fore", None, index=0), function("forecast", A, index=0)],
+        [DELFT],
+    ),
+    "repeated calls at the end": (
+        [
+            function("forecast", A, index=0, id="a"), function("forecast", B, index=1, id="b"),
+            function("forecast", A, index=0, id="a"), function("forecast", B, index=1, id="b"),
+        ],
+        [DELFT, LEIDEN],
+    ),
+    "elements without any content": ([{}, {"index": 0}, function("forecast", A)], [DELFT]),
+    "braces in a text": (
+        [function("ping", '{"a": "', index=0), function(None, "{}"), function(None, '"}')],
+        [("ping", {"a": "{}"})],
+    ),
+    "tool that is not offered": (
+        [function("made_up", "{}", index=0), function("forecast", A, index=0)],
+        [("made_up", {}), DELFT],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_grouping_of_chat_completions_gives_its_calls(name: str) -> None:
+    pieces, calls = GROUPS[name]
+    outcome = run_chat(chat(*pieces))
+    assert (outcome.calls, outcome.lines) == (calls, [])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [function("forecast", A + B, index=0, id="a")],
+        [function("forecast", A, index=0, id="a"), function(None, B, index=0)],
+        [function("forecast", A, index=0, id="a"), function("forecast", B, index=0, id="a")],
+        [function("forecast", json.loads(A), id="a"), function(None, json.loads(B), id="a")],
+    ],
+)  # fmt: skip
+def test_two_objects_in_one_call_are_reported_to_the_model(pieces: list[Wire]) -> None:
+    outcome = run_chat(chat(*pieces))
+    assert outcome.calls == []
+    [line] = outcome.lines
+    assert "two JSON objects" in line
+    assert "Delft" in line
+    assert "Leiden" in line
+
+
+def test_call_that_another_one_interrupts_is_reported() -> None:
+    outcome = run_chat(chat(function("ping", '{"a":', index=0), function("forecast", A, index=0)))
+    assert outcome.calls == [DELFT]
+    assert outcome.lines[0].startswith("The arguments are not JSON")
+
+
+def test_end_mark_after_an_incomplete_call_is_a_cut() -> None:
+    with pytest.raises(ProviderError) as caught:
+        run_chat(chat(function("forecast", '{"city":', index=0))[:-1])
+    assert caught.value.kind == "transient"
