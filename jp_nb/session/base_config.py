@@ -84,7 +84,8 @@ def model_partial(reference: Any, current: Partial) -> Partial:
 def base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
-    It has no settings with authority, which stay in the files and variables of their owner.
+    It has no settings with authority, which stay in the files and variables of their owner. A
+    scripted model is stored, and only a trusted record may select a script of the folder.
     """
     return _base_config(tuple(files.layers()))
 
@@ -93,7 +94,12 @@ def base_config(files: ConfigFiles) -> Partial:
 def _base_config(layers: tuple[Layer, ...]) -> Partial:
     partial = with_model(merge_layers(layers))
     validate(partial)
-    return strip_untrusted(to_store(partial), "record")[0]
+    stored = strip_untrusted(to_store(partial), "record")[0]
+
+    model = get_path(partial, MODEL)
+    if isinstance(model, dict) and model.get("provider") == "scripted":
+        stored = merge(stored, build_partial(MODEL, model))
+    return stored
 
 
 def continues_headless(files: ConfigFiles) -> bool:

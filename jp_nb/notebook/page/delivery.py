@@ -124,6 +124,11 @@ class _Transfer:
     due_at: float = 0.0
     tries: int = 0
 
+    def fits(self, answer: Mapping[str, Any]) -> bool:
+        """Return True if the page can hold the entries, according to its answer."""
+        stream, count = answer.get("stream", self.result.stream), answer.get("n")
+        return stream == self.result.stream and (count is None or count >= self.result.length)
+
     def is_awaiting(self, seq: object) -> bool:
         return self.is_sent and seq == self.messages[0]["seq"]
 
@@ -249,6 +254,10 @@ class PageDelivery:
             return  # from a second page, or for a message that was sent twice
         if transfer.messages[0].get("to", "") not in ("", answer.get("page")):
             return  # from a page that does not write
+        is_last = len(transfer.messages) == 1
+        if is_last and not transfer.fits(answer):
+            transfer.due_at, transfer.tries = 0.0, 1  # the next message is `pull`
+            return
         transfer.messages.popleft()
         transfer.is_sent = False
         self.latency = now - self._sent_at

@@ -139,6 +139,7 @@ class LiveStore:
         )
         self._urgent: deque[JsonObject] = deque()
         self._page_cells = PageCells()
+        self._save_requests: set[int] = set()  # the `seq` of those without an answer
         self._save_answers: dict[int, str | None] = {}  # reasons of failures, by `seq`
         self._in_file = "", 0  # the id of a conversation, and its number of entries in the file
         self._notices: list[str] = []
@@ -270,6 +271,7 @@ class LiveStore:
             with self._state:
                 message = self._numbering.message("save", to=to)
                 asked.append(self._numbering.last)
+                self._save_requests.add(self._numbering.last)
             self._send(message)
             with self._state:
                 self._state.wait_for(find_answered, until - time.monotonic())
@@ -423,39 +425,60 @@ class LiveStore:
     # --- receiving, in the control thread ----------------------------------------------------
 
     def _receive(self, data: Any) -> None:
-        if not isinstance(data, dict):
+        message = protocol.read_page_message(data)
+        if message is None:
             return
         with self._state:
             if self._closed:
                 return
-            if self._pages.note_message(str(data.get("page", ""))):
+            is_known = self._pages.note_message(message.get("page", ""))
+            if is_known:
                 self._delivery.silent = False
-            match data.get("type"):
-                case "hello" | "chunk":
-                    self._handle_hello(self._pages.read(data))
-                case "ack":
-                    self._delivery.handle_ack(data, time.monotonic())
-                case "nack":
-                    self._delivery.handle_nack(data)
-                case "bye" if self._pages.leave(str(data.get("page", ""))):
-                    self._urgent.append(self._numbering.message("pull"))
-                case "cells":
-                    self._page_cells.add_piece(data)
-                case "saved" | "save_failed":
-                    self._handle_save_answer(data)
+            if message["type"] in ("hello", "chunk"):
+                self._receive_hello(message)
+            elif is_known:
+                self._receive_answer(message)
             self._state.notify_all()
 
+    def _receive_hello(self, data: Mapping[str, Any]) -> None:
+        try:
+            self._handle_hello(self._pages.read(data))
+        except StorageError as exc:
+            notice = f"the record of an open page is not read: {exc}"
+            if notice not in self._notices:
+                self._notices.append(notice)
+
+    def _receive_answer(self, data: Mapping[str, Any]) -> None:
+        """Handle a message of a page that shows the notebook."""
+        match data["type"]:
+            case "ack":
+                self._delivery.handle_ack(data, time.monotonic())
+            case "nack":
+                self._delivery.handle_nack(data)
+            case "bye":
+                if self._pages.leave(data["page"]):
+                    self._urgent.append(self._numbering.message("pull"))
+            case "cells":
+                self._page_cells.add_piece(data)
+            case "saved" | "save_failed":
+                self._handle_save_answer(data)
+
     def _handle_save_answer(self, data: Mapping[str, Any]) -> None:
+        failed = data["type"] == "save_failed"
         seq = data.get("seq")
-        if isinstance(seq, int) and seq <= self._numbering.last:
-            failed = data.get("type") == "save_failed"
-            self._save_answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
-        # The followed page saved the kernel's current document.
-        followed = None if self._delivery.replaces else self._pages.hello
-        match data:
-            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
-                if followed is not None and page == followed.page:
-                    self._in_file = stream, count
+        if seq in self._save_requests:
+            self._save_requests.discard(seq)
+            self._save_answers[seq] = (data.get("why") or NOT_SAVED) if failed else None
+        if failed or seq is not None:
+            return
+
+        # The user saved the file. It has no more entries than the page was known to have.
+        hello, (stream, most) = self._pages.hello, self._delivery.delivered
+        is_followed = hello is not None and data.get("page") == hello.page
+        count: int = data.get("n", most + 1)
+        is_possible = count <= most and data.get("stream") == stream
+        if is_followed and is_possible and not self._delivery.replaces:
+            self._in_file = stream, count
 
     def _handle_hello(self, hello: Hello | None) -> None:
         if hello is None:
@@ -464,14 +487,14 @@ class LiveStore:
         if self._pages.is_reader(hello):
             self._pages.join(hello)
         elif self._pages.should_follow(hello):
-            stream, count = self._in_file
-            if conversation_id(hello.document) == stream:  # reverted to an older file?
-                self._in_file = stream, min(count, len(events_of(hello.document)))
             self._follow(hello)
         elif self._pages.note_candidate(hello, self._delivery.stream, time.monotonic()):
             self._urgent.append(self._numbering.message("pull"))
 
     def _follow(self, hello: Hello) -> None:
+        stream, count = self._in_file
+        if conversation_id(hello.document) == stream:  # reverted to an older file?
+            self._in_file = stream, min(count, len(events_of(hello.document)))
         self._pages.follow(hello)
         self._numbering.path = hello.path
         self._delivery.writer = hello.page if hello.collaborative else ""

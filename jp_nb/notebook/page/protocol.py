@@ -22,7 +22,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import make_storable, make_storable_with_size
+from jp_nb.json_values import MAX_INTEGER, make_storable, make_storable_with_size
 from jp_nb.notebook.cells import read_name
 from jp_nb.record.document import conversation_id
 
@@ -31,6 +31,51 @@ TARGET = "jp_nb.document"
 MAX_BATCH_BYTES = 256 * 1024
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Limit of a document that a page sends in pieces."""
+
+
+MAX_CHUNKS: Final = 65_536
+"""Limit of the pieces of a document."""
+MAX_NAME_CHARS: Final = 10_000
+"""Limit of ids, paths, and reasons in a message of a page."""
+_TEXTS: Final = ("type", "page", "path", "stream", "session", "why")
+_COUNTS: Final = ("seq", "n", "i", "of", "chunks")
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "hello": ("page", "path"),
+    "chunk": ("page", "i", "text"),
+    "ack": ("seq", "stream", "n"),
+    "nack": ("seq",),
+    "saved": (),
+    "save_failed": ("seq",),
+    "cells": ("seq", "i", "of", "text"),
+    "bye": ("page",),
+}
+
+
+def read_page_message(data: Any) -> dict[str, Any] | None:
+    """Return the fields of `data` if it is a message of a page, with the right types; else None.
+
+    Other code in a page can send comm messages, too: a script in an output, or another notebook.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        return None
+    if data["type"] not in _REQUIRED:
+        return None
+    if any(data.get(name) is None for name in _REQUIRED[data["type"]]):
+        return None
+    if not all(_is_name(data[name]) for name in _TEXTS if data.get(name) is not None):
+        return None
+    if not all(_is_count(data[name]) for name in _COUNTS if data.get(name) is not None):
+        return None
+    return {name: value for name, value in data.items() if value is not None or name == "doc"}
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_NAME_CHARS
+
+
+def _is_count(value: Any) -> bool:
+    # A boolean is an integer of Python.
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
 
 
 class Numbering:
@@ -98,6 +143,7 @@ class Pieces:
 
     count: int
     _parts: dict[int, str] = field(default_factory=dict)
+    _chars: int = 0
 
     def add(self, index: Any, text: Any) -> bool:
         """Add one piece; return True if the text is complete.
@@ -105,9 +151,10 @@ class Pieces:
         Raises:
             StorageError: If the text exceeds `MAX_DOCUMENT_BYTES`.
         """
-        if isinstance(index, int) and isinstance(text, str) and 0 <= index < self.count:
+        if _is_count(index) and isinstance(text, str) and index < self.count:
+            self._chars += len(text) - len(self._parts.get(index, ""))
             self._parts[index] = text
-        if sum(map(len, self._parts.values())) > MAX_DOCUMENT_BYTES:
+        if self._chars > MAX_DOCUMENT_BYTES:
             raise StorageError("the record of the notebook is too large to read", place="jp")
         return len(self._parts) == self.count
 
@@ -123,7 +170,7 @@ class Pieces:
         """
         try:
             return json.loads(self.text())  # type: ignore[no-any-return]
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise StorageError(f"the page sent invalid JSON: {exc}", place="jp") from exc
 
 
@@ -232,6 +279,8 @@ class CellContext:
 
 MAX_PAGES = 8
 """Limit of pages that send a long record at the same time."""
+MAX_KNOWN_PAGES: Final = 64
+"""Limit of the pages of a notebook. The oldest one is forgotten: its next `hello` adds it again."""
 
 
 class Pages:
@@ -250,8 +299,8 @@ class Pages:
         self._patience = patience
         self.hello: Hello | None = None
         self.hello_count = 0
-        self.newcomers: deque[str] = deque()
-        self._pages: set[str] = set()
+        self.newcomers: deque[str] = deque(maxlen=MAX_KNOWN_PAGES)
+        self._pages: dict[str, None] = {}  # in the order of their first message
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
         self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
         self.silent = False
@@ -266,13 +315,20 @@ class Pages:
             if page not in self._pieces:
                 return None
             hello, pieces = self._pieces[page]
-            if not pieces.add(data.get("i"), data.get("text")):
+            try:
+                is_complete = pieces.add(data.get("i"), data.get("text"))
+            except StorageError:
+                del self._pieces[page]
+                raise
+            if not is_complete:
                 return None
             del self._pieces[page]
             return replace(hello, has_document=True, document=pieces.document())
         hello, count = Hello.read(data), data.get("chunks")
-        if not (isinstance(count, int) and count > 0):
+        if count is None:
             return hello
+        if not 0 < count <= MAX_CHUNKS:
+            raise StorageError("the page sent its record in too many pieces", place="jp")
         self._pieces.pop(page, None)
         self._pieces[page] = (hello, Pieces(count))
         while len(self._pieces) > MAX_PAGES:
@@ -282,10 +338,10 @@ class Pages:
     def should_follow(self, hello: Hello) -> bool:
         """Return True if the page shows the followed notebook; two notebooks may share a kernel.
 
-        The first notebook is followed. It may be renamed (same page), or reloaded (same path).
+        The first notebook is followed. It may be reloaded. After a rename, it is a candidate.
         """
         first = self.hello
-        return first is None or hello.page in self._pages or hello.path == first.path
+        return first is None or hello.path == first.path
 
     def is_reader(self, hello: Hello) -> bool:
         """Return True if the page shares a document with the followed page, which writes it.
@@ -303,11 +359,19 @@ class Pages:
         """Add a page of the notebook."""
         if hello.page not in self._pages:
             self.newcomers.append(hello.page)
-        self._pages.add(hello.page)
+        self._pages[hello.page] = None
+        if len(self._pages) > MAX_KNOWN_PAGES:
+            self._forget_oldest(hello.page)
         if hello.session:
             self._sessions[hello.page] = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
                 self._departed.remove(hello.session)
+
+    def _forget_oldest(self, newest: str) -> None:
+        followed = self.hello.page if self.hello is not None else ""
+        oldest = next(page for page in self._pages if page not in (followed, newest))
+        del self._pages[oldest]
+        self._sessions.pop(oldest, None)
 
     def leave(self, page: str) -> bool:
         """Remove `page`; return True if other pages remain, which should send `hello`.
@@ -317,7 +381,7 @@ class Pages:
         session = self._sessions.pop(page, "")
         if not session:
             return False
-        self._pages.discard(page)
+        self._pages.pop(page, None)
         self._departed.append(session)
         self._output_writers = {
             k: v for k, v in self._output_writers.items() if k in self._departed
@@ -338,10 +402,12 @@ class Pages:
     def note_candidate(self, hello: Hello, stream: str | None, now: float) -> bool:
         """Note a page with another path that may be followed; return True if it is a candidate.
 
-        If it has the conversation `stream`, it is the notebook after a rename, or a copy of it. It
-        is followed if no page of the followed notebook answers.
+        If it is a known page, or has the conversation `stream`, it is the notebook after a rename,
+        or a copy of it, or a script pretends to be it. It is followed if no page of the followed
+        notebook answers.
         """
-        if stream is None or stream != conversation_id(hello.document):
+        has_conversation = stream is not None and stream == conversation_id(hello.document)
+        if not has_conversation and hello.page not in self._pages:
             return False
         self._candidate = (hello, now + self._patience)
         return True
