@@ -34,8 +34,6 @@ from jp_nb.session import get_session as _current
 from jp_nb.session import require_session as _loaded
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from jp_nb.agent.bench import CallOutcome
     from jp_nb.config.tree.tools import ConfigRule
     from jp_nb.images import Image
@@ -291,8 +289,8 @@ def ask(
 def call(
     tool: str | Callable[..., Any],
     /,
-    arguments: Mapping[str, JsonValue] | None = None,
-    **named: JsonValue,
+    arguments: Mapping[str, Any] | None = None,
+    **named: Any,
 ) -> CallOutcome:
     """Run a tool as in a turn, but outside of the conversation. This is `%jp call` as a function.
 
@@ -305,7 +303,8 @@ def call(
 
     Args:
         tool: Name of the tool, or the function itself.
-        arguments: Arguments as JSON values.
+        arguments: Arguments as JSON values, or as values that JSON can express, such as a date, a
+            path, or a pydantic model.
         named: Further arguments, by name.
 
     Returns:
@@ -314,7 +313,7 @@ def call(
 
     Raises:
         UsageError: If `jp_nb` is not loaded, the caller is a tool, there is no such tool, or an
-            argument is given twice or is not a JSON value.
+            argument is given twice or has no form in JSON.
         ConfigError: If the configuration is invalid.
         PromptUnavailable: In a strict run, if no user is available for a decision.
     """

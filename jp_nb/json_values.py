@@ -117,17 +117,18 @@ def is_deeper(value: object, levels: int) -> bool:
 
 def is_storable(value: object) -> bool:
     """Return True if a record can store `value`: finite numbers, limited depth."""
-    return not is_deeper(value, MAX_LEVELS) and _is_finite(value)
+    return not is_deeper(value, MAX_LEVELS) and is_finite(value)
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
+    """Return True if `value` has no infinite number and no `nan`, which JSON cannot express."""
     match value:
         case float():
             return math.isfinite(value)
         case dict():
-            return all(map(_is_finite, value.values()))
+            return all(map(is_finite, value.values()))
         case list():
-            return all(map(_is_finite, value))
+            return all(map(is_finite, value))
     return True
 
 
@@ -137,9 +138,8 @@ def as_object(value: JsonValue) -> JsonObject:
 
 
 # `json.dumps` with options would create an encoder for each call.
-_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-spaced_json: Final = json.JSONEncoder(ensure_ascii=False).encode
-"""Return JSON in one line, with spaces after `,` and `:`."""
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_spaced = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 sorted_json: Final = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":")
 ).encode
@@ -149,8 +149,25 @@ _stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def compact_json(value: object) -> str:
-    """Return JSON without spaces, with the keys in their order."""
-    return _compact(value)
+    """Return JSON without spaces, with the keys in their order.
+
+    As in a record, an infinite number becomes null: a model or a server could not read it.
+    """
+    return _encode(_compact, value)
+
+
+def spaced_json(value: object) -> str:
+    """Return `compact_json` with spaces after `,` and `:`."""
+    return _encode(_spaced, value)
+
+
+def _encode(encode: Callable[[object], str], value: object) -> str:
+    try:
+        return encode(value)
+    except ValueError as exc:
+        if "JSON compliant" not in str(exc):  # for example a value that contains itself
+            raise
+        return encode(_replace_unstorable(value))
 
 
 def indented_json(value: JsonValue) -> str:
@@ -245,17 +262,21 @@ def format_storable_line(value: JsonValue) -> bytes:
         return compact_json(_replace_unstorable(value)).encode()
 
 
-def _replace_unstorable(value: JsonValue) -> JsonValue:
+def _replace_unstorable(value: Any) -> Any:
     match value:
         case str():
             return replace_surrogates(value)
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {replace_surrogates(k): _replace_unstorable(item) for k, item in value.items()}
-        case list():
+            return {_clean_key(k): _replace_unstorable(item) for k, item in value.items()}
+        case list() | tuple():
             return [_replace_unstorable(item) for item in value]
     return value
+
+
+def _clean_key(key: Any) -> Any:
+    return replace_surrogates(key) if isinstance(key, str) else key
 
 
 def map_texts(value: JsonValue, change: Callable[[str], str]) -> JsonValue:

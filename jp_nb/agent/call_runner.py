@@ -53,9 +53,12 @@ from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
     CURRENT_RUN,
     CallInterrupted,
+    ControlFlowError,
+    PendingResult,
     Run,
     ToolContext,
     error_summary,
+    error_text,
     format_traceback,
     tool_frames,
 )
@@ -200,8 +203,11 @@ class CallRunner:
     ) -> bool:
         """Keep a result that needs no decision, on the cell's thread; return False for another.
 
-        The next function writes it before it starts.
+        The next function writes it before it starts. It does not wait for a result that the agent's
+        loop awaits, as it does not wait for `async def` tools.
         """
+        if isinstance(outcome, PendingResult):
+            return True
         if not isinstance(outcome, Success | Failure) or tool.result != "unattended" or run.is_over:
             return False
         if isinstance(outcome, Success) and (outcome.proposes or outcome.images):
@@ -301,10 +307,11 @@ class CallRunner:
             outcome = Failure(str(exc))
         except BaseException as exc:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            error, outcome = exc, Failure(error_summary(exc))
+            error = _original_error(exc)
+            outcome = Failure(error_text(error))
         finally:
             run.is_over = True
-            call.seconds += cell.seconds if in_cell else monotonic() - began
+            call.seconds += cell.total_seconds if in_cell else monotonic() - began
             if call.kept is None:
                 # The result is kept before the loop comes to it: what follows does not wait.
                 asyncio.get_running_loop().call_soon(cell.settled.set)
@@ -391,6 +398,15 @@ class CallRunner:
                 result_lines=None if lines == "full" else lines,
             )
         )
+
+
+def _original_error(exc: BaseException) -> BaseException:
+    """Return the exception that the tool raised: the cause of an exception that replaced it."""
+    cause = exc.__cause__
+    is_interrupt = isinstance(exc, CallInterrupted) and isinstance(cause, KeyboardInterrupt)
+    if isinstance(exc, CallInterrupted | ControlFlowError) and cause is not None:
+        return exc if is_interrupt else cause
+    return exc
 
 
 def _make_response(

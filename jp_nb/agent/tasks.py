@@ -17,7 +17,7 @@ from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import CONTINUE, Verdict
 from jp_nb.agent.prompts import Prompter, PromptQueue, SafeAsk
 from jp_nb.agent.turn_state import Call
-from jp_nb.tools.base import CURRENT_RUN, CellThread, is_cancelled
+from jp_nb.tools.base import CURRENT_RUN, CellThread, PendingResult, is_cancelled
 
 
 def raise_if_cancelled() -> None:
@@ -259,6 +259,14 @@ class CellCall:
         self.settled = Event()
         self.interrupts = functions.interrupts
         self.seconds = 0.0
+        self._pending_since: float | None = None
+
+    @property
+    def total_seconds(self) -> float:
+        """`seconds`, and the time since a function returned an awaitable."""
+        if self._pending_since is None:
+            return self.seconds
+        return self.seconds + monotonic() - self._pending_since
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` on the cell's thread, and display its beginning and its end."""
@@ -279,6 +287,8 @@ class CellCall:
                     began = monotonic()
                 self.on_start()
                 result = function()
+                if isinstance(result, PendingResult):
+                    self._pending_since = monotonic()
                 if self.on_result(result):
                     self.settled.set()
                 return result

@@ -42,7 +42,7 @@ from jp_nb.record.turns import CallProgress
 from jp_nb.text import MAX_LISTED
 from jp_nb.tools.base import CellThread, DeltaRejection, SharedContext, error_summary
 from jp_nb.tools.outcome import Failure
-from jp_nb.tools.parameters import coerce_arguments
+from jp_nb.tools.parameters import coerce_arguments, drop_optional_nulls
 from jp_nb.tools.question import Question
 from jp_nb.tools.secrets import SecretAnswers
 
@@ -490,8 +490,10 @@ def prepare_arguments(
     """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
     schema = tool.definition.parameters
     copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
+    given = drop_optional_nulls(coerce_arguments(copy, schema), schema)
+
     try:
-        prepared = tool.executor.prepare(tool.name, coerce_arguments(copy, schema), schema)
+        prepared = tool.executor.prepare(tool.name, given, schema)
     except Exception as exc:  # a tool's own code
         return Failure(error_summary(exc))
     return prepared if isinstance(prepared, Failure) else dict(prepared)

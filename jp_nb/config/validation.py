@@ -34,7 +34,7 @@ from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.json_values import MAX_CONFIG_LEVELS, compact_json
+from jp_nb.json_values import MAX_CONFIG_LEVELS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -305,7 +305,7 @@ def validate_plain(
     Equal settings give the same object: most conversations have the settings of the one before.
     """
     try:
-        config = _validate_text(compact_json(settings))
+        config = _validate_text(json.dumps(settings))  # with infinite numbers, to refuse them
     except ValidationError as exc:
         raise _create_error(list_problems(exc), layer, file) from exc
     conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]

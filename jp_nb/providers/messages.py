@@ -8,7 +8,6 @@ Source: `docs/providers.md`.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
-from jp_nb.json_values import make_storable
+from jp_nb.json_values import spaced_json
 from jp_nb.providers.attachments import IMAGES, MEDIA
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
@@ -268,7 +267,7 @@ class Rendering(ABC):
 def format_response_text(response: ChatResponse) -> str:
     """Return the text that replays a message or structured data; "" for a blank message."""
     if response.kind == "structured":
-        return json.dumps(make_storable(response.data), ensure_ascii=False)
+        return spaced_json(response.data)
     text = response.message or ""
     return text if text.strip() else ""
 

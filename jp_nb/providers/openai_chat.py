@@ -18,6 +18,7 @@ from jp_nb.config.tree.models import (
     OpenRouter,
 )
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
+from jp_nb.json_values import spaced_json
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import (
     IMAGES,
@@ -282,7 +283,7 @@ class ChatRendering(Rendering):
         calls = self._open_answer().setdefault("tool_calls", [])
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
         name = self._tool_names[id_] = self._rules.format_name(call.name)
-        arguments = json.dumps(format_arguments(call.arguments), ensure_ascii=False)
+        arguments = spaced_json(format_arguments(call.arguments))
         function = {"name": name, "arguments": arguments}
         calls.append({"id": id_, "type": "function", "function": function})
 

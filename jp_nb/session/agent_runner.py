@@ -74,7 +74,8 @@ class AgentThread:
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
-            loop.run_forever()
+            while not _run_until_stopped(loop):
+                pass
         finally:
             loop.close()
 
@@ -178,6 +179,17 @@ def _report_calls(output: TurnOutput) -> Display:
         output(event)
 
     return show
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> bool:
+    """Run `loop`; return False if a task of a tool ended it before it was stopped."""
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):
+        # Its task holds the exception for the tool that awaits it.
+        log.debug("a task raised an exception that ends an event loop", exc_info=True)
+        return False
+    return True
 
 
 class Interruptible(Protocol):

@@ -19,11 +19,11 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
 
 from jp_nb.agent.bench import BenchRun, CallOutcome
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
@@ -167,23 +167,19 @@ class ToolBench:
         raise PromptCancelled("nothing was run")
 
     def call(
-        self, tools: BenchTools, tool: OfferedTool, arguments: Mapping[str, JsonValue]
+        self, tools: BenchTools, tool: OfferedTool, arguments: Mapping[str, Any]
     ) -> CallOutcome:
         """Call `tool` as a turn does, show it in the running cell, and return its outcome.
 
         Raises:
-            UsageError: The arguments are not JSON, or a turn runs.
+            UsageError: An argument has no form in JSON, or a turn runs.
             ConfigError: The configuration is not valid.
             KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
             PromptUnavailable: A decision was left open in a strict run.
         """
-        copied = None
-        with suppress(TypeError):  # a value that JSON does not have
-            if is_storable(dict(arguments)):
-                copied = dict(copy_nested_json(arguments))
-        if copied is None:
-            raise UsageError(f"the arguments of {tool.name} must be JSON values")
-        request = ToolCallRequest(id="bench", name=tool.name, arguments=copied)
+        request = ToolCallRequest(
+            id="bench", name=tool.name, arguments=_to_json(arguments, tool.name)
+        )
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
@@ -235,6 +231,17 @@ class ToolBench:
             if runner.run(run.run(), run) is None:
                 run.stopped = True
         return run
+
+
+def _to_json(arguments: Mapping[str, Any], name: str) -> dict[str, JsonValue]:
+    """Return `arguments` as a model would write them: a date or a path is a text."""
+    try:
+        converted = to_jsonable_python(dict(arguments))
+    except ValueError:  # a value that JSON does not have
+        converted = None
+    if not is_storable(converted) or not isinstance(converted, dict):
+        raise UsageError(f"the arguments of {name} must be JSON values")
+    return converted
 
 
 def untrusted_call(name: str, distrust: str) -> str:

@@ -21,7 +21,7 @@ from threading import current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.base import CallInterrupted, ControlFlowError
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -55,12 +55,16 @@ class DeferredInterrupts:
 
     While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. `on_interrupt` and
     `next_handler` run in the signal handler, and must not take a lock.
+
+    Attributes:
+        received: Number of interrupts so far.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self.on_interrupt: Callable[[], None] | None = None
         self.next_handler: Callable[[], None] | None = None
+        self.received = 0
         self._count = 0
         self._is_internal: Callable[[], bool] = _never
         self.deferring = False
@@ -105,7 +109,14 @@ class DeferredInterrupts:
         if count:
             raise KeyboardInterrupt
 
+    def is_unchanged(self, received: int) -> bool:
+        """Return True if no interrupt arrived since the number of interrupts was `received`."""
+        if not _is_main_thread() or signal.getsignal(signal.SIGINT) != self._handle_signal:
+            return False  # not known
+        return self.received == received
+
     def _handle_signal(self, *_: object) -> None:
+        self.received += 1
         if self.deferring and self.next_handler is not None:
             handler, self.next_handler = self.next_handler, None
             handler()
@@ -178,6 +189,7 @@ class _QueuedCall(Generic[T]):
         self.started = True
         if self.result.cancelled():
             return
+        received = self._interrupts.received
         try:
             try:
                 self._interrupts.deferring = False
@@ -185,6 +197,11 @@ class _QueuedCall(Generic[T]):
             finally:
                 self._interrupts.deferring = True
         except _ENDS as exc:
+            if isinstance(exc, KeyboardInterrupt) and self._interrupts.is_unchanged(received):
+                own = ControlFlowError(repr(exc))  # the user did not interrupt
+                own.__cause__ = exc
+                self._end(self.result.set_exception, own)
+                return
             interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
             interrupted.__cause__ = exc
             self._end(self.result.set_exception, interrupted)
@@ -296,6 +313,7 @@ class CellLoop:
 
         Raises:
             CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
+            ControlFlowError: The function raised a `KeyboardInterrupt` without an interrupt.
         """
         called = _QueuedCall(function, self.interrupts)
         self._calls.append(called)  # type: ignore[arg-type]  # the future knows T

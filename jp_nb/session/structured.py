@@ -15,7 +15,14 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import ONLY_ITSELF, all_schemas, find_loop, format_schema_path
+from jp_nb.json_schema import (
+    ONLY_ITSELF,
+    TypeSchema,
+    all_schemas,
+    find_loop,
+    format_schema_path,
+    without_infinite_numbers,
+)
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.packages import without_parsers
 from jp_nb.session.misfits import MAX_EXCERPT, find_validator, format_misfit
@@ -86,7 +93,8 @@ def is_schema_like(value: Any) -> bool:
 def _describe_type(name: str, value: Any) -> tuple[TypeAdapter[Any], object]:
     try:
         adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
-        return adapter, adapter.json_schema()
+        schema = adapter.json_schema(schema_generator=TypeSchema)
+        return adapter, without_infinite_numbers(schema)
     except Exception as exc:  # whatever the type's own code raises
         cause = _describe_cause(exc, PydanticUserError, PydanticUndefinedAnnotation)
         raise UsageError(f"{name!r} has no JSON schema: {cause}") from exc

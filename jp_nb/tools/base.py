@@ -262,6 +262,20 @@ class CallInterrupted(Exception):  # noqa: N818 - names an event
     """
 
 
+class ControlFlowError(RuntimeError):
+    """A tool raised an exception that would end more than its call, such as `StopIteration`.
+
+    A future or a coroutine cannot raise it. The original exception is the `__cause__`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PendingResult:
+    """The result of a function is an awaitable, which the agent's event loop awaits."""
+
+    awaitable: Any
+
+
 class CellThread(Protocol):
     """The thread of the running cell: the only one for displays, stdin, and `def` tools."""
 
@@ -395,6 +409,17 @@ def error_summary(exc: BaseException) -> str:
     except Exception:
         text = ""
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+
+
+def error_text(exc: BaseException) -> str:
+    """Return `error_summary` as a sentence and the notes of `exc`, each in a line."""
+    summary = error_summary(exc)
+    found = getattr(exc, "__notes__", None)
+    listed = found if isinstance(found, list) else []
+    notes = [note for note in listed if isinstance(note, str)]
+    if notes and not summary.endswith((".", "!", "?")):
+        summary += "."
+    return "\n".join([summary, *notes])
 
 
 def tool_frames(exc: BaseException) -> TracebackType | None:

@@ -266,6 +266,60 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     return value
 
 
+def drop_optional_nulls(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
+    """Return `arguments` without each `null` for an optional argument that does not allow it.
+
+    Models send null for an argument that they leave out. Properties of objects count, too.
+    """
+    return _drop_nulls(arguments, _Node(schema, schema))
+
+
+def _drop_nulls(value: Arguments, node: _Node) -> dict[str, JsonValue]:
+    properties = as_object(node.keys.get("properties"))
+    required = node.keys.get("required")
+    names = required if isinstance(required, list) else []
+    kept: dict[str, JsonValue] = {}
+
+    for name, item in value.items():
+        if name not in properties:
+            kept[name] = item
+            continue
+        child = node.resolve(properties[name])
+        is_optional = name not in names and child.keys.get("required") is not True
+        if item is not None or not is_optional or _allows_null(child):
+            kept[name] = _drop_nested_nulls(item, child)
+    return kept
+
+
+def _drop_nested_nulls(value: JsonValue, node: _Node) -> JsonValue:
+    objects = [each for each in (node, *_alternatives(node)) if "properties" in each.keys]
+    if isinstance(value, dict) and len(objects) == 1:
+        return _drop_nulls(value, objects[0])
+
+    lists = [each for each in (node, *_alternatives(node)) if "items" in each.keys]
+    if isinstance(value, list) and len(lists) == 1:
+        items = lists[0].resolve(lists[0].keys["items"])
+        return [_drop_nested_nulls(item, items) for item in value]
+    return value
+
+
+def _allows_null(node: _Node, levels: int = 6) -> bool:
+    """Return True if null fits `node`, or if that is not known."""
+    keys = node.keys
+    if "const" in keys:
+        return keys["const"] is None
+    declared = keys.get("type")
+    if declared is not None:
+        return declared == "null" or (isinstance(declared, list) and "null" in declared)
+    choices = keys.get("enum")
+    if isinstance(choices, list):
+        return None in choices
+    members = _alternatives(node)
+    if not members or not levels:
+        return True
+    return any(_allows_null(member, levels - 1) for member in members)
+
+
 def fill_defaults(arguments: Arguments, schema: Schema) -> dict[str, JsonValue]:
     """Return `arguments` with the defaults of missing arguments, and of their missing properties.
 

@@ -3,7 +3,7 @@
 The type hints and the Google-style docstring of the function define its schema. Arguments are
 validated before the function runs.
 
-Source: `docs/guide.md`.
+Source: `docs/tools.md`.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import asyncio
 import difflib
 import inspect
 import re
-import textwrap
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Final, TypedDict, Unpack, cast, overload
+from typing import Any, Final, TypedDict, Unpack, overload
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
+from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import ConfigRule, Covers, RunMode, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object
-from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.values.base import Description, ValueBudget
+from jp_nb.tools.base import CellThread, PendingResult, Tool, ToolContext, ToolSource
+from jp_nb.tools.blocked_loop import WatchedCall, running_loop
+from jp_nb.tools.docstrings import read_docstring, read_examples
+from jp_nb.tools.function_arguments import (
+    WRAP_HINT,
+    ArgumentsError,
+    FunctionArguments,
+    FunctionParameter,
+    describe_method,
+    find_class_name,
+    fits,
+    read_documentation,
+)
+from jp_nb.tools.function_calls import await_result, call_function
+from jp_nb.tools.outcome import Failure, Outcome
+from jp_nb.values.base import ValueBudget
 from jp_nb.values.custom import start_thread
-from jp_nb.values.describe import as_json, describe_result
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_WRAP_HINT: Final = (
-    "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."
-)
 
 
 class _Options(TypedDict, total=False):
@@ -70,120 +70,131 @@ class PythonTool(Tool):
     def __init__(self, function: Callable[..., Any], **options: Unpack[_Options]) -> None:
         self.function = function
         self.name = _tool_name(function, options.get("name"))
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = _is_async(function)
         self.thread = options.get("thread", False)
         if self.thread and self.is_async:
             raise UsageError(
                 f"{self.name}: `thread=True` needs a `def` function, and this is an "
                 "`async def` function"
             )
+
         self.waits_for_cell = not (self.thread or self.is_async)
-        self.context_name, self._model = _arguments_model(function, self.name)
-        description, _ = read_docstring(function.__doc__)
-        examples = textwrap.dedent("\n".join(_read_sections(function.__doc__)["Examples"])).strip()
-        schema = _remove_titles(self._model.model_json_schema())
-        schema.pop("description", None)
-        schema.setdefault("properties", {})
-        schema.setdefault("required", [])
-        self.schema: Mapping[str, JsonValue] = schema
-        toolset, access = options.get("toolset"), options.get("access")
+        self._cell_loop = running_loop()  # a cell defines the tool, or imports its module
+        self.arguments = FunctionArguments(function, self.name)
+        self.context_name = self.arguments.context_name
+        self.schema: Mapping[str, JsonValue] = self.arguments.schema
+        self.registration = self._read_registration(options)
+        self.__name__ = self.name
+        self.__doc__ = read_documentation(function)
+        self.__wrapped__ = function
+
+    def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
+        toolset = options.get("toolset")
+        access = options.get("access")
         if toolset is not None and not TOOL_NAME.fullmatch(toolset):
             raise UsageError(
                 f"{self.name}: {toolset!r} is not a valid toolset name: "
                 "the rules of tool names apply"
             )
+
+        text = read_documentation(self.function)
+        description, _ = read_docstring(text)
         registration: dict[str, JsonValue] = {
             "source": "python",
             "description": description or self.name,
-            "examples": examples or None,
+            "examples": read_examples(text) or None,
             "run": options.get("run"),
             "covers": options.get("covers"),
             "toolset": toolset,
-            "access": {"config": _rules(self.name, access)} if access else None,
         }
-        self.registration = {key: x for key, x in registration.items() if x is not None}
-        self.__name__, self.__doc__ = self.name, function.__doc__
-        self.__wrapped__ = function
+        if access:
+            registration["access"] = {"config": _rules(self.name, access)}
+        return {key: x for key, x in registration.items() if x is not None}
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Refuse a method that was decorated in the body of its class.
+
+        A function without an object, such as that of a static method, works there.
+        """
+        is_method = find_class_name(self.function) == owner.__qualname__
+        if isinstance(self.function, staticmethod) or not is_method:
+            return
+        first = next(iter(self.arguments.parameters), None)
+        if first is not None and not first.is_hinted:
+            REGISTRY.discard(self)
+            raise UsageError(describe_method(self.name, owner.__qualname__, first.name))
 
     @cached_property
     def definition(self) -> tuple[str, ...]:
         """Name, signature, and docstring. If they do not change, advice about the tool does not."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly."""
-        return self.function(*args, **kwargs)
+        filled = self.arguments.fill_field_defaults(self.function, args, kwargs)
+        return self.function(*args, **filled)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}{inspect.signature(self.function)}>"
 
     def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
-        """Return `arguments` as Python values; None if they are invalid."""
+        """Return `arguments` as Python values by parameter; None if they are invalid."""
         try:
-            values = dict(self._model.model_validate(dict(arguments)))
-        except ValidationError:
+            values = self.arguments.read(arguments)
+        except ArgumentsError:
             return None
-        return {name: values[name] for name in arguments}
+        given = [each.name for each in self.arguments.parameters if each.property in arguments]
+        return {name: values[name] for name in given}
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
         """Validate `arguments`, call the function in its thread, and describe its result."""
         try:
-            values = self._model.model_validate(dict(arguments))
-        except ValidationError as exc:
-            problems = [
-                f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['msg']}"
-                for error in exc.errors(include_url=False)
-            ]
-            text = f"Invalid arguments for {self.name}: {'; '.join(problems)}. Correct the call."
-            return Failure(text)
-        call = dict(values)
+            values = self.arguments.read(arguments)
+        except ArgumentsError as exc:
+            return Failure(f"Invalid arguments for {self.name}: {exc}. Correct the call.")
+
         if self.context_name is not None:
-            call[self.context_name] = context
+            values[self.context_name] = context
         budget = ValueBudget(side=context.image_side)
         if self.is_async:
-            return as_outcome(await self.function(**call), budget)
+            return await await_result(self.function(**values), budget)
 
-        def outcome() -> Outcome:
-            # In the same thread, because a description may run code of the value.
-            return as_outcome(self.function(**call), budget)
+        watched = WatchedCall(self._cell_loop)
+        call = partial(watched.run, partial(call_function, self.function, values, budget))
+        async with watched.watching():
+            if self.thread:  # no pool: a function that hangs must not delay later calls
+                result = await asyncio.wrap_future(start_thread(call, f"tool {self.name}"))
+            else:
+                result = await cell.call(call)
 
-        if self.thread:  # no pool: a function that hangs must not delay later calls
-            return await asyncio.wrap_future(start_thread(outcome, f"tool {self.name}"))
-        return await cell.call(outcome)
+        if isinstance(result, PendingResult):
+            return await await_result(result.awaitable, budget)
+        return result
 
 
-def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
-    """Convert the result of a function to an outcome.
-
-    An outcome is returned unchanged. A text is the content of a `Success`. Plain data becomes JSON,
-    with sorted sets. Other values, iterators, and containers of them are described within `budget`.
-    """
-    kind = type(result)  # `__class__` may be wrong or raise
-    if issubclass(kind, (Success, Failure, NeedsInput)):
-        return cast(Outcome, result)
-    if issubclass(kind, str):
-        return Success(cast(str, result))
-    if issubclass(kind, Description):
-        description = cast(Description, result)
-    elif (text := as_json(result)) is not None:
-        return Success(text)
-    else:
-        description = describe_result(result, budget or ValueBudget())
-    return Success(description.text, images=description.images)
+def _is_async(function: Callable[..., Any]) -> bool:
+    # A partial counts as its function, and an object as its method `__call__`.
+    if inspect.iscoroutinefunction(function):
+        return True
+    return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _tool_name(function: object, name: str | None) -> str:
     if isinstance(function, type):
         raise UsageError(
-            f"{function.__name__} is a class, and a tool must be a function. {_WRAP_HINT}"
+            f"{function.__name__} is a class, and a tool must be a function. {WRAP_HINT}"
         )
+    if isinstance(function, classmethod):
+        inner = function.__func__
+        owner = inner.__qualname__.rpartition(".")[0]
+        raise UsageError(describe_method(inner.__name__, owner, "cls"))
     name = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         raise UsageError(
             "a tool must be a function, and this is an object of type "
-            f"{type(function).__name__}. {_WRAP_HINT}"
+            f"{type(function).__name__}. {WRAP_HINT}"
         )
     if not TOOL_NAME.fullmatch(name):
         raise UsageError(
@@ -192,110 +203,6 @@ def _tool_name(function: object, name: str | None) -> str:
             "another name with `@jp.tool(name=…)`"
         )
     return name
-
-
-def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], Any]:
-    # Returns the parameters and the type hints. Raises if an argument cannot be passed by name.
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except NameError as exc:
-        raise UsageError(f"{name}: a type hint uses an unknown name: {exc}") from exc
-    except TypeError:
-        raise UsageError(f"{name}: {function!r} is not a function. {_WRAP_HINT}") from None
-    try:
-        parameters = [*inspect.signature(function).parameters.values()]
-    except ValueError:  # some functions in C
-        raise UsageError(f"{name} has no signature that Python can read. {_WRAP_HINT}") from None
-    for each in parameters:
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-            continue
-        if inspect.isbuiltin(function):
-            raise UsageError(f"{name}: its parameters cannot be passed by name. {_WRAP_HINT}")
-        if each.kind == each.POSITIONAL_ONLY:
-            raise UsageError(
-                f"{name}: the parameter `{each.name}` is positional-only, and a model passes "
-                "arguments by name. Remove the `/` from the parameters."
-            )
-        stars = "*" if each.kind == each.VAR_POSITIONAL else "**"
-        raise UsageError(
-            f"{name}: a tool cannot have `{stars}{each.name}`. Give each parameter its own name."
-        )
-    return parameters, hints
-
-
-def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
-    # Returns the name of the context parameter, if any, and a pydantic model of the others.
-    parameters, hints = _signature(function, name)
-    _, described = read_docstring(function.__doc__)
-    context_name: str | None = None
-    fields: dict[str, Any] = {}
-    for parameter in parameters:
-        annotation = hints.get(parameter.name, Any)
-        if ToolContext in (annotation, *typing.get_args(annotation)):  # `ToolContext | None`
-            context_name = parameter.name
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        # `description=None` would override a description in an `Annotated` type hint.
-        options: dict[str, Any] = {}
-        if text := described.get(parameter.name):
-            options["description"] = text
-        fields[parameter.name] = (annotation, Field(default, **options))
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
-    try:
-        return context_name, create_model(name, __config__=config, **fields)
-    except Exception as exc:  # pydantic raises several exceptions for unsupported types
-        raise UsageError(f"{name}: its parameters have no JSON schema: {exc}") from exc
-
-
-def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    # Pydantic derives the titles from the names.
-    result = {key: value for key, value in schema.items() if key != "title"}
-    for key in ("properties", "$defs"):
-        if isinstance(result.get(key), dict):
-            result[key] = {name: _remove_titles(node) for name, node in result[key].items()}
-    for key in ("items", "additionalProperties"):
-        if isinstance(result.get(key), dict):
-            result[key] = _remove_titles(result[key])
-    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        if isinstance(result.get(key), list):
-            result[key] = [_remove_titles(node) for node in result[key]]
-    return result
-
-
-_SECTION = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*")
-_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
-_SAME_SECTIONS: Final = {"Arguments": "Args", "Parameters": "Args", "Example": "Examples"}
-
-
-def _read_sections(text: str | None) -> dict[str, list[str]]:
-    # The lines of a Google-style docstring by section. "" is the section of the description.
-    lines: dict[str, list[str]] = {"": [], "Args": [], "Examples": []}
-    section = ""
-    for line in inspect.cleandoc(text or "").splitlines():
-        if heading := _SECTION.fullmatch(line):
-            section = _SAME_SECTIONS.get(heading[1], heading[1])
-        else:
-            lines.setdefault(section, []).append(line)
-    return lines
-
-
-def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return the description in a Google-style docstring, and the descriptions of parameters.
-
-    Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
-    """
-    sections = _read_sections(text)
-    arguments: dict[str, str] = {}
-    current, indent = "", 0
-    for line in filter(str.strip, sections["Args"]):
-        depth = len(line) - len(line.lstrip())
-        named = _ARGUMENT.match(line.strip())
-        if named and (not current or depth <= indent):
-            current, indent = named[1], depth
-            arguments[current] = named[2]
-        elif current:
-            arguments[current] = f"{arguments[current]} {line.strip()}".strip()
-    return "\n".join(sections[""]).strip(), arguments
 
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
@@ -320,6 +227,11 @@ class Registry:
         """Register `tool` for the next turn. It replaces a tool of the same name."""
         self._tools[tool.name] = tool
         self.version += 1
+
+    def discard(self, tool: PythonTool) -> None:
+        """Remove `tool` if it is registered."""
+        if self._tools.get(tool.name) is tool:
+            self.remove(tool.name)
 
     def remove(self, name: str) -> None:
         """Remove the tool `name`.
@@ -478,62 +390,92 @@ def suggest_improvements(tool: PythonTool) -> Iterator[str]:
     there is no docstring, so the model gets only the name. Write one that describes the tool
     number has no type hint, so the model can send any value. Add one, such as `number: str`
     """
-    hints = typing.get_type_hints(tool.function, include_extras=True)
-    parameters = dict(inspect.signature(tool.function).parameters)
+    parameters = tool.arguments.parameters
     properties = as_object(tool.schema.get("properties"))
-    names = [name for name in parameters if name in properties]  # without the context
-    documented = bool((tool.function.__doc__ or "").strip())
+    documentation = read_documentation(tool.function)
+    documented = bool((documentation or "").strip())
     if not documented:
         yield (
             "there is no docstring, so the model gets only the name. Write one that "
             "describes the tool"
         )
-    if untyped := [name for name in names if name not in hints]:
+    yield from _check_generator(tool.function)
+
+    yield from _check_hints(tool)
+    if not documented:
+        return
+
+    silent = [
+        each.name
+        for each in parameters
+        if "description" not in as_object(properties.get(each.property))
+    ]
+    if silent:
+        what = "it" if len(silent) == 1 else "them"
+        names_text = _join_names(silent)
+        yield f"the docstring does not describe {names_text}. Describe {what} under `Args:`"
+
+    _, described = read_docstring(documentation)
+    known = [each.name for each in parameters]
+    if tool.context_name is not None:
+        known.append(tool.context_name)
+    for name in described:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
+
+
+def _check_hints(tool: PythonTool) -> Iterator[str]:
+    parameters = tool.arguments.parameters
+    if untyped := [each.name for each in parameters if not each.is_hinted]:
         has = "has" if len(untyped) == 1 else "have"
         yield (
             f"{_join_names(untyped)} {has} no type hint, so the model can send any "
             f"value. Add one, such as `{untyped[0]}: str`"
         )
-    if any_type := [name for name in names if hints.get(name) is Any]:
+    if any_type := [each.name for each in parameters if each.is_hinted and each.hint is Any]:
         yield (
             f"{_join_names(any_type)} can be anything (`Any`). Use the type that {tool.name} "
             f"takes, such as `{any_type[0]}: str`"
         )
-    for name in names:
-        if (bare := _find_bare_container(hints.get(name))) is not None:
+
+    for each in parameters:
+        if (bare := _find_bare_container(each.hint)) is not None:
             example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
             yield (
-                f"the type hint of {name} does not give the item type of {bare}. Add it, such "
+                f"the type hint of {each.name} does not give the item type of {bare}. Add it, such "
                 f"as `{example}`"
             )
-        yield from _check_default(name, hints.get(name, Any), parameters[name].default)
-    if not documented:
-        return
-    if silent := [name for name in names if "description" not in as_object(properties[name])]:
-        what = "it" if len(silent) == 1 else "them"
-        names_text = _join_names(silent)
-        yield f"the docstring does not describe {names_text}. Describe {what} under `Args:`"
-    _, described = read_docstring(tool.function.__doc__)
-    for name in described:
-        if name in parameters:
-            continue
-        near = difflib.get_close_matches(name, parameters, n=1)
-        hint = f": did you mean {near[0]}?" if near else ""
-        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
+        yield from _check_default(each)
 
 
-def _check_default(name: str, hint: Any, default: object) -> Iterator[str]:
-    if default is inspect.Parameter.empty or hint is Any:
+def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
+    if inspect.isgeneratorfunction(function):
+        example = "a list, such as `return [*values]`"
+    elif inspect.isasyncgenfunction(function):
+        example = "a list, such as `return [value async for value in values]`"
+    else:
         return
-    try:
-        TypeAdapter(hint).validate_python(default)
-    except ValidationError:
-        shown = inspect.formatannotation(hint)
-        kind = "None" if default is None else f"a value of type {type(default).__name__}"
-        how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
-        yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
-    except Exception:  # the user's validator failed, which a call will report
+    yield (
+        "it is a generator function (`yield`), so it does not run, and the model gets only the "
+        f"type of the generator. Return {example}"
+    )
+
+
+def _check_default(parameter: FunctionParameter) -> Iterator[str]:
+    default = parameter.default
+    if default is inspect.Parameter.empty or parameter.hint is Any:
         return
+    if fits(parameter.hint, default):
+        return
+
+    name = parameter.name
+    shown = inspect.formatannotation(parameter.hint)
+    kind = "None" if default is None else f"a value of type {type(default).__name__}"
+    how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
+    yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
 
 
 def _find_bare_container(hint: object) -> str | None:

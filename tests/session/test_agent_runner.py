@@ -133,6 +133,20 @@ def test_interrupt_at_the_start_cancels_the_work(
     assert cancelled.wait(20)
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
+def test_task_that_raises_an_exit_does_not_end_the_loop(
+    agent: AgentThread, raised: BaseException
+) -> None:
+    async def leave() -> None:
+        raise raised
+
+    async def work() -> str:
+        [end] = await asyncio.gather(leave(), return_exceptions=True)
+        return type(end).__name__
+
+    assert agent.run(work()).result(timeout=20) == type(raised).__name__
+
+
 class Shelf(ToolSource):
     """A tool source that records its calls and their threads."""
 

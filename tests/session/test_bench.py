@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +106,21 @@ def test_exception_of_a_tool_is_in_the_outcome(notebook: Notebook) -> None:
 def test_arguments_must_be_json_values(notebook: Notebook) -> None:
     define_weather()
     with pytest.raises(UsageError, match="the arguments of weather must be JSON values"):
-        jp.call("weather", city=object())  # type: ignore[arg-type]
+        jp.call("weather", city=object())
+
+
+def test_python_values_are_arguments_as_json_expresses_them(notebook: Notebook) -> None:
+    @jp.tool
+    def plan(day: date, folder: Path, sizes: set[int], price: Decimal = Decimal(1)) -> str:
+        """Plan it."""
+        return f"{day!r} {folder.name} {sizes} {price}"
+
+    trip = {"day": date(2026, 3, 1), "folder": Path("x/y"), "sizes": {2}}
+    outcome = jp.call(plan, trip, price=Decimal("1.50"))
+    assert outcome.content == "datetime.date(2026, 3, 1) y {2} 1.50"
+    assert jp.call(plan, day="2026-03-01", folder="y", sizes=[2]).content.endswith("y {2} 1")
+    with pytest.raises(UsageError, match="the arguments of plan must be JSON values"):
+        jp.call(plan, trip, price=float("inf"))
 
 
 def test_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:

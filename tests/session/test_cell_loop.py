@@ -20,7 +20,7 @@ import pytest
 
 from jp_nb.session import cell_loop
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.base import CallInterrupted, ControlFlowError
 from tests.support.interrupts import interrupt_at_step
 
 
@@ -93,11 +93,18 @@ def test_exceptions_that_would_end_the_agent_loop_are_wrapped(
 
 
 def test_interrupt_in_a_tool_reaches_cell_and_agent(cell: CellLoop, agent: Agent) -> None:
-    turn = agent.start(cell.call(raises(KeyboardInterrupt())))
+    turn = agent.start(cell.call(lambda: signal.raise_signal(signal.SIGINT)))
     with pytest.raises(KeyboardInterrupt):
         cell.serve(turn.done)
     with pytest.raises(CallInterrupted):
         turn.result(timeout=5)
+
+
+def test_keyboard_interrupt_of_a_function_is_no_interrupt(cell: CellLoop, agent: Agent) -> None:
+    raised = KeyboardInterrupt("no answer")
+    with pytest.raises(ControlFlowError) as caught:
+        agent.serve(cell.call(raises(raised)))
+    assert caught.value.__cause__ is raised
 
 
 def test_interrupt_ends_the_wait_and_loses_no_call(cell: CellLoop, agent: Agent) -> None:

@@ -524,3 +524,16 @@ def test_cell_shows_json_and_a_one_line_error(kernel: FrontEnd) -> None:
     assert kernel.run("jp.query('Go.', schema=list[Stop]); print(_jp.data)").endswith(
         "[Stop(name='x')]\n"
     )
+
+
+class Bounded(BaseModel):
+    name: str
+    limit: float = float("inf")
+    bounds: tuple[float, float] = (float("-inf"), 0.0)
+
+
+def test_infinite_default_of_a_type_is_not_in_the_schema() -> None:
+    schema: Any = read_form(Bounded, {}).schema
+    assert schema["required"] == ["name"]
+    json.dumps(schema, allow_nan=False)
+    assert "default" not in json.dumps(schema)

@@ -24,8 +24,10 @@ from pydantic import BaseModel, Field
 import jp_nb as jp
 from jp_nb.errors import UsageError
 from jp_nb.tools.base import ToolContext
+from jp_nb.tools.docstrings import read_docstring
+from jp_nb.tools.function_calls import as_outcome
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import REGISTRY, PythonTool, as_outcome, read_docstring
+from jp_nb.tools.python import REGISTRY, PythonTool
 from jp_nb.tools.question import Question
 from jp_nb.values.describe import describe
 from tests.support.fakes import InlineCell
@@ -300,7 +302,7 @@ def test_unsupported_functions_are_refused_at_definition(subtests: pytest.Subtes
 def test_class_with_a_name_is_refused_as_well() -> None:
     with pytest.raises(UsageError, match="Thread is a class"):
         jp.tool(name="thread")(threading.Thread)
-    with pytest.raises(UsageError, match=r"is not a function\. Write a function"):
+    with pytest.raises(UsageError, match=r"part: a tool cannot have `\*a`"):
         jp.tool(name="part")(partial(_with_rest, 1))
 
 
@@ -424,7 +426,7 @@ def first_iterator(value: Any) -> Any:
 
 RESULTS = """
 from tests.tools.result_values import Holder, Model
-from jp_nb.tools.python import as_outcome
+from jp_nb.tools.function_calls import as_outcome
 from jp_nb.values.describe import describe
 words = {"pear", "apple", "fig", "cherry", "date"}
 for value in (
