@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.schema import ROOT, Keys, SchemaNode, format_path
 from jp_nb.config.tree.base import shorten_for_error
-from jp_nb.config.tree.models import MODEL_NAME, ModelId, read_model_id
+from jp_nb.config.tree.models import MODEL_NAME, PROVIDERS, ModelId, read_model_id
 from jp_nb.errors import ConfigError
 
 MODEL_PATH = "assistant.model.id"
@@ -26,8 +26,7 @@ _ALIAS_KEYS = tuple(ALIASES.split("."))
 
 _MAX_NAME_CHARS: Final = 60  # of an unknown name that is compared with known names
 _FAMILY: Final = re.compile(
-    r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|fable|haiku|mythos|opus|sonnet)"
-    r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
+    "|".join(f"(?P<{name}>{each.MODELS})" for name, each in PROVIDERS.items() if each.MODELS)
 )
 """Prefixes of model names. The group is the provider that serves the models."""
 

@@ -43,6 +43,7 @@ from jp_nb.config.schema import (
     parse_path,
 )
 from jp_nb.config.tree.app import covers, overlaps, parse_attachment_url
+from jp_nb.config.tree.models import PROVIDERS
 from jp_nb.config.tree.tools import STAR, ConfigRule
 from jp_nb.errors import ConfigError
 
@@ -97,14 +98,18 @@ def names_remote_model(model: JsonValue) -> bool:
     """Return True if `model` is neither of a local server nor a script of the notebook's folder.
 
     Any user of the computer could listen at the address of a local server, and a script may be a
-    file that came with the notebook.
+    file that came with the notebook. A server of the configuration may be a local one.
     """
     if isinstance(model, dict):
         provider, name = str(model.get("provider")), str(model.get("name"))
+        is_alias = False
     else:
-        provider, _, name = str(model).partition("/")
-    is_packaged = f"{provider}/{name}" == DEFAULT_MODEL
-    return is_packaged or provider.strip().lower() not in _LOCAL_PROVIDERS
+        provider, slash, name = str(model).partition("/")
+        is_alias = not slash
+    if f"{provider}/{name}" == DEFAULT_MODEL:
+        return True
+    provider = provider.strip().lower()
+    return provider not in _LOCAL_PROVIDERS and (is_alias or provider in PROVIDERS)
 
 
 def _is_frequent(interval: JsonValue) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.authority import find_rule_problems, iter_rules
-from jp_nb.config.partial import SEPARATORS, Partial, is_wrapper, strip_strategies
+from jp_nb.config.partial import SEPARATORS, Partial, get_path, is_wrapper, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,
@@ -32,6 +32,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
 from jp_nb.config.tree.base import PLAIN, TABLE, UnexpectedValueError, describe_found
+from jp_nb.config.tree.models import SERVERS, declare_servers
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
@@ -51,6 +52,7 @@ def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedP
 
     Settings that only JP has are invalid here: see `remove_ignored`.
     """
+    declare_servers(get_path(partial, SERVERS))
     reading = _Reading()
     read = reading.read(ROOT, partial, ())
     return read if isinstance(read, dict) else {}, list(reading.problems.values())
@@ -304,6 +306,7 @@ def validate_plain(
 
     Equal settings give the same object: most conversations have the settings of the one before.
     """
+    declare_servers(get_path(settings, SERVERS))
     try:
         config = _validate_text(json.dumps(settings))  # with infinite numbers, to refuse them
     except ValidationError as exc:

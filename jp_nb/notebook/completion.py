@@ -29,7 +29,7 @@ from jp_nb.config.layers import parse_value
 from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable
-from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, ModelId
+from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, SERVERS, ModelId
 from jp_nb.config.tree.tools import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Subcommand
@@ -89,6 +89,11 @@ class Names:
         return {name: len(conversation.list_toolset_tools(name)) for name in names}
 
     @cached_property
+    def providers(self) -> Sequence[str]:
+        """Providers, and the servers of the configuration."""
+        return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS))]
+
+    @cached_property
     def aliases(self) -> Sequence[str]:
         """Aliases of models."""
         return list(self._config.providers.llm.aliases)
@@ -99,7 +104,7 @@ class Names:
         The list may be requested, but only from a provider whose name is complete.
         """
         known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
-        if provider in PROVIDER_NAMES:
+        if provider in self.providers:
             catalog = self.session.turns.catalog
             listed = _try(lambda: catalog.offer(provider, self._config), ModelList())
             current = (model.id for model in listed.models if model.state != "retired")
@@ -342,7 +347,7 @@ def _combine(first: Completions, second: Completions) -> Completions:
 
 def _list_models(text: str, names: Names) -> list[str]:
     """Return aliases and providers; after a slash, full ids instead of aliases."""
-    providers = [f"{name}/" for name in PROVIDER_NAMES]
+    providers = [f"{name}/" for name in names.providers]
     provider, slash, _ = text.partition("/")
     return [*(names.models(provider) if slash else sorted(names.aliases)), *providers]
 
@@ -485,7 +490,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
         else _combine(_complete_path(text, names), _complete_config_file(text, names))
     ),
     "model": lambda text, names: _match_prefix(text, _list_models(text, names)),
-    "provider": lambda text, names: _match_prefix(text, PROVIDER_NAMES),
+    "provider": lambda text, names: _match_prefix(text, names.providers),
     "tool": lambda text, names: _match_prefix(text, names.tools),
     "tool or toolset": _complete_tool,
     "conversation": lambda text, names: _match_prefix(

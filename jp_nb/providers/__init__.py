@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDERS, ProviderConfig
+from jp_nb.config.tree.models import (
+    AVAILABLE_PROVIDERS,
+    PROVIDERS,
+    SERVERS,
+    ProviderConfig,
+    Server,
+)
 from jp_nb.errors import ConfigError
 
 
@@ -33,11 +40,39 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
     make: Callable[[str, ProviderConfig], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
-    given = {key: value for key, value in (settings or {}).items() if value is not None}
+    return make(name, _read_settings(PROVIDERS[name], settings or {}, f"providers.llm.{name}"))
+
+
+C = TypeVar("C", bound=ProviderConfig)
+
+
+def create_server(name: str, settings: Mapping[str, object]) -> Provider:
+    """Return the provider for the server `name` of the configuration. Opens no connection.
+
+    Raises:
+        ConfigError: A setting is missing or not valid.
+    """
+    config = _read_settings(Server, settings, f"{SERVERS}.{name}")
+    if not config.base_url:
+        raise ConfigError("the address of the server is missing", path=f"{SERVERS}.{name}.base_url")
+    module = {
+        "chat": "openai_chat",
+        "responses": "openai_chat",
+        "messages": "anthropic",
+        "interactions": "google_interactions",
+        "generate": "google_interactions",
+    }[config.dialect]
+    make: Callable[[str, Server], Provider] = import_module(
+        f"jp_nb.providers.{module}"
+    ).create_server
+    return make(name, config)
+
+
+def _read_settings(kind: type[C], settings: Mapping[str, object], setting_path: str) -> C:
+    given = {key: value for key, value in settings.items() if value is not None}
     try:
-        config = PROVIDERS[name].model_validate(given)
+        return kind.model_validate(given)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
-        path = ".".join(map(str, ("providers", "llm", name, *first["loc"])))
+        path = ".".join((setting_path, *map(str, first["loc"])))
         raise ConfigError(first["msg"].removeprefix("Value error, "), path=path) from None
-    return make(name, config)

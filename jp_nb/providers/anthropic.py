@@ -24,7 +24,7 @@ from jp_nb.agent.provider import (
     ToolChoice,
     ToolDefinition,
 )
-from jp_nb.config.tree.models import Anthropic
+from jp_nb.config.tree.models import Anthropic, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.providers import schemas
@@ -540,6 +540,17 @@ def _iter_signatures(path: str, messages: Sequence[Message]) -> Iterator[str]:
 def _get_signature(block: Message) -> str:
     name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
     return str(block.get(name, ""))
+
+
+def create_server(name: str, config: Server) -> AnthropicProvider:
+    """Return the provider for the configured server `name`.
+
+    Raises:
+        ConfigError: The address is not valid.
+    """
+    headers = {"anthropic-version": VERSION}
+    endpoint = make_endpoint(name, config, PATH, headers=headers, key_header="x-api-key")
+    return AnthropicProvider(endpoint)
 
 
 def create(name: str, config: Anthropic) -> AnthropicProvider:

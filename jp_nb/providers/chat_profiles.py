@@ -6,14 +6,20 @@ Source: `docs/providers.md`; https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.config.tree.models import ServerProfile
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import IMAGES, MEDIA
-from jp_nb.providers.call_rules import CHAT_CALLS, OPENAI_CHAT_CALLS, CallRules
+from jp_nb.providers.call_rules import (
+    CHAT_CALLS,
+    MISTRAL_CALLS,
+    OPENAI_CHAT_CALLS,
+    CallRules,
+)
 from jp_nb.providers.endpoint import Level, ReasoningEffort
 from jp_nb.providers.models import Local
 from jp_nb.providers.request_body import Message
@@ -45,6 +51,8 @@ class Profile:
     reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}  # fields that set the effort
     stream_options: bool = True  # usage is reported only if `stream_options` asks for it
     tool_choices: Literal["named", "words", "nothing"] = "named"
+    any_tool: str = "required"  # word that requires a call of any tool
+    seed: str = "seed"  # field of this parameter
     answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = (
         schemas.adapt_for_openai
     )
@@ -110,6 +118,8 @@ def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> Message:
         fields["exclude"] = True
     return {"reasoning": fields}
 
+
+_LOCAL_EXTRAS: Final = _EXTRAS | {"min_p", "repetition_penalty", "chat_template_kwargs"}
 
 PROFILES: Final[Mapping[str, Profile]] = {
     profile.name: profile
@@ -178,5 +188,71 @@ PROFILES: Final[Mapping[str, Profile]] = {
             reasoning=_format_cerebras_reasoning,
             stream_options=False,
         ),
+        Profile(
+            "groq",
+            path="/openai/v1/chat/completions",
+            max_tokens="max_completion_tokens",
+            reasoning_field="reasoning",
+            reasoning=_format_cerebras_reasoning,
+            answer=schemas.suggest_schema,
+            extras=_EXTRAS | {"service_tier"},
+            documents="user",
+            media_types=IMAGES,
+        ),
+        Profile(
+            "mistral",
+            stream_options=False,
+            any_tool="any",
+            seed="random_seed",
+            extras=_EXTRAS - {"logit_bias"} | {"safe_prompt", "prompt_mode"},
+            calls=MISTRAL_CALLS,
+            documents="user",
+            media_types=IMAGES,
+        ),
+        Profile(
+            "vllm",
+            reasoning_field="reasoning_content",
+            answer=schemas.pass_schema,
+            think_tags=True,
+            top_k=True,
+            extras=_LOCAL_EXTRAS,
+        ),
+        Profile(
+            "lmstudio",
+            tool_choices="words",
+            answer=schemas.pass_schema,
+            think_tags=True,
+            top_k=True,
+            extras=_LOCAL_EXTRAS,
+        ),
     )
 }
+"""Profiles of providers, and of servers that have no provider of their own: `vllm`, `lmstudio`."""
+
+_ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None]] = {
+    "strict": schemas.adapt_for_openai,
+    "schema": schemas.pass_schema,
+    "json": None,
+}
+
+
+def make_profile(name: str, given: ServerProfile | str) -> Profile:
+    """Return the profile of the configured server `name`: a known one, with its differences."""
+    if isinstance(given, str):
+        return replace(PROFILES[given], name=name)
+
+    fields: dict[str, Any] = {
+        key: value
+        for key in ("path", "max_tokens", "stream_options", "any_tool", "think_tags", "documents")
+        if (value := getattr(given, key)) is not None
+    }
+    if given.tool_choice is not None:
+        fields["tool_choices"] = given.tool_choice
+    if given.call_ids is not None:
+        fields["calls"] = MISTRAL_CALLS if given.call_ids == "nine" else CHAT_CALLS
+    if given.structured is not None:
+        fields["answer"] = _ANSWERS[given.structured]
+    if given.reasoning_field is not None:
+        has_field = given.reasoning_field != "none"
+        fields["reasoning_field"] = given.reasoning_field if has_field else None
+    return replace(PROFILES[given.base], name=name, **fields)

@@ -189,6 +189,7 @@ class HttpProvider(ABC, Generic[R]):
         return self._http.endpoint.url
 
     def _keep_rendering(self, context: RequestContext, rendering: R) -> None:
+        rendering.provider = self._http.endpoint.provider
         self._renderings.pop(context, None)
         self._renderings[context] = rendering
         if len(self._renderings) > MAX_RENDERINGS:
@@ -223,6 +224,7 @@ class HttpProvider(ABC, Generic[R]):
         cached = next(known, None)
         rendering = self._make_rendering() if cached is None else cached.make_empty()
         rendering.appended = self._appended_parts(request.model, type(rendering).appended)
+        rendering.provider = self._http.endpoint.provider
         rendering.update(request.thread)
         return rendering
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 from jp_nb.config.tree.base import describe_found
-from jp_nb.config.tree.models import OpenAi, ProviderConfig
+from jp_nb.config.tree.models import SERVERS, OpenAi, ProviderConfig, Server
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.local_server import find_address
 
@@ -40,6 +40,14 @@ class Endpoint:
     key_required: bool = False  # by the server at `base_url`
     key_configured: bool = False  # the user set `key_env`: no request is sent without a key
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_server: bool = False  # of `providers.llm.servers`
+    local: str = ""  # kind of a local server, such as `ollama`, for advice
+
+    @property
+    def setting_path(self) -> str:
+        """Path of the settings in the configuration."""
+        table = SERVERS if self.is_server else "providers.llm"
+        return f"{table}.{self.provider}"
 
     @property
     def environment_url(self) -> str:
@@ -83,11 +91,6 @@ class Endpoint:
         url = (os.environ.get(self.base_url_env, "") if self.base_url_env else "") or self.base_url
         return _OPENAI_URL.match(url) is not None
 
-    @property
-    def setting_path(self) -> str:
-        """Path of the provider's settings in the configuration."""
-        return f"providers.llm.{self.provider}"
-
 
 def join_url(base: str, path: str) -> str:
     """Join `base` and `path`. `base` may end in the first segments of `path`."""
@@ -127,11 +130,16 @@ def make_endpoint(
     Raises:
         ConfigError: `base_url` is not an http or https address.
     """
+    table = "providers.llm"
+    if isinstance(config, Server):
+        table = SERVERS
+        headers = {**headers, **{name.lower(): value for name, value in config.headers.items()}}
+
     base_url, *others = [config.base_url] if config.base_url else config.DEFAULT_ADDRESSES or [""]
     key_env = config.api_key_env or None
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        setting = f"providers.llm.{provider}.base_url"
+        setting = f"{table}.{provider}.base_url"
         found = describe_found(base_url, setting)
         raise ConfigError(f"expected an http or https address, {found}", path=setting)
     defaults = type(config)()
@@ -146,6 +154,7 @@ def make_endpoint(
         key_required=config.base_url == defaults.base_url,  # another server may need no key (D61)
         key_configured=key_env not in (None, defaults.api_key_env),
         headers=headers,
+        is_server=isinstance(config, Server),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, Llm
+from jp_nb.config.tree.models import Llm
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.providers.endpoint import Endpoint
 
@@ -297,8 +297,8 @@ def format_model_choices(llm: Llm) -> str:
     """Return lines that tell how to choose a model, and which keys are set."""
     rows: list[tuple[str, str]] = []
     missing: list[str] = []
-    for name in AVAILABLE_PROVIDERS:
-        if (settings := getattr(llm, name, None)) is None:
+    for name in llm.list_names():
+        if (settings := llm.get_settings(name)) is None:
             continue  # the scripted provider
         variable = settings.api_key_env
         if variable is None:
@@ -343,7 +343,7 @@ def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "shorten the request, attach less, start a new conversation (`%jp new`), or "
                 "continue from an earlier turn (`%jp fork TURN`). Or choose a model "
                 f"with a larger context window ({CHOOSE})"
-                + _LARGER_CONTEXT.get(endpoint.provider, "")
+                + _LARGER_CONTEXT.get((endpoint.local or endpoint.provider), "")
             )
         case "other":
             return _advise_status(error, endpoint)
@@ -362,7 +362,7 @@ def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
         )
     if not refused:
         return f"Is the server running? {source}"
-    start = _START_SERVER.get(endpoint.provider, "Start it")
+    start = _START_SERVER.get((endpoint.local or endpoint.provider), "Start it")
     return f"{start}, or set its address. {source}"
 
 
@@ -378,7 +378,7 @@ def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
                 f"Set {endpoint.setting_path}.api_key_env to the name of the environment "
                 "variable with the key"
             )
-        case 404 if endpoint.provider == "ollama":
+        case 404 if (endpoint.local or endpoint.provider) == "ollama":
             return (
                 "Check that the model is installed: `ollama list` shows the "
                 "installed models, and `ollama pull NAME` downloads one. Or choose "

@@ -187,7 +187,7 @@ class GenerateRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         self.is_bound = item.is_bound
-        is_signed = item.provider == self._provider and self._may_sign()
+        is_signed = item.provider == self.provider and self._may_sign()
         self._signature = item.entry.metadata.get(SIGNATURE) if is_signed else None
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)

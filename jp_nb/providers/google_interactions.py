@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ProviderEvent, Retry
-from jp_nb.config.tree.models import Google
+from jp_nb.config.tree.models import Google, ProviderConfig, Server
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.json_values import compact_json
@@ -193,7 +193,7 @@ class InteractionsRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         entry, self.is_bound = item.entry, item.is_bound
-        stored: Any = entry.metadata.get(STEP) if item.provider == self._provider else None
+        stored: Any = entry.metadata.get(STEP) if item.provider == self.provider else None
         steps: list[Any] = stored if isinstance(stored, list) else [stored]
         if not self._may_send_back(entry, steps):
             super()._add(item)
@@ -345,25 +345,40 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         return Retry(error.without_address)
 
 
+def create_server(name: str, config: Server) -> HttpProvider[Any]:
+    """Return the provider for the configured server `name`.
+
+    Raises:
+        ConfigError: The address is not valid.
+    """
+    return _create(name, config, config.dialect, append_instructions=True)
+
+
 def create(name: str, config: Google) -> HttpProvider[Any]:
     """Return the provider that `config` describes.
 
     Raises:
         ConfigError: The address is not valid.
     """
+    return _create(name, config, config.dialect, append_instructions=config.append_instructions)
+
+
+def _create(
+    name: str, config: ProviderConfig, dialect: str, *, append_instructions: bool
+) -> HttpProvider[Any]:
     # An address can end in a version, as `https://generativelanguage.googleapis.com/v1beta`.
     version = re.search(r"/v\d\w*/?$", config.base_url or "")
     root = "" if version else "/v1"
     endpoint = make_endpoint(
         name,
         config,
-        f"{root}/interactions" if config.dialect == "interactions" else f"{root}/models",
+        f"{root}/interactions" if dialect == "interactions" else f"{root}/models",
         # The revision of the API in its versions before 1. Later ones ignore it.
-        headers={"api-revision": "2026-05-20"} if config.dialect == "interactions" else {},
+        headers={"api-revision": "2026-05-20"} if dialect == "interactions" else {},
         key_header="x-goog-api-key",
     )
-    if config.dialect == "generate":
+    if dialect == "generate":
         from jp_nb.providers.google_generate import GenerateProvider
 
-        return GenerateProvider(endpoint, append_instructions=config.append_instructions)
-    return InteractionsProvider(endpoint, append_instructions=config.append_instructions)
+        return GenerateProvider(endpoint, append_instructions=append_instructions)
+    return InteractionsProvider(endpoint, append_instructions=append_instructions)

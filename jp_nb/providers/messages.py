@@ -90,7 +90,7 @@ class Rendering(ABC):
         self._heads = 0
         self._has_tools = False
         self._pending: tuple[HeadChange, list[Message]] | None = None
-        self._provider = provider
+        self.provider = provider  # the one whose signatures are sent back
         self._rules = rules
         self._ids = CallIds(rules)
         self._shown_types = media_types if media_types >= IMAGES else frozenset()
@@ -187,7 +187,7 @@ class Rendering(ABC):
             case ChatRequest():
                 self._add_request(*self._replace_images(entry.content, item.images))
             case ChatResponse(kind="reasoning"):
-                is_own = item.provider == self._provider
+                is_own = item.provider == self.provider
                 if not (is_own and self._add_reasoning(entry)):
                     self._add_text(format_reasoning_text(entry))
             case ChatResponse():

@@ -16,6 +16,7 @@ from jp_nb.agent.provider import Attachment, ModelList, ModelRequest, Provider
 from jp_nb.config.tree.models import (
     ChatCompletionsProvider,
     OpenRouter,
+    Server,
 )
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
 from jp_nb.json_values import spaced_json
@@ -30,7 +31,7 @@ from jp_nb.providers.attachments import (
     split_attachments,
 )
 from jp_nb.providers.call_rules import format_arguments
-from jp_nb.providers.chat_profiles import PROFILES, Profile
+from jp_nb.providers.chat_profiles import PROFILES, Profile, make_profile
 from jp_nb.providers.dialect import HttpProvider
 from jp_nb.providers.endpoint import Endpoint, find_dialect, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import REMOVED_TOOLS, HeadChange
@@ -152,6 +153,8 @@ def _format_tools(request: ModelRequest, profile: Profile) -> Message:
     if name is not None and profile.tool_choices != "named":  # send only the forced tool
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name, choice = None, "required"
+    if choice == "required":
+        choice = profile.any_tool
     functions = [
         {
             "name": tool.name,
@@ -199,9 +202,9 @@ def _format_sampling(request: ModelRequest, profile: Profile, omitted: Omitted) 
         ignored.add("top_k")
     for name in sorted(ignored):
         omit_parameter(omitted, name, "not a parameter of this API")
-    sampling.update(
-        (name, value) for name, value in parameters.other.items() if name in profile.extras
-    )
+    for name, value in parameters.other.items():
+        if name in profile.extras:
+            sampling[profile.seed if name == "seed" else name] = value
     return sampling
 
 
@@ -375,25 +378,47 @@ class ChatProvider(HttpProvider[ChatRendering]):
         schemas.check_references(schema)
 
 
-def create(name: str, config: ChatCompletionsProvider) -> Provider:
-    """Return the provider that `config` describes, in its dialect.
+def create_server(name: str, config: Server) -> Provider:
+    """Return the provider for the configured server `name`.
 
     Raises:
         ConfigError: A setting is not valid.
     """
-    profile = PROFILES[name]
-    if config.images is not None and config.images != profile.takes_images:
-        profile = replace(profile, media_types=profile.media_types ^ IMAGES)
-    headers = {}
-    if isinstance(config, OpenRouter):
-        attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
-        headers = {key: value for key, value in attribution.items() if value}
-    endpoint = make_endpoint(name, config, profile.path, headers=headers)
-    if find_dialect(name, config) != "responses":
-        return ChatProvider(endpoint, profile)
+    profile = _with_images(make_profile(name, config.profile), config.images)
+    endpoint = make_endpoint(name, config, profile.path, headers={})
+    endpoint = replace(endpoint, local=profile.local or name)
+    if config.dialect == "responses":
+        return _create_responses(endpoint, profile)
+    return ChatProvider(endpoint, profile)
+
+
+def _with_images(profile: Profile, takes_images: bool | None) -> Profile:
+    if takes_images is None or takes_images == profile.takes_images:
+        return profile
+    return replace(profile, media_types=profile.media_types ^ IMAGES)
+
+
+def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
     from jp_nb.providers.openai_responses import ResponsesProvider  # few conversations need it
 
     path = profile.path.replace("/chat/completions", "/responses")
     return ResponsesProvider(
         replace(endpoint, path=path), media_types=profile.media_types, local=profile.local
     )
+
+
+def create(name: str, config: ChatCompletionsProvider) -> Provider:
+    """Return the provider that `config` describes, in its dialect.
+
+    Raises:
+        ConfigError: A setting is not valid.
+    """
+    profile = _with_images(PROFILES[name], config.images)
+    headers = {}
+    if isinstance(config, OpenRouter):
+        attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
+        headers = {key: value for key, value in attribution.items() if value}
+    endpoint = make_endpoint(name, config, profile.path, headers=headers)
+    if find_dialect(name, config) == "responses":
+        return _create_responses(endpoint, profile)
+    return ChatProvider(endpoint, profile)

@@ -92,7 +92,8 @@ class ChatDecoder(Decoder):
         self._calls.begin_message()
         for choice in message.get("choices") or ():
             self._select_choice(choice, out)
-        if usage := message.get("usage"):
+        # Groq has them in a member of its own.
+        if usage := message.get("usage") or (message.get("x_groq") or {}).get("usage"):
             out.add(_parse_usage(usage))
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:

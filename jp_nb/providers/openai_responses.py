@@ -345,7 +345,7 @@ class ResponsesRendering(Rendering):
     ) -> Self:
         """Return an empty rendering without the reasoning of `stale_items`, or `result_images`."""
         copy = type(self)(
-            self._provider,
+            self.provider,
             media_types=self._media_types,
             system_role=self._system_role,
             stale_items=self.stale_items | stale_items,
@@ -393,7 +393,7 @@ class ResponsesRendering(Rendering):
             pieces.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
-        self._is_own = item.provider == self._provider
+        self._is_own = item.provider == self.provider
         entry = item.entry
         if self._is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
             self._add_own_message(entry)

@@ -410,6 +410,11 @@ def pass_schema(schema: Schema) -> AnswerSchema:
     return AnswerSchema(schema, dict(schema))
 
 
+def suggest_schema(schema: Schema) -> AnswerSchema:
+    """Return `schema` unchanged, for servers that enforce it only with some models (Groq)."""
+    return AnswerSchema(schema, dict(schema), strict=False)
+
+
 def adapt_for_json_mode(schema: Schema) -> AnswerSchema:
     """Adapt `schema` for JSON mode (DeepSeek), in which every answer is an object."""
     root, wrapped = wrap_in_object(schema)

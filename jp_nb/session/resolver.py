@@ -52,7 +52,7 @@ from jp_nb.config.tree.models import (
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.providers import create_provider
+from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.scripted import NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.ask import SessionAnswers
@@ -156,7 +156,7 @@ class Resolver:
         results: RecordedResults | None = None
         if self._cassette is not None and self._cassette.choice.tools == "recorded":
             results = getattr(provider, "results", None)  # of a `CassetteProvider`
-        settings = getattr(config.providers.llm, model.provider, None)
+        settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
         return Resolved(
             provider=provider,
@@ -191,7 +191,8 @@ class Resolver:
 
         Equal settings give the same object until another cassette is used.
         """
-        given = getattr(llm, name, None)  # a known name may have no settings
+        llm.require(name)
+        given = llm.get_settings(name)  # a known name may have no settings
         settings: dict[str, Any] = given.model_dump() if given is not None else {}
         cassette = self._active.cassettes.active
         if cassette is not self._cassette:
@@ -200,7 +201,8 @@ class Resolver:
             self._providers.clear()
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
-            make: Callable[[], Provider] = partial(create_provider, name, settings)
+            create = create_server if name in llm.servers else create_provider
+            make: Callable[[], Provider] = partial(create, name, settings)
             if name == SCRIPTED:
                 make = self._make_scripted
             if cassette is None:

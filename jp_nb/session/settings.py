@@ -365,7 +365,8 @@ class Settings:
 
 
 def _check_model(config: AppConfig) -> None:
-    resolve_model(config.assistant.model.id, config.providers.llm.aliases)
+    llm = config.providers.llm
+    llm.require(resolve_model(config.assistant.model.id, llm.aliases).provider)
 
 
 def write_config_file(

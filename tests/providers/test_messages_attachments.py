@@ -167,7 +167,7 @@ def test_profiles_that_take_binaries_in_a_user_message() -> None:
     binaries = {name for name, profile in PROFILES.items() if profile.media_types}
     assert binaries == {name for name, profile in PROFILES.items() if profile.takes_images}
     assert binaries == {name for name, profile in PROFILES.items() if profile.documents == "user"}
-    assert binaries == {"openai", "openrouter", "xai"}
+    assert binaries == {"groq", "mistral", "openai", "openrouter", "xai"}
 
 
 async def test_schema_in_words_follows_the_attached_texts() -> None:

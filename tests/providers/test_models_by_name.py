@@ -10,6 +10,7 @@ from jp_nb.config.tree.models import (
     PROVIDERS,
     ChatCompletionsProvider,
     ProviderConfig,
+    Server,
 )
 from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider
@@ -27,7 +28,8 @@ def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) 
 def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
     classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
     subclasses = {*ProviderConfig.__subclasses__(), *ChatCompletionsProvider.__subclasses__()} - {
-        ChatCompletionsProvider
+        ChatCompletionsProvider,
+        Server,
     }
     assert {*classes} == subclasses
     assert len(classes) == len(subclasses)

@@ -7,8 +7,9 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, ToolCallStart
+from jp_nb.config.tree.models import PROVIDERS
 from jp_nb.errors import UsageError
-from jp_nb.providers import create_provider
+from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import (
     ChatRendering,
@@ -328,7 +329,10 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
             call = ToolCall("weather", {"city": "Delft"})
             reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
             with LoopbackServer([reply]) as server:
-                provider = create_provider(name, {"base_url": server.url})
+                if name in PROVIDERS:
+                    provider = create_provider(name, {"base_url": server.url})
+                else:
+                    provider = create_server(name, {"base_url": server.url, "profile": name})
                 request = ask(
                     user("a"), thought("t"), answer("b"), called("c1"), result("c1", "x"),
                     user("c"), provider=name, tools=(WEATHER,), system=("s",),

@@ -34,6 +34,7 @@ PATHS: Mapping[str, Protocol] = {
     "/v1/messages": "anthropic",
     "/v1/chat/completions": "chat",
     "/api/v1/chat/completions": "chat",
+    "/openai/v1/chat/completions": "chat",
     "/chat/completions": "chat",
     "/v1/interactions": "interactions",
     "/v1beta/interactions": "interactions",
@@ -650,7 +651,7 @@ _CHAT_FIELDS = [
     "stream", "stream_options", "tools", "tool_choice", "response_format", "max_tokens",
     "max_completion_tokens", "temperature", "top_p", "top_k", "stop", "reasoning_effort",
     "reasoning", "reasoning_format", "thinking", "chat_template_kwargs", "provider", "seed",
-    "verbosity", "min_p", "n", "user",
+    "random_seed", "verbosity", "min_p", "n", "user",
 ]  # fmt: skip
 _CHAT_MESSAGES: Mapping[str, tuple[list[str], list[str]]] = {
     "system": (["content"], []),

@@ -11,12 +11,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.secrets import hide_credentials, is_secret
 from jp_nb.config.tree.base import (
     APPEND,
     APPEND_SET,
@@ -42,6 +44,7 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
+from jp_nb.errors import ConfigError
 
 
 def _check_address(value: str) -> str:
@@ -57,11 +60,19 @@ def _check_address(value: str) -> str:
     return value
 
 
+def _check_path(value: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", value) or "/.." in value:
+        raise UnexpectedValueError("a path such as /v1/chat/completions", value)
+    return value
+
+
 def _check_variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of an environment variable, not a key")
     return value
 
+
+SERVERS: Final = "providers.llm.servers"
 
 Address = Annotated[str, AfterValidator(_check_address)]
 Variable = Annotated[str, AfterValidator(_check_variable)]
@@ -79,6 +90,9 @@ class ProviderConfig(ConfigTable):
 
     DEFAULT_ADDRESSES: ClassVar[tuple[str, ...]] = ()
     """Addresses at which the server may run if `base_url` is unset."""
+
+    MODELS: ClassVar[str] = ""
+    """Pattern for the beginnings of names of models that suggest this provider."""
 
     api_key_env: Variable | None = None
     """Environment variable that contains the API key."""
@@ -99,6 +113,7 @@ class Anthropic(ProviderConfig):
     """Anthropic's Messages API."""
 
     FACTORY: ClassVar[str] = "anthropic:create"
+    MODELS: ClassVar[str] = "claude|fable|haiku|mythos|opus|sonnet"
 
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
     base_url: Address | None = "https://api.anthropic.com"
@@ -120,6 +135,8 @@ class Cerebras(ChatCompletionsProvider):
 class DeepSeek(ChatCompletionsProvider):
     """DeepSeek."""
 
+    MODELS: ClassVar[str] = "deepseek-"
+
     api_key_env: Variable | None = "DEEPSEEK_API_KEY"
     base_url: Address | None = "https://api.deepseek.com"
 
@@ -128,6 +145,7 @@ class Google(ProviderConfig):
     """Google Gemini."""
 
     FACTORY: ClassVar[str] = "google_interactions:create"
+    MODELS: ClassVar[str] = "gemini-"
 
     api_key_env: Variable | None = "GEMINI_API_KEY"
     base_url: Address | None = "https://generativelanguage.googleapis.com"
@@ -137,6 +155,13 @@ class Google(ProviderConfig):
     append_instructions: Flag = True
     """Append changed instructions to the conversation as a message of the user, marked as from the
     system. `false` replaces the instructions in front, so the cached prefix is lost."""
+
+
+class Groq(ChatCompletionsProvider):
+    """Groq."""
+
+    api_key_env: Variable | None = "GROQ_API_KEY"
+    base_url: Address | None = "https://api.groq.com"
 
 
 class LlamaCpp(ChatCompletionsProvider):
@@ -154,14 +179,27 @@ class LlamaCpp(ChatCompletionsProvider):
     """API of the server: `chat` for chat completions, or `responses`."""
 
 
+class Mistral(ChatCompletionsProvider):
+    """Mistral."""
+
+    MODELS: ClassVar[str] = "(?:(?:open-)?mistral|ministral|magistral|codestral|devstral|pixtral)-"
+
+    api_key_env: Variable | None = "MISTRAL_API_KEY"
+    base_url: Address | None = "https://api.mistral.ai"
+
+
 class Ollama(ChatCompletionsProvider):
     """An Ollama server."""
+
+    MODELS: ClassVar[str] = "(?:llama|qwen|gemma|phi)[0-9.]*(?:[:-]|$)|mistral[0-9.]*(?::|$)"
 
     base_url: Address | None = "http://localhost:11434"
 
 
 class OpenAi(ChatCompletionsProvider):
     """OpenAI, or a compatible server."""
+
+    MODELS: ClassVar[str] = "gpt-|chatgpt-|o[1-9](?:-|$)"
 
     api_key_env: Variable | None = "OPENAI_API_KEY"
     base_url: Address | None = "https://api.openai.com"
@@ -196,6 +234,8 @@ class Scripted(ProviderConfig):
 class Xai(ChatCompletionsProvider):
     """xAI."""
 
+    MODELS: ClassVar[str] = "grok-"
+
     api_key_env: Variable | None = "XAI_API_KEY"
     base_url: Address | None = "https://api.x.ai"
     dialect: Literal["chat", "responses"] = "chat"
@@ -209,7 +249,9 @@ class ProviderTable(ConfigTable):
     cerebras: Cerebras = table()
     deepseek: DeepSeek = table()
     google: Google = table()
+    groq: Groq = table()
     llamacpp: LlamaCpp = table()
+    mistral: Mistral = table()
     ollama: Ollama = table()
     openai: OpenAi = table()
     openrouter: OpenRouter = table()
@@ -233,11 +275,44 @@ AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items(
 """Names of the providers that can be created."""
 
 
+_DECLARED_SERVERS: set[str] = set()
+"""Names of the servers that a configuration in this process has declared.
+
+A model id is read apart from the configuration, so it may name each of them. `Llm.require` checks
+that the effective configuration has the server.
+"""
+_SERVER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_RESERVED_NAMES: Final = frozenset({"aliases", "servers"})
+
+
+def _check_server_name(name: str) -> str:
+    if name in PROVIDERS:
+        raise ValueError(
+            f"{name!r} is the name of a built-in provider, whose settings are "
+            f"`providers.llm.{name}`. Give the server another name"
+        )
+    if name in _RESERVED_NAMES or not _SERVER_NAME.fullmatch(name):
+        raise UnexpectedValueError(
+            "at most 40 small letters, digits, `-`, and `_`, beginning with a letter",
+            cause=f"{shorten_for_error(name)!r} cannot be the name of a server",
+        )
+    _DECLARED_SERVERS.add(name)
+    return name
+
+
+def declare_servers(servers: object) -> None:
+    """Let model ids name the `servers`, the table of a configuration that is about to be read."""
+    for name in servers if isinstance(servers, Mapping) else ():
+        if isinstance(name, str):
+            with suppress(ValueError):  # reported where the table is read
+                _check_server_name(name)
+
+
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 
 
 def _check_provider(provider: str) -> str:
-    if provider in PROVIDER_NAMES:
+    if provider in PROVIDER_NAMES or provider in _DECLARED_SERVERS:
         return provider
     # Comparing a longer name takes long.
     near = difflib.get_close_matches(provider[:40], AVAILABLE_PROVIDERS, n=1)
@@ -433,13 +508,133 @@ def _check_alias(value: str) -> str:
     return value
 
 
+_HEADER_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
+_OWN_HEADERS: Final = frozenset(
+    {
+        *("authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization"),
+        *("cookie", "host", "content-type", "content-length", "content-encoding"),
+        *("transfer-encoding", "connection", "accept", "accept-encoding"),
+    }
+)
+"""Headers that `jp_nb` sets itself, or that hold keys."""
+
+
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if name.lower() in _OWN_HEADERS or not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{shorten_for_error(name)!r} is not a header that can be set here")
+        if is_secret(name, value) or hide_credentials(value) != value:
+            raise ValueError(
+                f"the header {name!r} may hold a key, which cannot be in a configuration. Put the "
+                "key into an environment variable, and set api_key_env to its name"
+            )
+        if not (value.isascii() and value.isprintable() and len(value) <= MAX_HEADER_CHARS):
+            raise ValueError(
+                f"the value of the header {name!r} is not one line of at most {MAX_HEADER_CHARS} "
+                "ASCII characters"
+            )
+    return headers
+
+
+MAX_HEADER_CHARS: Final = 1_000
+"""Maximum length of the value of a configured header."""
+
+ProfileName = Literal[
+    "cerebras", "deepseek", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openai",
+    "openrouter", "vllm", "xai",
+]  # fmt: skip
+"""Known servers with the Chat Completions API."""
+
+
+class ServerProfile(ConfigTable):
+    """Differences of a server from a known server with the Chat Completions API."""
+
+    base: ProfileName = "openai"
+    """The known server. Unset fields are as for it."""
+    path: Annotated[str, AfterValidator(_check_path)] | None = None
+    """Path of requests below `base_url`, such as `/v1/chat/completions`."""
+    max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """Member of a request with the maximum length of an answer."""
+    stream_options: Flag | None = None
+    """`false` if the server refuses `stream_options`, or reports tokens without it."""
+    tool_choice: Literal["named", "words", "nothing"] | None = None
+    """Accepted values of `tool_choice`: names of tools, only words, or the server ignores it."""
+    any_tool: Literal["required", "any"] | None = None
+    """Word that requires a call of any tool."""
+    call_ids: Literal["free", "nine"] | None = None
+    """`nine` if ids of tool calls must have nine letters or digits."""
+    structured: Literal["strict", "schema", "json"] | None = None
+    """Form of a structured answer: a strict schema, any schema, or only JSON."""
+    reasoning_field: Literal["reasoning", "reasoning_content", "none"] | None = None
+    """Member of a message with its reasoning. With `none`, reasoning is sent as text."""
+    think_tags: Flag | None = None
+    """`true` if an answer may begin with reasoning between `<think>` tags."""
+    documents: Literal["user", "system"] | None = None
+    """Message with the texts of attachments."""
+
+
+def _read_dialect(value: Any) -> Any:
+    names = {"openai": "chat", "anthropic": "messages", "google": "interactions"}
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+class Server(ProviderConfig):
+    """A server with a known API, under a name of its own: `-m NAME/MODEL`."""
+
+    dialect: Annotated[
+        Literal["chat", "responses", "messages", "interactions", "generate"],
+        before(_read_dialect),
+    ] = "chat"
+    """API of the server: `chat` for chat completions, `responses` of OpenAI, `messages` of
+    Anthropic, or `interactions` and `generate` of Google."""
+    headers: Annotated[dict[str, str], AfterValidator(_check_headers)] = Field(default_factory=dict)
+    """Further headers of each request, without keys."""
+    profile: Annotated[
+        Annotated[ServerProfile, TABLE] | Annotated[ProfileName, PLAIN], TABLE_OR_PLAIN
+    ] = "openai"
+    """With `chat` and `responses`: a known server that this one is like, or a table of the
+    differences."""
+    images: Flag | None = None
+    """`true` if the models accept images. Unset, it depends on the profile."""
+
+
 class Llm(ProviderTable):
-    """Providers by name, and aliases of models."""
+    """Providers by name, named servers, and aliases of models."""
+
+    servers: dict[Annotated[str, AfterValidator(_check_server_name)], Server] = Field(
+        default_factory=dict
+    )
+    """Servers with a known API, by a name that works like that of a provider."""
 
     aliases: dict[Annotated[str, AfterValidator(_check_alias)], ModelIdOrAlias] = Field(
         default_factory=dict
     )
     """Models by alias. An alias can name another alias."""
+
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of the available providers, and of the configured servers."""
+        return (*AVAILABLE_PROVIDERS, *sorted(self.servers))
+
+    def get_settings(self, name: str) -> ProviderConfig | None:
+        """Return the settings of a provider or server; None if it has none, or does not exist."""
+        if name in ProviderTable.model_fields:
+            settings: ProviderConfig = getattr(self, name)
+            return settings
+        return self.servers.get(name)
+
+    def require(self, name: str) -> None:
+        """Check that there is a provider or server `name`.
+
+        Raises:
+            ConfigError: A server of this name is not in the configuration.
+        """
+        if name not in PROVIDERS and name not in self.servers:
+            known = f"; configured: {', '.join(sorted(self.servers))}" if self.servers else ""
+            raise ConfigError(
+                f"the server {name!r} is not in the configuration{known}. Set the address: "
+                f"`%jp config {SERVERS}.{name}.base_url=URL`",
+                path=f"{SERVERS}.{name}",
+            )
 
 
 CassetteMode = Literal["off", "record", "replay", "replay-or-record"]

@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, CassetteMode
+from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import (
     NOT_A_NAME,
@@ -109,11 +109,13 @@ def models(call: Invocation) -> None:
     config, session = call.session.config, call.session
     model, _ = session.turns.resolver.model(config)
     name, *words = call.options.words or [model.provider]
-    if name not in AVAILABLE_PROVIDERS:
-        hint = suggest_name(name, AVAILABLE_PROVIDERS, "models")
+    llm = config.providers.llm
+    names = llm.list_names()
+    if name not in names:
+        hint = suggest_name(name, names, "models")
         raise UsageError(
             f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
-            f"{', '.join(AVAILABLE_PROVIDERS)}. Search words follow the provider: "
+            f"{', '.join(names)}. Search words follow the provider: "
             f"`{call.subcommand.usage}`"
         )
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
@@ -122,9 +124,9 @@ def models(call: Invocation) -> None:
         listed, name, current=current, aliases=_aliases_by_model(name, config), words=words
     )
     others = []
-    for other in () if call.options.words else AVAILABLE_PROVIDERS:
-        settings = getattr(config.providers.llm, other, None)
-        variable = getattr(settings, "api_key_env", None)
+    for other in () if call.options.words else names:
+        settings = llm.get_settings(other)
+        variable = None if settings is None else settings.api_key_env
         if other != model.provider and variable and os.environ.get(variable, "").strip():
             others.append(f"`%jp models {other}`")
     if others:
@@ -379,7 +381,7 @@ def _describe_folder(session: Session) -> str:
 def _describe_model(session: Session) -> str:
     model, _ = session.turns.resolver.model(session.config)
     text = f"{model.provider}/{model.name}"
-    settings = getattr(session.config.providers.llm, model.provider, None)
+    settings = session.config.providers.llm.get_settings(model.provider)
     if settings is None:
         return f"{text} (a script: no network and no key needed)"
     variable = settings.api_key_env
