@@ -34,6 +34,7 @@ from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.tools.base import CellThread, CommandLine, Tool, ToolContext, ToolSource
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, keep_end, read_outcome
 from jp_nb.tools.parameters import fill_defaults, format_argument_problems
+from jp_nb.tools.process_guard import ProcessGuard
 
 NO_COMMAND: Final = "Command missing for local tool"
 
@@ -331,7 +332,8 @@ async def run_process(
     """Run `argv` in the folder `cwd` ("" for the current one) until it exits, and log it.
 
     The process inherits the environment and gets a new process group. Cancellation sends SIGTERM
-    to the group, then SIGKILL. Background processes continue, unless they hold the pipes open.
+    to the group, then SIGKILL. So does the end of the kernel, however it ends. After the process
+    exited, its background processes continue, unless they hold the pipes open.
 
     Raises:
         SpawnError: The process did not start.
@@ -353,12 +355,13 @@ async def run_process(
             raise
         code = supervisor.result()
     shown = stdin.decode(errors="replace")
-    done = ProcessRun(shown, output.text(STDOUT), output.text(STDERR), code, formats)
+    done = ProcessRun(shown, output.take_text(STDOUT), output.take_text(STDERR), code, formats)
     if (log := PROCESS_LOG.get()) is not None:
         log.append(done)
     return done
 
 
+_GUARD: Final = ProcessGuard()
 _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _SUPERVISORS: set[asyncio.Task[int]] = set()
 """A task for each process. These tasks are never cancelled, so each process is reaped."""
@@ -371,6 +374,7 @@ def _forget_supervisor(supervisor: asyncio.Task[int]) -> None:
 
 
 async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput) -> int:
+    _GUARD.start()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: output,
@@ -384,7 +388,9 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
     except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
         raise SpawnError(_explain_spawn_error(exc, argv[0], cwd)) from exc
     pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
+    group = transport.get_pid()
     try:
+        _GUARD.add(group)
         pipe.write(stdin)
         pipe.close()
         await output.must_end.wait()
@@ -395,6 +401,7 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
             if not (output.exited.is_set() and output.drained.is_set()):
                 await _end_group(transport, output)
         finally:
+            _GUARD.remove(group)
             if pipe.get_write_buffer_size():  # the process did not read all of stdin
                 pipe.abort()
             transport.close()
@@ -451,8 +458,9 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
         self.exited.set()
         self.must_end.set()
 
-    def text(self, fd: int) -> str:
-        return self._read[fd].decode("utf-8", "replace")
+    def take_text(self, fd: int) -> str:
+        """Return the output, and free its bytes."""
+        return self._read.pop(fd).decode("utf-8", "replace")
 
 
 async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:

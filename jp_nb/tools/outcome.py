@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, Literal
 
 from pydantic import (
@@ -154,6 +156,8 @@ def read_outcome(stdout: str) -> Outcome | None:
         ToolError: The process asked an invalid question.
     """
     stdout = stdout.removeprefix("\ufeff")  # programs on Windows may print a byte order mark
+    if not stdout.lstrip().startswith("{") or not _has_few_items(stdout):
+        return None
     try:
         data = json.loads(stdout, parse_int=_parse_int)
         if "\\u" in stdout:  # may escape a lone surrogate, which UTF-8 cannot encode
@@ -174,6 +178,17 @@ def read_outcome(stdout: str) -> Outcome | None:
             _warn_of_change(data)
             return _read_needs_input(data)
     return None
+
+
+MAX_OUTCOME_ITEMS: Final = 100_000
+"""A larger JSON value is no outcome: parsed, it takes up to 30 times the memory of its text."""
+
+_ITEM: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
+"""A string, or the start of a value in a list or object. It never fails in a string: linear."""
+
+
+def _has_few_items(text: str) -> bool:
+    return next(islice(_ITEM.finditer(text), MAX_OUTCOME_ITEMS, None), None) is None
 
 
 def _parse_int(digits: str) -> int | float:

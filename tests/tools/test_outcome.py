@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -260,3 +261,33 @@ def test_change_in_an_error_or_question_is_ignored_with_a_warning(
 def test_lone_surrogate_is_replaced() -> None:
     outcome = read_outcome('{"type":"success","content":"a\\ud83db \\ud83d\\ude00"}')
     assert outcome == Success("a?b 😀")
+
+
+COUNT = 300_000
+LARGE = {
+    "lists": "[" + ",".join(["[]"] * COUNT) + "]",
+    "an object with lists": '{"a": [' + ",".join(["[]"] * COUNT) + "]}",
+    "a success with objects": '{"type": "success", "content": "x", "y": ['
+    + ",".join(["{}"] * COUNT)
+    + "]}",
+    "many keys": "{" + ",".join(f'"{number}":1' for number in range(COUNT)) + "}",
+    "a text that never ends": '{"' + '\\"' * COUNT,
+    "quotes": '{"' * COUNT,
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_json_of_a_program_is_a_text_and_takes_no_memory(kind: str) -> None:
+    tracemalloc.start()
+    try:
+        assert read_outcome(LARGE[kind]) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(LARGE[kind])
+
+
+def test_outcome_with_a_long_text_is_read() -> None:
+    content = 'a, "b" [c] {d}\n' * COUNT
+    outcome = read_outcome(json.dumps({"type": "success", "content": content}))
+    assert outcome == Success(content)
