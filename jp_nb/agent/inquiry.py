@@ -188,6 +188,7 @@ class ChatModel:
     """A model with its configuration. `request` has limits and retries.
 
     If it is replayed, responses take no time, and inquiries of a batch run one by one, in order.
+    `before_sending` shows the user, before a request, that the conversation goes to another host.
     """
 
     provider: Provider
@@ -197,6 +198,7 @@ class ChatModel:
     request: RequestConfig = field(default_factory=background_request)
     provider_name: str = ""
     is_replayed: bool = False
+    before_sending: Callable[[Provider, str], None] = lambda provider, name: None
 
     @property
     def full_name(self) -> str:
@@ -291,6 +293,7 @@ async def request_response(
         ProviderError: No attempt succeeded.
     """
     name = model.full_name
+    model.before_sending(model.provider, model.provider_name)
     return await with_retries(
         lambda: _request_once(model.provider, request, partial(spent, name)),
         model=name,

@@ -54,6 +54,7 @@ from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.head import RequestHead, mark_head
 from jp_nb.record.marks import (
     LastHost,
+    format_other_host,
     is_continuation,
     mark_continuation,
     with_input_changes,
@@ -329,12 +330,10 @@ class AnswerStream:
         if host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head
         if host:
-            last, record.last_host = record.last_host, LastHost.of(host)
+            last = record.last_host
+            record.last_host = LastHost.of(host)
             if last is not None and last.mark != record.last_host.mark:
-                self._notify(
-                    f"⚠ This request is sent to {host} ({resolved.provider_name}). "
-                    f"The previous request of this notebook went to {last.name}."
-                )
+                self._notify(format_other_host(last, host, resolved.provider_name))
         record.sent = LastRequest(
             resolved.provider,
             resolved.provider_name,

@@ -47,6 +47,11 @@ from jp_nb.tools.question import Question
 from jp_nb.tools.secrets import SecretAnswers
 
 
+def host_of(provider: Provider) -> str:
+    """Return host and port of the provider's server; "" without a network."""
+    return urlsplit(provider.address).netloc
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(ChatModel):
     """The effective configuration (`basis`), resolved for one model request.
@@ -96,7 +101,7 @@ class Resolved(ChatModel):
     @property
     def host(self) -> str:
         """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
-        return urlsplit(self.provider.address).netloc
+        return host_of(self.provider)
 
 
 @dataclass(frozen=True, slots=True)

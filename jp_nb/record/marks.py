@@ -92,6 +92,14 @@ class LastHost:
         return cls(f"sha256:{sha256(host.encode()).hexdigest()[:8]}", host)
 
 
+def format_other_host(last: LastHost, host: str, provider: str) -> str:
+    """Return the line for the user before a request goes to another host than the `last` one."""
+    return (
+        f"⚠ This request is sent to {host} ({provider}). "
+        f"The previous request of this notebook went to {last.name}."
+    )
+
+
 def recorded_host(document: Document) -> LastHost | None:
     """Return the host of the latest request in `document`, or None if no request has one."""
     found = [

@@ -27,6 +27,7 @@ from jp_nb.record.compaction import (
     make_revert,
     mark_as_one_step,
 )
+from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
@@ -116,6 +117,7 @@ class ManualCompaction:
     def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
         settings, work = self._active.settings, self._turns.runner
         draft = settings.draft(options.directives)
+        self._choose_scripts(draft, options)
         resolved = self._turns.resolve(settings.snapshot(draft), self.stream.id)
         output = work.begin_turn(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
@@ -135,6 +137,13 @@ class ManualCompaction:
         recorded = [each for each in marked if isinstance(each, Compaction)]
         self._record(recorded)
         return recorded
+
+    def _choose_scripts(self, draft: Draft, options: CompactionOptions) -> None:
+        scripts = self._turns.resolver.scripts
+        scripts.choose_changed(draft.made)
+        for rule in options.rules or ():
+            if rule.summary is not None:
+                scripts.choose(rule.summary.model_dump(mode="json"), {})
 
     def find_last(self) -> list[Compaction]:
         """Return the newest compactions that were recorded together, which `undo` undoes."""

@@ -119,7 +119,8 @@ class PastRequests:
         """
         self._turns.require_ready()
         traced, provider = self._next()
-        return traced, self._turns.count_tokens(provider, traced.request)
+        count = self._turns.count_tokens(provider, traced.request, traced.provider)
+        return traced, count
 
     def _next(self) -> tuple[TracedRequest, Provider]:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id

@@ -91,7 +91,8 @@ class Resolver:
     """Resolves the configuration of the active conversation, and keeps its providers open.
 
     `hide` removes secrets from text that is recorded on a cassette. `sources` and `load_answers`
-    return the tool sources and the prepared answers of a configuration.
+    return the tool sources and the prepared answers of a configuration. `before_sending` gets the
+    provider and its name before a request that is not of the turn's own model.
     """
 
     def __init__(
@@ -101,10 +102,12 @@ class Resolver:
         *,
         hide: Callable[[str], str] = str,
         load_answers: Callable[[AppConfig], SessionAnswers] = lambda _: SessionAnswers(),
+        before_sending: Callable[[Provider, str], None] = lambda provider, name: None,
     ) -> None:
         self._active = active
         self._hide = hide
         self._load_answers = load_answers
+        self._before_sending = before_sending
         self._cassette: OpenCassette | None = None
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
@@ -298,6 +301,7 @@ class Resolver:
             parameters=_parameters(assistant.model.parameters),
             request=assistant.request,
             is_replayed=self._cassette is not None and self._cassette.is_offline,
+            before_sending=self._before_sending,
         )
 
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:

@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord
+from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord, host_of
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
@@ -46,6 +46,8 @@ from jp_nb.record.marks import (
     EXPLAINS_ERROR,
     HOST,
     TOOL_CHOICE,
+    LastHost,
+    format_other_host,
     last_turn_to_repeat,
     recorded_host,
     recorded_tool_choice,
@@ -102,8 +104,13 @@ class TurnRunner:
         self._own_heads: list[RequestHead] = []  # of requests, if the record is untrusted
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
+        self._record: TurnRecord | None = None  # of the running turn
+        self._announced_hosts: set[tuple[str, str]] = set()
         self.resolver = Resolver(
-            active, hide=self.runner.secrets.hide, load_answers=self.runner.load_answers
+            active,
+            hide=self.runner.secrets.hide,
+            load_answers=self.runner.load_answers,
+            before_sending=self._announce_other_host,
         )
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
@@ -373,9 +380,34 @@ class TurnRunner:
         )
         return self._agent.wait_for(work)
 
-    def count_tokens(self, provider: Provider, request: ModelRequest) -> int:
-        """Return the tokens of `request` that the server counts; see `Provider.count_tokens`."""
+    def count_tokens(self, provider: Provider, request: ModelRequest, name: str) -> int:
+        """Return the tokens of `request` that the server counts; see `Provider.count_tokens`.
+
+        `name` is the name of the provider.
+        """
+        self._announce_other_host(provider, name)
         return self._agent.wait_for(provider.count_tokens(request, seconds=LIST_SECONDS))
+
+    def _announce_other_host(self, provider: Provider, name: str) -> None:
+        """Show that the conversation goes to another host than the turns, once for each pair.
+
+        Any thread may call it.
+        """
+        record, host = self._record, host_of(provider)
+        last = self._last_host if record is None else record.last_host
+        if last is None or not host:
+            return
+        pair = (last.mark, LastHost.of(host).mark)
+        if pair[0] == pair[1] or pair in self._announced_hosts:
+            return
+
+        self._announced_hosts.add(pair)
+        line = format_other_host(last, host, name)
+        running, output = self._active.running, self.runner.output
+        if running is not None and not running.done() and output is not None:
+            output(Notice(line))
+        else:
+            print(f"jp_nb: {line}")
 
     def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""
@@ -516,6 +548,7 @@ class TurnRunner:
         assert output is not None
         status, reason = "failed", ""
         failed_retry: ProviderError | None = None
+        self._record = record
         with self.runner.cell.interrupts.defer():
             try:
                 with self.runner.display(output):
@@ -548,6 +581,7 @@ class TurnRunner:
     def _note_sent(self, record: TurnRecord) -> None:
         self.last_request = record.sent or self.last_request
         self._last_host = record.last_host
+        self._record = None
         if not self._active.trust.trusted:
             self._own_heads += [position.head for position in record.thread.heads]
 

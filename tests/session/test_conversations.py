@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,21 @@ import pytest
 
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError, UsageError
+from jp_nb.errors import JpNbError, ProviderError, UsageError
 from jp_nb.interop.directories import load_directory, save_directory
+from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
+from jp_nb.tools.outcome import NeedsInput
+from jp_nb.tools.python import REGISTRY, tool
+from jp_nb.tools.question import Question
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
+from tests.support.sessions import FakeShell
 
 ADDRESS = "providers.llm.openai.base_url"
 KEY_VARIABLE = "providers.llm.openai.api_key_env"
@@ -306,3 +312,73 @@ def test_new_kernel_knows_the_last_host_without_its_name(
         ]
     same.session.close()
     moved.session.close()
+
+
+DEEPSEEK = "providers.llm.deepseek"
+
+
+@pytest.fixture
+def other(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackServer]:
+    """Another host, and its settings."""
+    monkeypatch.setenv("OTHER_KEY", "sk-other-secret")
+    with LoopbackServer([Reply(status=400)] * 8) as server:
+        cells.set(f"{DEEPSEEK}.base_url={server.url}", f"{DEEPSEEK}.api_key_env=OTHER_KEY")
+        cells.set("assistant.request.max_retries=0")
+        yield server
+
+
+def run_jp(cells: Cells, name: str, rest: str) -> None:
+    with suppress(JpNbError):  # the other host answers with errors
+        run_subcommand(FakeShell(), cells.session, name, rest)
+
+
+def lines_about(server: LoopbackServer, cells: Cells, printed: str) -> list[str]:
+    """The lines that name the other host, of all outputs."""
+    outputs = cells.host.person.outputs
+    shown = [event.text for out in outputs for event in out.events if isinstance(event, Notice)]
+    return [line for line in [*shown, *printed.splitlines()] if host_of(server) in line]
+
+
+def test_count_of_tokens_names_the_other_host_first(
+    cells: Cells,
+    vendor: LoopbackServer,
+    other: LoopbackServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells.ask("a", "One.", model="openai/x")
+    cells.set(f"{ADDRESS}={other.url}")
+    for _ in range(2):
+        run_jp(cells, "usage", "--count")
+    [line] = lines_about(other, cells, capsys.readouterr().out)
+    assert f"The previous request of this notebook went to {host_of(vendor)}." in line
+
+
+def test_summary_by_another_host_names_it_first(
+    cells: Cells, other: LoopbackServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells.ask("a", "One.", model="openai/x")
+    cells.set(f"{ADDRESS}={other.url}")
+    for _ in range(2):
+        run_jp(cells, "compact", "--summarize --keep-first 0 --keep-last 0")
+    assert len(other.requests) >= 1
+    [_] = lines_about(other, cells, capsys.readouterr().out)
+
+
+def test_inquiry_of_another_model_names_its_host_first(
+    cells: Cells, other: LoopbackServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @tool
+    def pick() -> NeedsInput:
+        """Ask which one."""
+        return NeedsInput(Question.text("which", "Which one?"))
+
+    try:
+        cells.ask("a", "One.", model="openai/x")
+        cells.set("conversation.inquiry.assistant.model.id=deepseek/y")
+        cells.set("conversation.tools.pick.questions.which.target=assistant")
+        for _ in range(2):
+            run_jp(cells, "call", "pick")
+        assert len(other.requests) >= 1
+        [_] = lines_about(other, cells, capsys.readouterr().out)
+    finally:
+        REGISTRY.remove("pick")
