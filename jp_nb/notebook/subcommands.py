@@ -8,6 +8,7 @@ Source: `docs/guide.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -347,13 +348,40 @@ def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
+ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Model and configuration": ("-m", "-c", "-C"),
+    "Tools": ("-t", "-T", "-u", "-U"),
+    "Data": ("-a", "-s", "-o"),
+    "Conversation": ("-n", "-k", "--strict"),
+}
+"""First flags of all options of `%%jp`, by the titles of their groups in the help."""
+_MAX_COLUMNS: Final = 100
+
+
 def format_ask_help() -> str:
     """Return the text of `%%jp?`."""
+    options = {option.flags[0]: option for option in ASK_OPTIONS}
     width = max(len(option.spellings) for option in ASK_OPTIONS)
-    options = (f"  {option.spellings:<{width}}  {option.help}" for option in ASK_OPTIONS)
-    task = "Send the text below `%%jp [options]` to the model."
-    values = "In the text, `{{name}}` is replaced by the value of that variable."
-    return "\n\n".join([task, ASK_USAGE, "\n".join(options), values, _format_groups()])
+    parts = ["Send the text below `%%jp [options]` to the model.", "%%jp [options]\nTEXT"]
+
+    for title, flags in ASK_GROUPS.items():
+        rows = [_format_option(options[flag], width) for flag in flags]
+        parts.append("\n".join([f"{title}:", *rows]))
+
+    parts.append("In the text, `{{name}}` is replaced by the value of that variable.")
+    parts.append("`%jp?` lists the other commands.")
+    return "\n\n".join(parts)
+
+
+def _format_option(option: MagicOption, width: int) -> str:
+    return textwrap.fill(
+        option.help,
+        _MAX_COLUMNS,
+        initial_indent=f"  {option.spellings:<{width}}  ",
+        subsequent_indent=" " * (width + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def format_subcommands_help() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import logging
 import re
 import typing
 import warnings
@@ -41,6 +42,8 @@ from jp_nb.tools.outcome import Failure, Outcome
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.custom import start_thread
 
+log = logging.getLogger(__name__)
+
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -69,6 +72,8 @@ class PythonTool(Tool):
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[_Options]) -> None:
         self.function = function
+        self._options = options
+        self._code = getattr(function, "__code__", None)
         self.name = _tool_name(function, options.get("name"))
         self.is_async = _is_async(function)
         self.thread = options.get("thread", False)
@@ -87,6 +92,37 @@ class PythonTool(Tool):
         self.__name__ = self.name
         self.__doc__ = read_documentation(function)
         self.__wrapped__ = function
+
+    def is_reloaded_as(self, tool: PythonTool) -> bool:
+        """Return True if `tool` is the same function of a module that was loaded again."""
+        module = getattr(self.function, "__module__", None)
+        name = getattr(self.function, "__qualname__", "<locals>")
+        if module in (None, "__main__") or "<locals>" in name:
+            return False
+        other = tool.function
+        return (module, name) == (
+            getattr(other, "__module__", None),
+            getattr(other, "__qualname__", None),
+        )
+
+    def become(self, tool: PythonTool) -> None:
+        """Take everything from `tool`."""
+        values = dict(vars(tool))
+        vars(self).clear()
+        vars(self).update(values)
+
+    def refresh(self) -> bool:
+        """Read the function again if `%autoreload` replaced its code; return True if it did."""
+        code = getattr(self.function, "__code__", None)
+        if code is self._code:
+            return False
+        self._code = code
+        try:
+            self.become(PythonTool(self.function, **self._options))
+        except UsageError as exc:
+            log.warning("The new code of the tool %s is not a valid tool: %s", self.name, exc)
+            return False
+        return True
 
     def _read_registration(self, options: _Options) -> dict[str, JsonValue]:
         toolset = options.get("toolset")
@@ -223,10 +259,19 @@ class Registry:
         self._tools: dict[str, PythonTool] = {}
         self.version = 0
 
-    def add(self, tool: PythonTool) -> None:
-        """Register `tool` for the next turn. It replaces a tool of the same name."""
+    def add(self, tool: PythonTool) -> PythonTool:
+        """Register `tool` for the next turn, and return the registered tool.
+
+        It replaces a tool of the same name. If its module was reloaded, the tool of before is
+        updated: names that the user imported are still the registered tool.
+        """
+        before = self._tools.get(tool.name)
+        if before is not None and before.is_reloaded_as(tool):
+            before.become(tool)
+            tool = before
         self._tools[tool.name] = tool
         self.version += 1
+        return tool
 
     def discard(self, tool: PythonTool) -> None:
         """Remove `tool` if it is registered."""
@@ -247,6 +292,9 @@ class Registry:
 
     def all(self) -> dict[str, PythonTool]:
         """Return the tools by name, in the order they were first defined."""
+        for tool in self._tools.values():
+            if tool.refresh():
+                self.version += 1
         return dict(self._tools)
 
 
@@ -365,8 +413,7 @@ def tool(
 
         for text in find_rule_warnings(made.name, access):
             warnings.warn(text, stacklevel=2)
-    REGISTRY.add(made)
-    return made
+    return REGISTRY.add(made)
 
 
 def remove_tool(name: str) -> None:

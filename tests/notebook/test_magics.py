@@ -13,7 +13,7 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
-from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_groups
+from jp_nb.notebook.subcommands import ASK_GROUPS, ASK_OPTIONS, subcommand_groups
 from tests.notebook.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
@@ -155,17 +155,32 @@ def test_question_mark_after_a_magic_shows_its_options(
     ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paged: list[str] = []
-    monkeypatch.setattr("IPython.core.page.page", lambda data, **_: paged.append(str(data)))
-    for code in ("%%jp?", "?%%jp", "%jp?", "?%jp"):
+    monkeypatch.setattr(
+        "IPython.core.page.page", lambda data, **_: paged.append(data["text/plain"])
+    )
+    for code in ("%jp?", "?%jp"):
         paged.clear()
         ipython.run(code)
         (shown,) = paged
         for how, does in chain.from_iterable(rows for _, rows in subcommand_groups()):
             assert how in shown
             assert does in shown
-        for option in ASK_OPTIONS if "%%" in code else ():
-            assert all(flag in shown for flag in option.flags)
-            assert option.help in shown
+
+    for code in ("%%jp?", "?%%jp"):
+        paged.clear()
+        ipython.run(code)
+        (shown,) = paged
+        assert max(map(len, shown.splitlines())) <= 100
+        assert "%jp fork" not in shown
+        assert [title in shown for title in ASK_GROUPS] == [True] * len(ASK_GROUPS)
+        text = " ".join(shown.split())
+        for option in ASK_OPTIONS:
+            assert f"{option.spellings} {option.help}" in text
+
+
+def test_each_option_is_in_one_group_of_the_help() -> None:
+    grouped = list(chain.from_iterable(ASK_GROUPS.values()))
+    assert sorted(grouped) == sorted(option.flags[0] for option in ASK_OPTIONS)
 
 
 def test_question_mark_after_a_subcommand_shows_its_rows(ipython: IPythonShell) -> None:

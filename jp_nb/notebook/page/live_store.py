@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path, PurePosixPath
 from threading import Condition, Thread
 from typing import Any
 
@@ -51,6 +52,7 @@ from jp_nb.record.merge import find_uncovered
 
 IN_NOTEBOOK = "kept in this notebook"
 NOT_SAVED = "the page could not save the notebook"
+TEXT_FILE = "{} is a text notebook, which does not store conversations. Pair it with an .ipynb file"
 
 
 def in_memory(reason: str) -> str:
@@ -86,12 +88,28 @@ class PageRefusal:
     preserved: JsonValue = None
 
 
+def is_text_notebook(hello: Hello) -> bool:
+    """Return True if the file of the page's notebook is text, and keeps no metadata (Jupytext).
+
+    An `.ipynb` file of the same name is paired with it, and keeps them. Call it in the folder of
+    the notebook.
+
+    Source: https://jupytext.readthedocs.io/en/latest/formats-scripts.html
+    """
+    file = PurePosixPath(hello.path)
+    if hello.has_document or file.suffix.lower() in ("", ".ipynb"):
+        return False
+    return not Path(f"{file.stem}.ipynb").is_file()
+
+
 def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     """Return the reason not to write `document` to the page that sent `hello`, if there is one."""
     if hello.protocol != PROTOCOL:
         return PageRefusal(OTHER_PROTOCOL)
     if hello.read_only:
         return PageRefusal(READ_ONLY)
+    if is_text_notebook(hello):
+        return PageRefusal(TEXT_FILE.format(PurePosixPath(hello.path).name))
     stored = hello.document
     if not hello.has_document or stored in document.others:
         return None

@@ -23,7 +23,14 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
-from jp_nb.notebook.page.live_store import IN_NOTEBOOK, NO_PAGE, LiveStore, in_memory, not_saved
+from jp_nb.notebook.page.live_store import (
+    IN_NOTEBOOK,
+    NO_PAGE,
+    LiveStore,
+    in_memory,
+    is_text_notebook,
+    not_saved,
+)
 from jp_nb.notebook.page.protocol import CellContext, Hello
 from jp_nb.record import merge
 from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
@@ -349,8 +356,9 @@ class PageStorage:
         # The location may already contain the reason.
         notices = [text for text in notices if text not in self.store.location]
         restored = loaded is not None and len(loaded.conversation) > 0
+        without_notebook = self.hello is None or is_text_notebook(self.hello)
         return OpenedConversation(
-            document, self.store, restored, notices, without_notebook=self.hello is None
+            document, self.store, restored, notices, without_notebook=without_notebook
         )
 
 

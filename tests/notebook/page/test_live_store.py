@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -381,3 +382,25 @@ def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
     for view in pages.views:
         view.awake = True
         pages.until(lambda: view.contents() == ["one", "two", "three"])
+
+
+@pytest.mark.parametrize("name", ["talk.py", "sub/talk.md", "talk.Rmd", "RTC:talk.qmd"])
+def test_text_notebook_does_not_keep_the_record(name: str, pages: Pages) -> None:
+    pages.view.path = name
+    assert "talk" in pages.begin()
+    assert "is a text notebook, which does not store conversations" in pages.store.location
+    assert pages.opened.without_notebook  # its journal keeps the conversation
+    pages.say("one")
+    assert pages.stays_silent()
+    assert pages.store.saved_entries(pages.document.conversation.id) == 0
+
+
+def test_text_notebook_with_a_paired_notebook_keeps_the_record(
+    pages: Pages, tmp_path: Path
+) -> None:
+    (tmp_path / "talk.ipynb").touch()
+    pages.view.path = "talk.py"
+    pages.begin()
+    pages.tell("one")
+    assert pages.view.contents() == ["one"]
+    assert not pages.opened.without_notebook
