@@ -156,6 +156,7 @@ def query(
     strict: bool = False,
     interpolate: bool = False,
     compact: bool = False,
+    display: bool = True,
 ) -> Turn:
     """Ask the model. This is `%%jp` as a function, with the same display in the running cell.
 
@@ -175,6 +176,8 @@ def query(
             own text: in text from elsewhere, it could insert variables that you do not want to
             send.
         compact: True to compact the conversation first, as with `-k`.
+        display: False to show nothing of the turn, except the questions of its tools and the text
+            that they print.
 
     One turn at a time runs: several threads wait in line, in the order of their calls.
 
@@ -190,13 +193,14 @@ def query(
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
     from jp_nb.config.directives import Directive, Kind, parse_tool_choice
+    from jp_nb.session.agent_runner import showing_turns
 
     session = _loaded()
     changes: list[tuple[Kind, str | Sequence[str]]]
     changes = [("cfg", cfg), ("no_cfg", no_cfg), ("attach", attach)]
     lists = [(kind, [x] if isinstance(x, str) else x) for kind, x in changes]
     directives = [Directive(kind, text) for kind, texts in lists for text in texts]
-    with session.report_errors():
+    with session.report_errors(), showing_turns(display):
         return session.turns.run(
             text,
             model=model,

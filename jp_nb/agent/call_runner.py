@@ -381,6 +381,7 @@ class CallRunner:
         tool, lines = call.tool, None if call.tool is None else call.tool.inline_results
         if tool is not None and is_error and tool.inline_errors is not None:
             lines = tool.inline_errors
+        folds = tool is not None and lines is None and not skipped
         if skipped or not (lines == "full" or isinstance(lines, int)):
             lines = 0
         self._turn.display(
@@ -396,6 +397,7 @@ class CallRunner:
                 images=call.shown_images.images,
                 omitted_images=call.shown_images.omitted,
                 result_lines=None if lines == "full" else lines,
+                folds_result=folds,
             )
         )
 

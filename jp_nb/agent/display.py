@@ -62,7 +62,8 @@ class ToolEnds:
     """A tool call has its response.
 
     `skipped` is True if the user skipped or stopped it. `result_lines` is the number of lines of
-    `content` to display; None: all. `omitted_images` are lines that replace images for the model.
+    `content` to display; None: all. With `folds_result`, the user can unfold the content instead.
+    `omitted_images` are lines that replace images for the model.
     """
 
     call_id: str
@@ -74,6 +75,7 @@ class ToolEnds:
     traceback: str | None = None
     skipped: bool = False
     result_lines: int | None = 0
+    folds_result: bool = False
     images: tuple[Image, ...] = ()
     omitted_images: tuple[str, ...] = ()
 

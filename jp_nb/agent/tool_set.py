@@ -148,7 +148,7 @@ class OfferedTool:
         origin: Kind of source for the user: `Python`, `built-in`.
         format: `unattended` if `formatter` may run before the user permits the call.
         parameters: Display of arguments without a formatter; None: in the line of the call.
-        inline_results: Number of displayed lines of a result; None: `off`.
+        inline_results: Number of displayed lines of a result; None: the result is folded.
         inline_errors: The same for an error; None: as `inline_results`.
         access: Configured access rules, for the tool; `grants` has those of the configuration.
         described: Parameters in the configuration.

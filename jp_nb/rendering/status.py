@@ -34,6 +34,9 @@ from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
 QUIET = 1.0
 """Seconds without new text after which the status line names the model as awaited."""
 
+CHARS_PER_TOKEN = 4
+"""Estimate for the tokens of a text that arrives."""
+
 MAX_WAITS = 3
 """Limit of waits that the status line names. Further ones are counted."""
 
@@ -63,13 +66,16 @@ class Waiting:
         self._interrupt: InterruptReceived | None = None
         self._last_text_at: float | None = None
         self._is_reasoning = False
+        self._received_chars = 0  # of the current response
         self._tokens = ""
 
     def apply(self, event: DisplayEvent, now: float) -> None:
         """Process `event`, which happened at `now`."""
         match event:
-            case ShowText(kind=kind):
-                self._last_text_at, self._is_reasoning = now, kind == "reasoning"
+            case ShowText(kind=kind, text=text):
+                self._last_text_at = now
+                self._is_reasoning = kind == "reasoning"
+                self._received_chars += len(text)
                 self._clear_interrupt()
             case Waits():
                 self._wait(event, now)
@@ -89,7 +95,9 @@ class Waiting:
     def _wait(self, event: Waits, now: float) -> None:
         self._clear_interrupt()
         if event.key == MODEL_WAITS:
-            self._last_text_at, self._is_reasoning = None, False
+            self._last_text_at = None
+            self._is_reasoning = False
+            self._received_chars = 0
         before = self._waits.pop(event.key, None)
         if event.text:
             same = before is not None and before.what.text == event.text
@@ -102,14 +110,16 @@ class Waiting:
             self._interrupt = None
 
     def line(self, now: float) -> str:
-        """Return the status line at `now`; "" if nothing or only arriving text is awaited."""
+        """Return the status line at `now`; "" if nothing is awaited."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
-        # No status is needed while text arrives. Reasoning may be hidden, so it does not count.
+        # Reasoning may be hidden, so the model still counts as awaited.
         last = None if self._is_reasoning else self._last_text_at
         waits = list(self._waits.values())
         if last is not None and now - last < QUIET:
             waits = [wait for wait in waits if wait.what.key != MODEL_WAITS]
+            if not waits:
+                return self._arriving_line(now)
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
         sentences = [retry_words(wait.what, now) for wait in waits if wait.what.until is not None]
         behind = self._count_decisions()
@@ -129,6 +139,15 @@ class Waiting:
         named = ", ".join(names[:MAX_WAITS]) + (f" and {more} more" if more > 0 else "")
         seconds = int(now - min(wait.since for wait in others))
         return f"{'; '.join([f'Waiting for {named}', *sentences])} · {seconds} s"
+
+    def _arriving_line(self, now: float) -> str:
+        # A sign that more text comes. The server reports the exact number of tokens at the end.
+        response = self._waits.get(MODEL_WAITS)
+        if response is None:
+            return ""
+        tokens = ceil(self._received_chars / CHARS_PER_TOKEN)
+        ending = "" if tokens == 1 else "s"
+        return f"Answering … · {int(now - response.since)} s · about {tokens:,} token{ending}"
 
     def status(self, now: float) -> str:
         """Return `line` and the number of tokens of the turn so far, if known."""

@@ -84,6 +84,10 @@ MAX_CALL_CHARS = 120
 MAX_REASON_CHARS = 300
 MAX_OPEN_LINES = 40
 """Limit of lines of code in the arguments. Longer code is folded."""
+MAX_FOLDED_LINES = 200
+"""Limit of lines of a folded result."""
+MAX_FOLDED_CHARS = 10_000
+"""Limit of characters of a folded result."""
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_\d+/\d+\.py|<ipython-input-[^"]*>)"')
 
 
@@ -93,13 +97,13 @@ def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
     head = _format_head(begins)
     edited = EDITED if begins.edited else ""
     line = f"{mark} {code_span(head)}{edited}"
-    blocks = [block for block in _blocks_below(begins, ends) if block.text]
+    blocks = [block for block in _blocks_below(begins, ends) if block.markdown]
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
         below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
     return Report(
         "\n\n".join([f"{line}{no_markup(about)}", *below]),
-        "\n".join([f"{mark} {head}{edited}{about}", *(block.text for block in blocks)]),
+        "\n".join([f"{mark} {head}{edited}{about}", *(x.text for x in blocks if x.text)]),
         "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
     )
 
@@ -184,9 +188,30 @@ def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]
             yield _block_below(bounded("\n".join(lines)), each.language, folds=True)
     if ends is not None:
         yield _block_below(_format_result(ends))
+        yield _folded_result(ends)
+
+
+def _folded_result(ends: ToolEnds) -> Report:
+    # The result for pages. A text cannot be unfolded, so it has none.
+    content = for_user(ends.name, ends.content)
+    if not ends.folds_result or not content.strip() or _is_reason(ends):
+        return Report("", "")
+
+    shown = bounded(content[:MAX_FOLDED_CHARS], lines=MAX_FOLDED_LINES)
+    left = len(content) - MAX_FOLDED_CHARS
+    if left > 0:
+        ending = "" if left == 1 else "s"
+        shown = f"{shown}\n… {left:,} more character{ending}"
+
+    noun = "error" if ends.is_error else "result"
+    ending = "" if len(content) == 1 else "s"
+    title = f"{noun} ({len(content):,} character{ending})"
+    return Report(details_block(title, code_block(shown)), "")
 
 
 def _block_below(text: str, language: str = "text", *, folds: bool = False) -> Report:
+    if not text:
+        return Report("", "")
     block, count = code_block(text, language), text.count("\n") + 1
     if folds and count > MAX_OPEN_LINES:
         block = details_block(f"{count} lines of {language}", block)
@@ -198,12 +223,15 @@ def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _format_result(ends: ToolEnds) -> str:
-    if ends.skipped or ends.result_lines == 0:
+    if ends.skipped or ends.result_lines == 0 or _is_reason(ends):
         return ""
+    return bounded(for_user(ends.name, ends.content).strip("\n"), lines=ends.result_lines)
+
+
+def _is_reason(ends: ToolEnds) -> bool:
+    # True if the line of the call has the whole content, as the reason of its failure.
     text = for_user(ends.name, ends.content).strip("\n")
-    if ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS:
-        return ""
-    return bounded(text, lines=ends.result_lines)
+    return ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS
 
 
 def stable_traceback(text: str) -> str:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
 from jp_nb.agent.display import (
@@ -39,6 +39,31 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_START_S = 5.0  # time in which the event loop has to start a coroutine
+
+_SHOWS_TURNS: ContextVar[bool] = ContextVar("shows_turns", default=True)
+
+
+@contextmanager
+def showing_turns(shows: bool) -> Iterator[None]:
+    """Show the turns of the `with` block, or only their questions."""
+    token = _SHOWS_TURNS.set(shows)
+    try:
+        yield
+    finally:
+        _SHOWS_TURNS.reset(token)
+
+
+class HiddenTurn:
+    """Display of a turn that shows nothing. Its questions have their own outputs."""
+
+    def begin(self) -> None:
+        """Show nothing."""
+
+    def __call__(self, event: DisplayEvent) -> None:
+        """Show nothing."""
+
+    def finish(self) -> None:
+        """Show nothing."""
 
 
 class _ContextExecutor(ThreadPoolExecutor):
@@ -228,8 +253,12 @@ class AgentRunner:
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return the display of a turn in the running cell; later prompts appear in that cell."""
-        self.output = output = self.front_end.begin_turn(config)
-        return output
+        if _SHOWS_TURNS.get():
+            self.output = self.front_end.begin_turn(config)
+        else:
+            self.front_end.begin_question(config)
+            self.output = HiddenTurn()
+        return self.output
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
         """Return the answers of the run's answers file, or of the one in `config`."""

@@ -155,11 +155,32 @@ def test_output_of_a_function_is_shown_between_its_line_and_the_next_text(
     before, printed, after = user.outputs(run(user, "look", allow_stdin=allow_stdin))
     assert before["data"] == {
         "text/plain": 'Let me look.\n✓ look(place="Delft")',
-        "text/markdown": 'Let me look.\n\n✓ `look(place="Delft")`',
+        "text/markdown": 'Let me look.\n\n✓ `look(place="Delft")`\n\n'
+        "<details><summary>result (13 characters)</summary>\n\n"
+        "```text\nDelft is fine\n```\n\n</details>",
     }
     assert printed == {"name": "stdout", "text": "looking at Delft\n"}
     assert after["data"] == {"text/plain": "It is **fine**.", "text/markdown": "It is **fine**."}
     assert before["metadata"] == after["metadata"] == {}  # nothing that differs from run to run
+
+
+def test_query_without_display_shows_only_its_questions(user: FrontEnd) -> None:
+    query = "jp.query('Go.', model='scripted/{}', new=True, display=False)"
+    silent = user.start(f"turn = {query.format('spoil')}")
+    user.finish(silent)
+    assert user.outputs(silent) == []
+    assert value(user, "[turn is _jp, turn.text, [c.content for c in turn.tool_calls]]") == [
+        True,
+        "Hm.",
+        ["spoilt"],
+    ]
+
+    asks = user.start(f"print({query.format('question')}.text)")
+    user.form("Rename it?")
+    user.click("Yes")
+    user.finish(asks)
+    assert user.printed(asks) == "Renamed.\n"
+    assert "Rename" not in str(user.displays(asks))
 
 
 def test_long_answer_has_a_bounded_number_of_updates(user: FrontEnd) -> None:

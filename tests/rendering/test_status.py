@@ -38,16 +38,27 @@ def test_model_is_named_and_seconds_are_counted() -> None:
     assert line_at(9.0, MODEL, (5.0, Waits("model", ""))) == ""
 
 
-def test_line_is_hidden_while_text_streams() -> None:
+def test_line_has_seconds_and_tokens_while_text_streams() -> None:
     spoke = (5.0, ShowText("message", "Once upon"))
-    assert line_at(5.5, MODEL, spoke) == ""
+    more = (5.9, ShowText("message", " a time" * 1000))
+    assert line_at(5.5, MODEL, spoke) == "Answering … · 5 s · about 3 tokens"
+    assert line_at(6.5, MODEL, spoke, more) == "Answering … · 6 s · about 1,753 tokens"
     assert line_at(8.0, MODEL, spoke) == "Waiting for anthropic/opus · 8 s"
+
+    again = (7.0, MODEL), (7.5, ShowText("message", "So"))  # the next response of the turn
+    ended = (6.0, Waits("model", ""))
+    assert line_at(7.6, MODEL, spoke, more, ended, *again) == "Answering … · 0 s · about 1 token"
+
+
+def test_line_names_tools_while_text_streams() -> None:
+    spoke = (5.0, ShowText("message", "Once upon"))
+    assert line_at(5.5, MODEL, Waits("a", "look"), spoke) == "Waiting for look · 5 s"
 
 
 def test_hidden_reasoning_is_mentioned() -> None:
     thinks = (5.0, ShowText("reasoning", "hm"))
     assert line_at(5.1, MODEL, thinks) == "Waiting for anthropic/opus (reasoning) · 5 s"
-    assert line_at(5.3, MODEL, thinks, (5.2, ShowText("message", "So"))) == ""
+    assert line_at(5.3, MODEL, thinks, (5.2, ShowText("message", "So"))).startswith("Answering …")
 
 
 def test_running_tools_are_named() -> None:

@@ -25,7 +25,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.record.outcomes import QuestionOutcome
-from jp_nb.rendering.turn import Transcript
+from jp_nb.rendering.turn import MAX_FOLDED_CHARS, MAX_FOLDED_LINES, Transcript
 from jp_nb.tools.question import Question
 from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
@@ -46,12 +46,65 @@ def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEv
     return [begins, ToolEnds("c", name, "no such file", error, seconds=1.25, **more)]
 
 
+def result_of(content: str, *, error: bool = False, **more: Any) -> dict[str, str]:
+    """Return the bundle of a call whose result is folded."""
+    ends = ToolEnds("c", "t", content, error, seconds=1.25, **{"folds_result": True, **more})
+    return folded(ToolBegins("c", "t", {}), ends).parts[-1].bundle()
+
+
 YES = QuestionOutcome("answered")
 SECRET = QuestionOutcome("answered", is_secret=True)
 
 
 def question(**fields: Any) -> QuestionEnds:
     return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **{"outcome": YES, **fields})
+
+
+def test_result_is_folded_below_its_call_and_not_in_the_text(subtests: pytest.Subtests) -> None:
+    rows = [
+        ("rain in Delft", "result (13 characters)", "rain in Delft"),
+        ("a", "result (1 character)", "a"),
+        ("one\n  two\n\nthree", "result (16 characters)", "one\n  two\n\nthree"),
+        ("\u202ea\x1b[31m", "result (7 characters)", "⟨U+202E⟩a"),
+    ]
+    for content, title, shown in rows:
+        with subtests.test(content=content):
+            block = f"<details><summary>{title}</summary>\n\n```text\n{shown}\n```\n\n</details>"
+            assert result_of(content) == {
+                "text/markdown": f"✓ `t()`\n\n{block}",
+                "text/plain": "✓ t()",
+            }
+
+    assert "<details>" not in result_of("  \n")["text/markdown"]
+    assert "<details>" not in result_of("rain", folds_result=False)["text/markdown"]
+
+
+def test_error_is_folded_if_its_line_has_only_the_beginning() -> None:
+    short = result_of("no such file", error=True)["text/markdown"]
+    assert short == "✗ `t()` — no such file"
+    long = result_of("no such file\nat line 3", error=True)["text/markdown"]
+    assert "<summary>error (22 characters)</summary>" in long
+    assert "no such file\nat line 3\n```" in long
+
+
+@pytest.mark.parametrize("content", ["x" * 2_000_000, "x\n" * 1_000_000, "`" * 50_000])
+def test_folded_result_is_bounded(content: str) -> None:
+    markdown = result_of(content)["text/markdown"]
+    assert len(markdown) < 2 * MAX_FOLDED_CHARS + 200
+    assert markdown.count("\n") < MAX_FOLDED_LINES + 20
+    assert f"result ({len(content):,} characters)" in markdown
+    assert "more" in markdown
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["</details><img src=x onerror=alert(1)>", "```\n<script>x</script>", "$a$ **b** [c](x:y)"],
+)
+def test_folded_result_is_no_markup(content: str) -> None:
+    markdown = result_of(content)["text/markdown"]
+    assert content in markdown
+    block = markdown.partition("<details>")[2]
+    assert dangers(block.partition("</summary>")[2].removesuffix("\n\n</details>")) == []
 
 
 def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:

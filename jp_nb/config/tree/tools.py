@@ -331,7 +331,7 @@ class ToolStyle(ConfigTable):
     hidden: Flag | None = None
     """`true` to hide the calls."""
     inline_results: InlineResults | None = None
-    """Number of lines of a result in the cell, `full`, or `off`."""
+    """Number of lines of a result in the cell, `full`, or `off`. Unset, the result is folded."""
     parameters: ParametersStyle | None = None
     """Display of the arguments: `json`, `function_call`, `off`, or a command that formats them.
     Unset, they are in the line of the call."""
