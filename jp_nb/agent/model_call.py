@@ -38,6 +38,7 @@ from jp_nb.agent.provider import (
     KeepAlive,
     ModelRequest,
     PrefixLoss,
+    PromptCut,
     Provider,
     ProviderEvent,
     Retry,
@@ -400,6 +401,12 @@ class AnswerStream:
                 f"⚠ Only {event.kept} % of the previous request is at the beginning of this one: "
                 f"{event.part} changed. The provider's prompt cache does not cover the rest, see "
                 "`%jp request --diff`."
+            )
+            return
+        if isinstance(event, PromptCut):
+            self._notify(
+                f"⚠ The server read only {event.read:,} tokens of a request with at least "
+                f"{event.sent:,}: its context is too small, and it cut the rest. {event.advice}"
             )
             return
         is_call = isinstance(event, ToolCallStart | ToolCallArguments)

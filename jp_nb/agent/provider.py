@@ -151,6 +151,18 @@ class PrefixLoss:
     part: str
 
 
+@dataclass(frozen=True, slots=True)
+class PromptCut:
+    """A server that read only the end of a request, because its context is too small.
+
+    It reported `read` tokens of a request that has at least `sent`. `advice` names the setting.
+    """
+
+    read: int
+    sent: int
+    advice: str
+
+
 BodyPart = tuple[str, bytes]
 """Name and content of a part of a request body, such as a message or one of its `tools`."""
 
@@ -193,6 +205,7 @@ ProviderEvent = (
     | Usage
     | InputChange
     | PrefixLoss
+    | PromptCut
     | Finished
     | Retry
 )

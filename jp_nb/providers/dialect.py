@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from jp_nb.agent.provider import (
     Attachment,
@@ -30,6 +30,13 @@ from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.head_changes import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import Rendering
+from jp_nb.providers.prompt_cuts import (
+    MIN_SENT_TOKENS,
+    advise_context,
+    count_least_tokens,
+    is_local,
+    watch_prompt,
+)
 from jp_nb.providers.request_body import Omitted, RequestBody, find_prefix_loss
 from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
@@ -39,6 +46,7 @@ from jp_nb.record.context import RequestContext
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
 
+_PROMPT: Final = "prompt"  # a cut of it is reported once
 _LOGGER: Final = logging.getLogger(__name__)
 _NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
 """Index of a message in an error of a server, such as `messages[3].content`."""
@@ -50,8 +58,11 @@ class HttpProvider(ABC, Generic[R]):
     """Provider over HTTP; see `Provider` for the public methods.
 
     A dialect adds the form of requests and responses, `models`, and `check_schema`.
-    `make_rendering` returns an empty rendering of a conversation.
+    `make_rendering` returns an empty rendering of a conversation. `counts_whole_prompt` is True if
+    local servers with this API report the tokens of the prompt that the model read.
     """
+
+    counts_whole_prompt: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -134,7 +145,28 @@ class HttpProvider(ABC, Generic[R]):
             sanitize_error=self._http.sanitize_error,
             recover=lambda error: self._recover_or_locate(error, request, rendering),
         )
+        events = self._watch_prompt(request, encoded, events)
         return events if loss is None else _prepend(loss, events)
+
+    def _watch_prompt(
+        self,
+        request: ModelRequest,
+        body: RequestBody,
+        events: AsyncGenerator[ProviderEvent, None],
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """Add a notice to `events` if the server cut the prompt, once in a conversation."""
+        software = self._http.endpoint.local
+        may_cut = self.counts_whole_prompt and (software or is_local(self._http.endpoint.url))
+        key = (request.conversation_id, _PROMPT)
+        if not (may_cut and request.is_turn) or key in self._reported:
+            return events
+        sent = count_least_tokens(body.messages)
+        if sent < MIN_SENT_TOKENS:
+            return events
+        advice = advise_context(software)
+        return watch_prompt(
+            events, sent=sent, advice=advice, on_cut=lambda: self._reported.add(key)
+        )
 
     def _recover_or_locate(
         self, error: ProviderError, request: ModelRequest, rendering: R

@@ -323,6 +323,8 @@ def _format_image(image: Image, words: str) -> list[Message]:
 class ChatProvider(HttpProvider[ChatRendering]):
     """Provider for servers with the Chat Completions API."""
 
+    counts_whole_prompt = True
+
     def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
         super().__init__(
             endpoint,
@@ -386,7 +388,7 @@ def create_server(name: str, config: Server) -> Provider:
     """
     profile = _with_images(make_profile(name, config.profile), config.images)
     endpoint = make_endpoint(name, config, profile.path, headers={})
-    endpoint = replace(endpoint, local=profile.local or name)
+    endpoint = replace(endpoint, local=profile.local or "")
     if config.dialect == "responses":
         return _create_responses(endpoint, profile)
     return ChatProvider(endpoint, profile)
@@ -419,6 +421,7 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
         headers = {key: value for key, value in attribution.items() if value}
     endpoint = make_endpoint(name, config, profile.path, headers=headers)
+    endpoint = replace(endpoint, local=profile.local or "")
     if find_dialect(name, config) == "responses":
         return _create_responses(endpoint, profile)
     return ChatProvider(endpoint, profile)

@@ -544,6 +544,8 @@ KEEP_ALIVE_SECONDS: Final = 5.0
 class ResponsesProvider(HttpProvider[ResponsesRendering]):
     """Provider for servers with the Responses API."""
 
+    counts_whole_prompt = True
+
     def __init__(
         self,
         endpoint: Endpoint,

@@ -24,6 +24,7 @@ from jp_nb.agent.provider import (
     ModelList,
     ModelRequest,
     PrefixLoss,
+    PromptCut,
     Provider,
     ProviderEvent,
     SentRequest,
@@ -446,7 +447,8 @@ class CassetteProvider:
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
-                    if isinstance(event, PrefixLoss):  # a replay does not know what was sent
+                    # A replay does not know the bytes of the request.
+                    if isinstance(event, PrefixLoss | PromptCut):
                         continue
                     if not ended and (exchange := recorder.on_event(event)) is not None:
                         self._cassette.keep(exchange)  # before the turn continues
