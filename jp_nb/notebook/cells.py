@@ -119,6 +119,8 @@ class LastErrors:
         return " ".join(label) if label else None
 
 
+MAX_ENDED: Final = 32
+"""Limit of ended cells whose outputs no page has shown; the oldest is removed."""
 MAX_SESSIONS: Final = 64
 """Limit of known pages. Each reload of a page counts; the oldest is removed."""
 _KERNEL_ATTRIBUTE: Final = "_jp_nb_collaborators"
@@ -128,10 +130,16 @@ class Collaborators:
     """The user names of a kernel's pages, by the session in the header of their messages.
 
     A page can claim any name, so no permission depends on it. Thread-safe.
+
+    Attributes:
+        has_page: True after a page sent `hello` or showed a form.
+        find_input: Returns True if a page can show an input box for this request, and None if no
+            page can tell. The storage backend of an open notebook sets it.
     """
 
     def __init__(self) -> None:
-        self.has_page = False  # True after a page sent `hello` or showed a form
+        self.has_page = False
+        self.find_input: Callable[[Mapping[str, Any]], bool | None] = lambda request: None
         self._lock = Lock()  # `hello` arrives in the control thread
         self._names: dict[str, str] = {}
 
@@ -206,6 +214,7 @@ class RunningCells:
         self._publish: Callable[..., None] = kernel._publish_status
         self._lock = RLock()  # two requests may end at the same time
         self._cells: dict[str, RunningCell] = {}
+        self._unseen: dict[str, RunningCell] = {}  # ended, and not shown by a page
         self._add(kernel.get_parent("shell"))
 
     @classmethod
@@ -229,7 +238,7 @@ class RunningCells:
             if status == "busy":
                 self._add(request)
             elif status == "idle":
-                self._cells.pop(message_id(request), None)
+                self._end(message_id(request))
             if status != "idle" or not self._cells or not message_id(request):
                 return self._publish(status, channel, parent)
             # JupyterLab 4.3 and later ignore the status after some types of requests
@@ -247,12 +256,26 @@ class RunningCells:
             if (cell := self._cells.get(message_id(request))) is not None:
                 cell.outputs[display_id] = (data, metadata)
 
-    def for_each_cell(self, send: Callable[[RunningCell], None]) -> None:
-        """Call `send` for each running notebook cell with outputs. No cell ends during the call."""
+    def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
+        """Call `send` for each running notebook cell with outputs. No cell ends during the call.
+
+        With the id of a `request`, do so only for its cell.
+        """
         with self._lock:
-            for cell in self._cells.values():
-                if cell.cell_id and cell.outputs:
+            for name, cell in self._cells.items():
+                if cell.cell_id and cell.outputs and request in ("", name):
                     send(cell)
+
+    def for_each_unseen(self, send: Callable[[RunningCell], None]) -> None:
+        """Call `send` for each cell that has ended while no page showed its outputs."""
+        with self._lock:
+            for cell in self._unseen.values():
+                send(cell)
+
+    def note_seen(self, request: str) -> None:
+        """Note that a page shows the final outputs of the cell that `request` ran."""
+        with self._lock:
+            self._unseen.pop(request, None)
 
     def cell_ids(self) -> frozenset[str]:
         """Return the ids of the running cells."""
@@ -263,6 +286,20 @@ class RunningCells:
         name = message_id(request)
         if name and request["header"].get("msg_type") == "execute_request":
             self._cells.setdefault(name, RunningCell(request))
+
+    def _end(self, request: str) -> None:
+        ended = self._cells.pop(request, None)
+        if ended is None or not ended.cell_id:
+            return
+
+        for earlier, cell in list(self._unseen.items()):
+            if cell.cell_id == ended.cell_id:
+                del self._unseen[earlier]  # the page shows the last run of a cell
+
+        if ended.outputs:
+            self._unseen[request] = ended
+        while len(self._unseen) > MAX_ENDED:
+            del self._unseen[next(iter(self._unseen))]
 
 
 def message_id(request: Any) -> str:

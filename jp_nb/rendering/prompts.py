@@ -75,6 +75,7 @@ NOTHING_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the 
 NOTHING_CHANGED = "You changed nothing. To send the proposed value, press Submit."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
 UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
+NO_INPUT = "the page that ran the cell was reloaded or closed, or has run the cell again"
 STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
 
 

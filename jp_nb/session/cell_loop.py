@@ -115,15 +115,19 @@ class DeferredInterrupts:
             return False  # not known
         return self.received == received
 
+    def count(self) -> None:
+        """Count an interrupt, which `check` raises."""
+        self._count += 1
+        if self.on_interrupt is not None and not self._is_internal():
+            self.on_interrupt()
+
     def _handle_signal(self, *_: object) -> None:
         self.received += 1
         if self.deferring and self.next_handler is not None:
             handler, self.next_handler = self.next_handler, None
             handler()
             return
-        self._count += 1
-        if self.on_interrupt is not None and not self._is_internal():
-            self.on_interrupt()
+        self.count()
         if not self.deferring or self._count >= MAX_INTERRUPTS:
             self._count = 0
             raise KeyboardInterrupt
@@ -335,6 +339,10 @@ class CellLoop:
         The caller must show a notice about it. A running `def` tool is interrupted as usual.
         """
         self.interrupts.next_handler = None if job is None else lambda: self.post(job)
+
+    def interrupt(self) -> None:
+        """Interrupt the turn, as the kernel's stop button does. Call it in a job of `serve`."""
+        self.interrupts.count()
 
     def set_listener(self, listener: Listener | None) -> None:
         """Wait with `listener` from now on; None: the default one. Call it on the cell's thread."""

@@ -33,11 +33,13 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "show": {
             "to": TEXT,
             "puts?": FLAG,
+            "over?": FLAG,
             "request": TEXT,
             "cell": TEXT,
             "code": TEXT,
             "outputs": LIST,
         },
+        "input": {"request": TEXT},
     },
     "page": {
         "hello": {
@@ -49,6 +51,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
             "doc?": ANY,
             "chunks?": NUMBER,
             "tells": LIST,
+            "client": TEXT,
             "session?": TEXT,
             "user?": TEXT,
         },
@@ -58,6 +61,9 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "nack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "why?": TEXT},
         "saved": {"seq?": NUMBER, "stream?": TEXT, "n?": NUMBER},
         "cells": {"seq": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
+        "want": {"request": TEXT},
+        "seen": {"request": TEXT},
+        "input": {"seq": NUMBER, "can": FLAG},
         "save_failed": {"seq": NUMBER, "why": TEXT},
     },
 }

@@ -37,6 +37,8 @@ class View:
     forget: int = 0
     slow: float = 0.0
     save_error: str | None = None
+    client: str = ""
+    inputs: list[str] = field(default_factory=list)  # requests that can show an input box
     tells: list[str] = field(default_factory=list)
     cells: list[dict[str, Any]] = field(default_factory=list)
     saves: int = 0
@@ -52,6 +54,7 @@ class View:
     def hello(self) -> dict[str, Any]:
         message = {"type": "hello", "path": self.path, "readOnly": self.read_only}
         message |= {"tells": self.tells} if self.tells else {}
+        message |= {"client": self.client} if self.client else {}
         return message if self.jp is None else {**message, "doc": self.jp}
 
     def answer(self, data: dict[str, Any]) -> dict[str, Any] | None:
@@ -76,11 +79,13 @@ class View:
                 return self._switch(data)
             case "chunk":
                 return self._chunk(data)
-            case "cells" | "show":
-                return self._cells(data)
+            case "cells" | "show" | "input":
+                return self._report(data)
         raise AssertionError(f"unknown message {data['type']}")
 
-    def _cells(self, data: dict[str, Any]) -> dict[str, Any] | None:
+    def _report(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        if data["type"] == "input":
+            return {"type": "input", "seq": data["seq"], "can": data["request"] in self.inputs}
         if data["type"] == "show" or not self.cells or data["to"] != self.page:
             return None
         return {"type": "cells", "seq": data["seq"], **self.cells.pop(0)}

@@ -28,6 +28,10 @@
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
   const STAYS_MS = 2000; // after `bye`; a closing page is gone by then
+  const LOOK_MS = 400; // between two looks at an open form
+  const DRAW_MS = 1500; // for a form to be drawn; then it is drawn again
+  const ASK_AGAIN_MS = 1000; // for outputs that no cell shows
+  const MAX_MISSED = 20; // ended cells that the user may bring back
   const MAX_PIECES = 4096; // of a document that the kernel sends
   // Of the cells that the kernel asks for: characters of one text, and of all together.
   const LISTED = { source: 20e3, sources: 2e6, output: 10e3, outputs: 1.5e6, images: 0 };
@@ -436,17 +440,19 @@
    * user runs the cell again, although the turn still runs.
    */
   class Showing {
-    constructor(model, request, cell) {
+    constructor(model, views, request, cell) {
       this.model = model;
+      this.views = views;
       this.request = request;
       this.cell = cell;
       this.outputs = new Map(); // by display id: the newest content
-      this.ours = false; // JupyterLab does not update these outputs
+      this.lost = false; // JupyterLab does not update outputs that were cleared or moved
       this.again = false; // the cell was queued once more
       this.emptied = 0; // the timer that restores cleared outputs
       this.clearsNext = false; // `clear_output(wait=True)`: the next output clears them
+      this.watched = null; // the outputs of the cell's model, which is new after an undo
       this.onChanged = this.onChanged.bind(this);
-      this.outputsOfCell?.changed.connect(this.onChanged);
+      this.watch();
     }
 
     get cellModel() {
@@ -455,6 +461,39 @@
 
     get outputsOfCell() {
       return this.cellModel?.outputs;
+    }
+
+    /** Whether JupyterLab does not update these outputs. */
+    get ours() {
+      return this.lost || !this.views.runs(this.request);
+    }
+
+    /** The form of the open prompt: its display id and the id of its model; null without one. */
+    get form() {
+      if (this.over) return null;
+      for (const [id, { data }] of this.outputs) {
+        const model = own(own(data, WIDGET_VIEW), "model_id");
+        if (typeof model === "string" && model) return { id, model };
+      }
+      return null;
+    }
+
+    /** Watch the outputs of the cell; return true if the cell has come back, as by an undo. */
+    watch() {
+      const outputs = this.outputsOfCell ?? null;
+      if (outputs === this.watched) return false;
+      this.watched?.changed.disconnect(this.onChanged);
+      this.watched = outputs;
+      outputs?.changed.connect(this.onChanged);
+      return outputs !== null;
+    }
+
+    /** Show the outputs in the cell that the user has moved, or deleted and brought back. */
+    follow() {
+      if (!this.watch()) return;
+      this.lost = true;
+      this.putAll();
+      if (!this.over) setRunning(this.cellModel, true);
     }
 
     /** Set the content of the output `id`. */
@@ -466,16 +505,19 @@
     put(id) {
       const outputs = this.outputsOfCell;
       const content = this.outputs.get(id);
-      if (!outputs || !Object.keys(content.data).length) return;
+      if (!outputs) return;
       const place = placeOf(outputs, id, content);
-      if (place < 0) outputs.add(asOutput(content));
-      else if (canonical(outputs.get(place).toJSON()) !== canonical(asOutput(content))) {
-        show(outputs, place, asOutput(content));
+      const output = asOutput(content);
+      if (place >= 0) {
+        if (canonical(outputs.get(place).toJSON()) !== canonical(output)) {
+          show(outputs, place, output);
+        }
+      } else if (Object.keys(content.data).length) {
+        outputs.add(output);
       }
     }
 
     putAll() {
-      this.ours = true;
       for (const id of this.outputs.keys()) this.put(id);
     }
 
@@ -543,21 +585,27 @@
         if (this.over || outputs !== this.outputsOfCell) return;
         // A shared document replaces an output by removing it and adding the new one.
         if (this.model.collaborative && outputs.length) return;
-        this.again ||= this.cellModel.executionState === "running";
+        const cell = this.cellModel;
+        this.lost = true;
+        this.again ||= cell.executionState === "running" && !this.views.runs(this.request);
+        if (cell.executionState !== "running") setRunning(cell, true); // "Clear Cell Output"
         this.putAll();
       });
     }
 
     /** The cell has ended. In a shared document, copies of its outputs may still arrive. */
     end() {
-      this.over = true;
+      const { ours } = this;
       const cell = this.cellModel;
+      this.again ||= this.views.isQueued(this.cell, this.request);
+      this.over = true;
       if (!this.model.collaborative) this.release();
-      if (cell && this.ours && !this.again) setRunning(cell, false);
+      if (cell && ours && !this.again) setRunning(cell, false);
     }
 
     release() {
-      this.outputsOfCell?.changed.disconnect(this.onChanged);
+      this.watched?.changed.disconnect(this.onChanged);
+      this.watched = null;
     }
   }
 
@@ -584,6 +632,215 @@
   function setRunning(cell, runs) {
     // Older pages have no such state, and show no star.
     if (cell.executionState !== undefined) cell.executionState = runs ? "running" : "idle";
+  }
+
+  // --- the form of an open prompt ---------------------------------------------------------------
+
+  /** The views of one document in this page. */
+  class Views {
+    constructor() {
+      this.panels = new Set();
+    }
+
+    add(panel) {
+      this.panels.add(panel);
+      panel.disposed.connect(() => this.panels.delete(panel));
+    }
+
+    /** The requests for which JupyterLab fills the outputs of a cell, with the id of the cell. */
+    *running() {
+      for (const { content } of this.panels) {
+        for (const { model, outputArea } of content.widgets) {
+          const future = outputArea?.future;
+          if (future && !future.isDisposed) yield [future.msg.header.msg_id, model.id];
+        }
+      }
+    }
+
+    /** The id of the cell in which JupyterLab shows the outputs of `request`, or undefined. */
+    cellOf(request) {
+      for (const [running, cell] of this.running()) if (running === request) return cell;
+      return undefined;
+    }
+
+    /** JupyterLab gives the outputs of a cell to the last request that runs or will run it. */
+    runs(request) {
+      return this.cellOf(request) !== undefined;
+    }
+
+    isQueued(cell, request) {
+      for (const [other, id] of this.running()) if (id === cell && other !== request) return true;
+      return false;
+    }
+  }
+
+  /** Why a view does not show a form in its cell, as the user reads it. */
+  const GONE = "The cell of this question is gone. You can answer here.";
+  const HIDDEN = "The cell of this question is collapsed. You can answer here, or expand it.";
+  const UNDRAWN = "The cell of this question does not show it. You can answer here.";
+
+  /**
+   * Keeps the form of the open prompt visible in each view of the document, once.
+   *
+   * The form belongs into the output of its cell. A view that cannot show it there, because the cell
+   * is deleted or collapsed, shows it above the notebook.
+   */
+  class FormKeeper {
+    constructor(model, views) {
+      this.model = model;
+      this.views = views;
+      this.showing = null; // of the running cell
+      this.docks = new Map(); // by view
+      this.undrawn = new Map(); // by view: the time since which its form is missing
+      this.timer = 0;
+      this.soon = 0;
+    }
+
+    /** Look at the form of `showing`, now and until its prompt has ended. */
+    keep(showing) {
+      if (!showing.form && !this.timer) return;
+      this.showing = showing;
+      clearTimeout(this.soon);
+      this.soon = setTimeout(() => this.look());
+      this.timer ||= setInterval(() => this.look(), LOOK_MS);
+    }
+
+    look() {
+      const form = this.showing?.form;
+      if (!form) {
+        clearInterval(this.timer);
+        this.timer = 0;
+        this.undrawn.clear();
+      } else {
+        if (this.showing.ours) this.showing.put(form.id);
+        this.dropOthers(form);
+      }
+      for (const panel of this.docks.keys()) {
+        if (!form || !this.views.panels.has(panel)) this.undock(panel);
+      }
+      if (!form) return;
+      for (const panel of this.views.panels) {
+        const why = this.whyNotInCell(panel, form);
+        if (why) this.dock(panel, form, why);
+        else this.undock(panel);
+      }
+    }
+
+    /** Cells that the user pasted or split off may have a second form: it becomes its text. */
+    dropOthers({ id }) {
+      let kept = false;
+      for (const cell of this.model.cells) {
+        if (cell.type !== "code") continue;
+        for (let index = 0; index < cell.outputs.length; index++) {
+          const output = cell.outputs.get(index).toJSON();
+          if (own(own(output.metadata, "jp_nb"), "display_id") !== id || !isWidget(output)) continue;
+          if (cell.id === this.showing.cell && !kept) kept = true;
+          else cell.outputs.set(index, asText(output));
+        }
+      }
+    }
+
+    /** Why `panel` does not show the form in its cell; "" if it does, or does so on scrolling. */
+    whyNotInCell(panel, form) {
+      const cell = panel.content.widgets.find(({ model }) => model?.id === this.showing.cell);
+      if (cell?.model.type !== "code") return GONE;
+      if (cell.isHidden || cell.outputHidden) return HIDDEN;
+      const place = placeOf(cell.model.outputs, form.id);
+      if (place >= (cell.outputArea?.maxNumberOutputs ?? Infinity)) return HIDDEN;
+      const isDrawn = cell.outputArea?.node.querySelector(`.jp-nb-form-${form.model}[role="group"]`);
+      if (isDrawn || !panel.isVisible || !cell.node.isConnected) {
+        this.undrawn.delete(panel);
+        return "";
+      }
+      return this.drawAgain(panel, cell, place);
+    }
+
+    /** A page that loads may draw an output before it knows the widget. */
+    drawAgain(panel, cell, place) {
+      const now = performance.now();
+      const { since, redrawn } = this.undrawn.get(panel) ?? { since: now, redrawn: false };
+      const waited = now - since;
+      const again = !redrawn && waited > DRAW_MS && place >= 0;
+      this.undrawn.set(panel, { since, redrawn: redrawn || again });
+      if (again) show(cell.model.outputs, place, cell.model.outputs.get(place).toJSON());
+      return waited > 2 * DRAW_MS ? UNDRAWN : "";
+    }
+
+    dock(panel, { model }, why) {
+      const dock = this.docks.get(panel);
+      if (dock?.model === model) {
+        dock.tell(why);
+        return;
+      }
+      this.undock(panel);
+      this.docks.set(panel, new Dock(panel, model, why));
+    }
+
+    undock(panel) {
+      this.docks.get(panel)?.dispose();
+      this.docks.delete(panel);
+    }
+
+    stop() {
+      this.showing = null;
+      this.look();
+    }
+  }
+
+  const asText = ({ output_type, data }) => ({
+    output_type,
+    data: pick(data, (key) => key !== WIDGET_VIEW),
+    metadata: {},
+  });
+
+  /** A view of a form above the notebook. */
+  class Dock {
+    constructor(panel, model, why) {
+      this.panel = panel;
+      this.model = model;
+      this.why = document.createElement("div");
+      this.why.setAttribute("role", "status");
+      this.why.style.padding = "0 0 8px";
+      this.tell(why);
+      this.view = panel.content.rendermime.createRenderer(WIDGET_VIEW);
+      this.view.addClass("jp-nb-dock");
+      Object.assign(this.view.node.style, {
+        overflow: "auto",
+        padding: "8px 16px",
+        borderBottom: "1px solid var(--jp-border-color1)",
+        background: "var(--jp-layout-color1)",
+      });
+      this.resized = new ResizeObserver(() => this.fit());
+      panel.contentHeader.addWidget(this.view);
+      void this.draw();
+    }
+
+    async draw() {
+      const { view, model } = this;
+      const data = { [WIDGET_VIEW]: { version_major: 2, version_minor: 0, model_id: model } };
+      await view.renderModel({ trusted: true, data, metadata: {}, setData() {} });
+      if (view.isDisposed) return;
+      view.node.prepend(this.why);
+      for (const child of view.node.children) this.resized.observe(child);
+    }
+
+    tell(why) {
+      if (this.why.textContent !== why) this.why.textContent = why;
+    }
+
+    /** The layout of the panel takes the height from the style. */
+    fit() {
+      const heights = Array.from(this.view.node.children, ({ offsetHeight }) => offsetHeight);
+      const whole = heights.reduce((sum, height) => sum + height, 16);
+      const height = Math.min(whole, this.panel.node.offsetHeight / 2);
+      this.view.node.style.minHeight = `${Math.ceil(height)}px`;
+      this.panel.contentHeader.fit();
+    }
+
+    dispose() {
+      this.resized.disconnect();
+      this.view.dispose();
+    }
   }
 
   // --- cells for tools --------------------------------------------------------------------------
@@ -691,11 +948,16 @@
       this.taken = new Set(); // the keys of the metadata that no new segment may have
       this.written = null; // the last write of this page in a shared document
       this.pieces = null; // of a document that the kernel sends
+      this.views = new Views();
+      this.keeper = null; // of the form of the open prompt
       this.showing = null; // outputs of a turn in a cell of this page
       this.ended = null; // the `showing` before
+      this.shows = new Set(); // requests of this page with outputs of a turn
+      this.missed = []; // those that ended while their cells were gone
+      this.cellIds = new Set(); // of all cells that this page had
+      this.asked = null; // the last request whose outputs this page asked for, and when
       this.awaited = new Map(); // outputs of turns in other pages, by display id
-      this.queued = null; // a cell that was run again while it ran
-      this.ran = null; // the request by which this page ran a cell last
+      this.queued = new Set(); // ids of cells that were run again while they ran
       this.onUser = () => this.shared && this.hello(); // the user's name has changed
       // The page closes or reloads: another page takes over, unless the user cancels.
       this.onLeave = () => {
@@ -717,7 +979,10 @@
         this.fresh = false;
         if (key === KEY) this.checkWritten();
       });
+      this.keeper = new FormKeeper(context.model, this.views);
       context.model.contentChanged.connect(() => this.trustAwaited());
+      context.model.cells.changed.connect(() => this.onCellsChanged());
+      this.onCellsChanged();
       context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
       context.pathChanged.connect(() => this.hello());
       // Opening a notebook does not change it; saving it moves the carrier into `jp`.
@@ -878,7 +1143,10 @@
 
     /** Reset the state that belongs to the previous kernel process. */
     begin() {
-      this.comm = this.pieces = this.queued = null;
+      this.comm = this.pieces = null;
+      this.missed = [];
+      this.shows.clear();
+      this.queued.clear();
       this.awaited.clear();
       this.endShowing();
     }
@@ -942,7 +1210,7 @@
           if (parent?.msg_id === this.showing?.request) this.showing?.onError(content);
           break;
         case "execute_input":
-          if (asked) this.onRun(content.code, parent.msg_id);
+          if (asked) this.onRun(parent.msg_id);
           else if (this.shared) this.trustOutputsOf(content.code);
           break;
         case "status":
@@ -952,6 +1220,7 @@
     }
 
     onIdle(request) {
+      if (this.shows.delete(request)) this.send({ type: "seen", request });
       if (request === this.showing?.request) this.endShowing();
       for (const [id, by] of this.awaited) {
         if (by === request) this.awaited.delete(id);
@@ -964,12 +1233,16 @@
       if (typeof id !== "string" || !isObject(data) || this.context.model.readOnly) return;
       const isOfTurn = own(own(metadata, "jp_nb"), "display_id") === id;
       // JupyterLab has already shown outputs of this page's own requests.
+      if (isOfTurn && this.views.runs(parent?.msg_id)) this.shows.add(parent.msg_id);
       if (asked && isOfTurn) this.follow(id, parent.msg_id);
       const { showing } = this;
       if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
         showing.update(id, { data, metadata });
+        this.keeper.keep(showing);
       } else if (!asked && this.shared) {
         if (isOfTurn) this.trustWhatShows(id, parent?.msg_id);
+      } else if (isOfTurn && !this.views.runs(parent?.msg_id)) {
+        this.askOutputs(parent?.msg_id);
       } else if (!asked && header.msg_type === "update_display_data") {
         this.replace(id, { data, metadata });
       }
@@ -1020,12 +1293,36 @@
     follow(id, request) {
       if (this.showing?.request === request) return;
       const { model } = this.context;
-      for (const cell of model.cells) {
-        if (cell.type !== "code" || placeOf(cell.outputs, id) < 0) continue;
-        this.endShowing();
-        this.showing = new Showing(model, request, cell.id);
-        return;
-      }
+      const cell = cellOf(model, this.views.cellOf(request));
+      // A widget `Output` may show them instead of the cell.
+      if (!cell || placeOf(cell.outputs, id) < 0) return;
+      this.endShowing();
+      this.showing = new Showing(model, this.views, request, cell.id);
+    }
+
+    /**
+     * Ask the kernel for the outputs of a request that nothing in this page shows.
+     *
+     * JupyterLab drops them if the user runs the cell again, and if the page that ran the cell was
+     * reloaded while the cell was queued.
+     */
+    askOutputs(request) {
+      const now = performance.now();
+      if (!request || !this.comm) return;
+      if (this.asked?.request === request && now - this.asked.at < ASK_AGAIN_MS) return;
+      this.asked = { request, at: now };
+      this.send({ type: "want", request });
+    }
+
+    /** The user may have deleted, moved, or brought back the cell of a turn. */
+    onCellsChanged() {
+      for (const { id } of this.context.model.cells) this.cellIds.add(id);
+      this.showing?.follow();
+      if (this.showing?.form) this.keeper.keep(this.showing);
+      this.missed = this.missed.filter((missed) => {
+        missed.follow();
+        return !missed.watched;
+      });
     }
 
     /** Update an output that is older than this page. */
@@ -1042,49 +1339,54 @@
       this.showing = null;
       this.ended?.release();
       this.ended = showing;
-      if (showing.again) this.queued = showing.cell;
       showing.end();
+      this.keeper.stop();
+      if (showing.again) this.queued.add(showing.cell);
+      if (!showing.cellModel) this.missed = [...this.missed, showing].slice(-MAX_MISSED);
     }
 
     /** Clear a cell that was queued while it ran, when it runs again. */
-    onRun(code, request) {
-      this.ran = request;
-      const cell = cellOf(this.context.model, this.queued);
-      if (!cell || cell.sharedModel.getSource() !== code) return;
-      this.queued = null;
-      cell.outputs.clear();
+    onRun(request) {
+      const cell = cellOf(this.context.model, this.views.cellOf(request));
+      if (cell && this.queued.delete(cell.id)) cell.outputs.clear();
     }
 
     /** Show the outputs of a cell that started before this page opened. */
-    onShow({ to, request, cell: id, code, outputs, puts }) {
+    onShow({ to, request, cell: id, code, outputs, puts, over }) {
       const { model } = this.context;
       const wellFormed =
         [request, id, code].every((x) => typeof x === "string" && x) &&
         list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
       if (to !== this.page || !wellFormed || model.readOnly) return;
-      // JupyterLab shows outputs of this page's own requests; they must not appear twice.
-      if (request === this.ran) return;
+      // JupyterLab shows these outputs; they must not appear twice.
+      if (this.views.runs(request)) return;
       if (this.shared && puts !== true) {
         // Another page writes them.
         for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
         return;
       }
-      const cell = cellOf(model, id) ?? insertCell(model, id, code);
+      // A cell that this page had was deleted by the user, who may bring it back.
+      const isNew = !this.cellIds.has(id);
+      const cell = cellOf(model, id) ?? (isNew ? insertCell(model, id, code) : null);
+      if (over === true && cell?.sharedModel.getSource() !== code) return;
       this.endShowing();
       // Other outputs are from an earlier run. They are cleared before `Showing` observes the
       // cell: otherwise the cell would count as queued again, and keep its `[*]`.
-      if (list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
+      if (cell && list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
         cell.outputs.clear();
       }
-      const showing = new Showing(model, request, id);
-      if (this.shared) trustHere(cell);
-      else cell.trusted = true; // as that of every cell that runs
-      setRunning(cell, true);
+      const showing = new Showing(model, this.views, request, id);
+      if (cell && this.shared) trustHere(cell);
+      else if (cell) cell.trusted = true; // as that of every cell that runs
+      if (cell) setRunning(cell, true);
       for (const { display_id, data, metadata } of list(outputs)) {
         showing.outputs.set(display_id, { data, metadata: isObject(metadata) ? metadata : {} });
       }
       showing.putAll();
       this.showing = showing;
+      this.shows.add(request);
+      if (over === true) this.onIdle(request);
+      else this.keeper.keep(showing);
     }
 
     onMessage(comm, data) {
@@ -1122,6 +1424,8 @@
           return this.hello();
         case "show":
           return this.onShow(data);
+        case "input":
+          return this.send({ type: "input", seq: data.seq, can: this.views.runs(data.request) });
         case "cells":
           return data.to === this.page ? this.onCells(data) : undefined;
         case "save":
@@ -1262,7 +1566,8 @@
         collaborative: this.shared,
         stream: idOf(doc),
         n: eventsOf(doc).length,
-        tells: ["cells", "exchange"],
+        tells: ["cells", "exchange", "input"],
+        client: this.kernel.clientId,
         ...this.sender,
       };
       const text = doc === undefined ? "" : JSON.stringify(doc);
@@ -1345,6 +1650,7 @@
       app.docRegistry.addWidgetExtension("Notebook", {
         createNew: (panel, context) => {
           if (!bridges.has(context)) bridges.set(context, new Bridge(context, user));
+          bridges.get(context).views.add(panel);
         },
       });
     },

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -130,6 +130,10 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
 
 RESEND_S = 1.0
 END_OF_CELL_S = 1.0
+INPUT_S: Final = 2.0
+"""Time for a page to tell that it can show an input box."""
+SECOND_PAGE_S: Final = 0.3
+"""Time for other pages, after the first one has answered that it cannot."""
 
 
 class LiveStore:
@@ -158,6 +162,9 @@ class LiveStore:
         self._urgent: deque[JsonObject] = deque()
         self._page_cells = PageCells()
         self._save_requests: set[int] = set()  # the `seq` of those without an answer
+        self._input_asked = 0  # `seq` of the last question about an input box
+        self._input_answers = 0
+        self._input_found = False
         self._save_answers: dict[int, str | None] = {}  # reasons of failures, by `seq`
         self._in_file = "", 0  # the id of a conversation, and its number of entries in the file
         self._notices: list[str] = []
@@ -173,6 +180,7 @@ class LiveStore:
 
         protocol.receive_on_control(self._kernel, self._comm_id, self._receive)
         RunningCells.of(self._kernel)
+        Collaborators.of(self._kernel).find_input = self._find_input
         with self._state:
             opening = self._numbering.message("open", stream="", n=0)
         self._cell = CellContext()
@@ -358,6 +366,31 @@ class LiveStore:
         self._send(message)
         return answer
 
+    def _find_input(self, request: Mapping[str, Any]) -> bool | None:
+        """Return True if an open page can show an input box for the `request` of a running cell.
+
+        JupyterLab shows none if the page was reloaded, or has run the cell again. None means that
+        no page can tell.
+        """
+        session = str((request.get("header") or {}).get("session", ""))
+        with self._state:
+            hello = self._pages.hello
+            closed = self._comm is None or self._closed
+            if closed or hello is None or not hello.supports_input:
+                return None
+            if self._pages.is_of_other_notebook(session):
+                return None
+            message = self._numbering.message("input", request=message_id(request))
+            self._input_asked = self._numbering.last
+            self._input_answers = 0
+            self._input_found = False
+        self._send(message)
+        with self._state:
+            self._state.wait_for(lambda: self._input_answers, INPUT_S)
+            # A second window may have run the cell.
+            self._state.wait_for(lambda: self._input_found, SECOND_PAGE_S)
+            return self._input_found
+
     def running_cells(self) -> frozenset[str]:
         """Return the ids of the cells that this kernel runs now."""
         publish = getattr(self._kernel, "_publish_status", None)
@@ -376,6 +409,9 @@ class LiveStore:
                 return
             self._closed = True
             self._state.notify_all()
+        collaborators = Collaborators.of(self._kernel)
+        if collaborators.find_input == self._find_input:
+            collaborators.find_input = lambda request: None
         if self._comm is not None:
             protocol.stop_receiving(self._kernel, self._comm_id)
             self._cell.run(self._comm.close)
@@ -394,17 +430,17 @@ class LiveStore:
                 if self._closed:
                     return
                 now = time.monotonic()
-                newcomer = pages.newcomers.popleft() if pages.newcomers else ""
-                message = None if newcomer else self._next_message(now)
-                if not newcomer and message is None:
+                lacking = pages.lacking.popleft() if pages.lacking else None
+                message = None if lacking else self._next_message(now)
+                if not lacking and message is None:
                     next_due = None if self._refusal else self._delivery.next_due
                     due = [x for x in (next_due, pages.candidate_due) if x is not None]
                     self._state.wait(min(due) - now if due else None)
                     continue
-            if message:
+            if lacking:
+                self._send_outputs(*lacking)
+            elif message:
                 self._send(message)
-            else:
-                self._send_outputs(newcomer)
 
     def _next_message(self, now: float) -> JsonObject | None:
         if candidate := self._pages.take_candidate(now):
@@ -419,20 +455,34 @@ class LiveStore:
             self._state.notify_all()
         return message
 
-    def _send_outputs(self, page: str) -> None:
-        """Send the outputs of running cells to `page`, which opened after the cells started."""
-        if (cells := RunningCells.of(self._kernel)) is not None:
-            cells.for_each_cell(partial(self._send_outputs_of, page))
+    def _send_outputs(self, page: str, request: str = "") -> None:
+        """Send the outputs of running cells to `page`, which does not show them.
 
-    def _send_outputs_of(self, page: str, cell: RunningCell) -> None:
+        It opened after the cells started, or lacks those of one `request`.
+        """
+        if (cells := RunningCells.of(self._kernel)) is not None:
+            send = partial(self._send_outputs_of, page, lacks=bool(request))
+            if not request:
+                cells.for_each_unseen(partial(send, over=True))
+            cells.for_each_cell(send, request)
+
+    def _send_outputs_of(
+        self, page: str, cell: RunningCell, *, lacks: bool, over: bool = False
+    ) -> None:
         outputs: list[JsonValue] = [
             {"display_id": display_id, "data": data, "metadata": metadata}
             for display_id, (data, metadata) in cell.outputs.items()
         ]
         request = message_id(cell.request)
         fields: JsonObject = {"request": request, "cell": cell.cell_id, "code": cell.code}
+        if over:
+            fields["over"] = True
         with self._state:
-            if self._pages.writes_outputs(page, cell.session):
+            if self._pages.is_of_other_notebook(cell.session):
+                return
+            # A page that ran the cell lacks its outputs if the user has run the cell again.
+            dropped = lacks and self._pages.has_session(page, cell.session)
+            if dropped or self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
             message = self._numbering.message("show", to=page, outputs=outputs, **fields)
         self._send(message)
@@ -446,6 +496,8 @@ class LiveStore:
         message = protocol.read_page_message(data)
         if message is None:
             return
+        if message["type"] == "seen":
+            self._note_seen(message)
         with self._state:
             if self._closed:
                 return
@@ -457,6 +509,15 @@ class LiveStore:
             elif is_known:
                 self._receive_answer(message)
             self._state.notify_all()
+
+    def _note_seen(self, data: Mapping[str, Any]) -> None:
+        with self._state:
+            is_known = data["page"] in self._pages
+
+        # Without `_state`: the record thread takes it while it holds the lock of the cells.
+        cells = RunningCells.of(self._kernel)
+        if cells is not None and is_known:
+            cells.note_seen(data["request"])
 
     def _receive_hello(self, data: Mapping[str, Any]) -> None:
         try:
@@ -478,6 +539,11 @@ class LiveStore:
                     self._urgent.append(self._numbering.message("pull"))
             case "cells":
                 self._page_cells.add_piece(data)
+            case "want":
+                self._pages.note_lack(data["page"], data["request"])
+            case "input" if data["seq"] == self._input_asked:
+                self._input_found = self._input_found or data["can"] is True
+                self._input_answers += 1
             case "saved" | "save_failed":
                 self._handle_save_answer(data)
 
@@ -506,8 +572,10 @@ class LiveStore:
             self._pages.join(hello)
         elif self._pages.should_follow(hello):
             self._follow(hello)
-        elif self._pages.note_candidate(hello, self._delivery.stream, time.monotonic()):
-            self._urgent.append(self._numbering.message("pull"))
+        else:
+            self._pages.note_other(hello)
+            if self._pages.note_candidate(hello, self._delivery.stream, time.monotonic()):
+                self._urgent.append(self._numbering.message("pull"))
 
     def _follow(self, hello: Hello) -> None:
         stream, count = self._in_file

@@ -37,7 +37,7 @@ MAX_CHUNKS: Final = 65_536
 """Limit of the pieces of a document."""
 MAX_NAME_CHARS: Final = 10_000
 """Limit of ids, paths, and reasons in a message of a page."""
-_TEXTS: Final = ("type", "page", "path", "stream", "session", "why")
+_TEXTS: Final = ("type", "page", "path", "stream", "session", "client", "why", "request")
 _COUNTS: Final = ("seq", "n", "i", "of", "chunks")
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "hello": ("page", "path"),
@@ -48,6 +48,9 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "save_failed": ("seq",),
     "cells": ("seq", "i", "of", "text"),
     "bye": ("page",),
+    "want": ("page", "request"),
+    "seen": ("page", "request"),
+    "input": ("seq", "can"),
 }
 
 
@@ -101,7 +104,9 @@ class Hello:
         path: The server's path of the notebook.
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
         document: The `jp` object, not validated.
-        session: Jupyter session in the header of all messages of the page.
+        session: Jupyter session in the header of all messages of the page, if it shares a
+            document.
+        client: The same, for each page.
         user: Name of the page's user if the document is shared, cleaned by `read_name`.
     """
 
@@ -113,7 +118,9 @@ class Hello:
     document: JsonValue = None
     supports_cells: bool = False
     supports_exchange: bool = False
+    supports_input: bool = False
     session: str = ""
+    client: str = ""
     user: str | None = None
     protocol: JsonValue = PROTOCOL
 
@@ -131,7 +138,9 @@ class Hello:
             document=data.get("doc"),
             supports_cells="cells" in supported,
             supports_exchange="exchange" in supported,
+            supports_input="input" in supported,
             session=str(data.get("session", "")),
+            client=str(data.get("client", "")),
             user=read_name(data.get("user")),
             protocol=data.get("v"),
         )
@@ -277,6 +286,10 @@ class CellContext:
             self._shell = None
 
 
+MAX_CLIENTS: Final = 64
+"""Limit of known sessions. Each reload of a page counts; the oldest is removed."""
+MAX_LACKING: Final = 32
+"""Limit of requests of pages for outputs. A page repeats a request that is dropped."""
 MAX_PAGES = 8
 """Limit of pages that send a long record at the same time."""
 MAX_KNOWN_PAGES: Final = 64
@@ -291,7 +304,8 @@ class Pages:
 
     Attributes:
         hello: The last `hello` of the followed page; None before the first.
-        newcomers: Ids of pages that may lack outputs of running cells.
+        lacking: Pages that may lack outputs of running cells: the id of the page, and that of the
+            request that runs the cell ("" for all cells).
         silent: True if the followed page does not answer.
     """
 
@@ -299,8 +313,10 @@ class Pages:
         self._patience = patience
         self.hello: Hello | None = None
         self.hello_count = 0
-        self.newcomers: deque[str] = deque(maxlen=MAX_KNOWN_PAGES)
+        self.lacking: deque[tuple[str, str]] = deque(maxlen=MAX_KNOWN_PAGES)
         self._pages: dict[str, None] = {}  # in the order of their first message
+        self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)  # sessions of the followed notebook
+        self._other_clients: deque[str] = deque(maxlen=MAX_CLIENTS)
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
         self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
         self.silent = False
@@ -358,10 +374,12 @@ class Pages:
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook."""
         if hello.page not in self._pages:
-            self.newcomers.append(hello.page)
+            self.lacking.append((hello.page, ""))
         self._pages[hello.page] = None
         if len(self._pages) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
+        if hello.client and hello.client not in self._clients:
+            self._clients.append(hello.client)
         if hello.session:
             self._sessions[hello.page] = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
@@ -388,8 +406,29 @@ class Pages:
         }
         if self.hello is not None and page == self.hello.page:
             self.silent = True
-        self.newcomers.extend(list(self._sessions)[:1])
+        self.lacking.extend((other, "") for other in list(self._sessions)[:1])
         return bool(self._sessions)
+
+    def note_lack(self, page: str, request: str) -> None:
+        """Note that nothing in `page` shows the outputs of the cell that `request` runs."""
+        lack = page, request
+        if not request or page not in self._pages:
+            return
+        if lack not in self.lacking and len(self.lacking) < MAX_LACKING:
+            self.lacking.append(lack)
+
+    def note_other(self, hello: Hello) -> None:
+        """Note a page of another notebook on the same kernel."""
+        if hello.client and hello.client not in (*self._clients, *self._other_clients):
+            self._other_clients.append(hello.client)
+
+    def is_of_other_notebook(self, session: str) -> bool:
+        """Return True if `session` runs the cells of another notebook than the followed one."""
+        return session in self._other_clients and session not in self._clients
+
+    def has_session(self, page: str, session: str) -> bool:
+        """Return True if `page`, which shares a document, has this session."""
+        return self._sessions.get(page) == session
 
     def writes_outputs(self, page: str, session: str) -> bool:
         """Return True if `page` must write the outputs of cells that `session` ran."""
@@ -398,6 +437,10 @@ class Pages:
         if self._output_writers.get(session) not in self._sessions:
             self._output_writers[session] = page
         return self._output_writers[session] == page
+
+    def __contains__(self, page: object) -> bool:
+        """Return True if `page` shows the notebook."""
+        return page in self._pages
 
     def note_candidate(self, hello: Hello, stream: str | None, now: float) -> bool:
         """Note a page with another path that may be followed; return True if it is a candidate.

@@ -526,6 +526,7 @@ async function render({ model, el }) {
 
   function onMessage(message) {
     if (message.type === "announce") announce(message);
+    if (message.type === "heard") forgetSent();
     if (message.type === "focus" && root?.contains(document.activeElement)) {
       const found = firstIn(root.querySelectorAll(".jp-nb-control")[message.field]);
       if (found) focusOn(found);

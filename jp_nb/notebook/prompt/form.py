@@ -64,6 +64,8 @@ class FormBridge(AnyWidget):
     - `cancel`: Esc, unless `only_buttons` is set.
     - `writing`: the user entered (`"value": true`) or left a text box.
 
+    The kernel answers each click with `heard`, because a refusal may change nothing in the form.
+
     Attributes:
         controls: Model ids of the current controls, in order; "" for a password field, whose text
             is not in the state of a widget.
@@ -86,6 +88,10 @@ class FormBridge(AnyWidget):
     def announce(self, header: str | None) -> None:
         """Show a browser notification if the user does not see the form."""
         self.send({"type": "announce", "header": header or "", "tag": self.model_id})
+
+    def confirm(self) -> None:
+        """Tell the page that a click was handled."""
+        self.send({"type": "heard"})
 
     def focus(self, field: int) -> None:
         """Move the focus to the control with index `field`, if the focus is already in the form."""
@@ -268,6 +274,8 @@ class PromptForm(ABC):
         self._so_far.add_class("jp-nb-so-far")
         self._form = box("form")
         self.widget = box("waiting", self._so_far, self._form)
+        # The lab extension looks for the form by the id of the widget in its output.
+        self._form.add_class(f"jp-nb-form-{self.widget.model_id}")
 
     @property
     def _step(self) -> int:
@@ -337,12 +345,15 @@ class PromptForm(ABC):
             case str() as name if current:
                 step = self._step
                 self._press(name, message)
+                self._bridge.confirm()
                 if self._step != step:
                     self._left = (step, name)
             case str() as name if self._left == (message["step"], name):
                 log.debug("Second click of a double click: %r", name)
+                self._bridge.confirm()
             case _:
                 self._show_note(prompt_text.STALE)
+                self._bridge.confirm()
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")

@@ -140,6 +140,17 @@ def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     return Collaborators.of(kernel).sender_of(message)
 
 
+def has_input() -> bool:
+    """Return False if the page that sent the request of the running cell shows no input box.
+
+    The page was reloaded, or has run the cell again. Call it on the cell's thread.
+    """
+    kernel = running_kernel()
+    if kernel is None:
+        return True
+    return Collaborators.of(kernel).find_input(kernel.get_parent("shell")) is not False
+
+
 def running_kernel() -> Any:
     """Return the IPython kernel of this process; None without a kernel."""
     ipython = sys.modules.get("IPython")

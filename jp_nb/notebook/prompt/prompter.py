@@ -39,6 +39,7 @@ from jp_nb.notebook.prompt.presence import (
     Presence,
     SeparateOutput,
     StdinRoute,
+    has_input,
     running_kernel,
     who_sent,
 )
@@ -208,6 +209,8 @@ class NotebookPrompter:
                 self._end(waiting, unavailable)
             case FormRoute() as route:
                 self._show_form(waiting, route)
+            case StdinRoute(channel="stdin") if not has_input():
+                self._show_form_without_input(waiting)
             case StdinRoute(channel=channel):
                 self._read_stdin(waiting, channel)
             case other:
@@ -269,6 +272,14 @@ class NotebookPrompter:
             log.warning("The form could not be shown", exc_info=True)
             self._handle_unseen_form(waiting, route, "the form could not be shown")
 
+    def _show_form_without_input(self, waiting: OpenPrompt[Any]) -> None:
+        # The page that ran the cell shows no input box. Any page of the notebook shows a form.
+        if self._presence.no_forms is not None:
+            self._end(waiting, Unavailable(prompt_text.NO_INPUT))
+            return
+        route = FormRoute(self._settings.rendered_timeout_s, stdin=False, stays=True)
+        self._show_form(waiting, route)
+
     def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
         if waiting.future.done():
             return
@@ -276,7 +287,7 @@ class NotebookPrompter:
             # No input box opens by itself. It would take the focus from a user who types in the
             # page, and a line typed for a cell would answer the prompt.
             if route.stdin:  # before the notice, which tells the user to interrupt the kernel
-                self._loop.replace_next_interrupt(lambda: self._switch_to_stdin(waiting))
+                self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
             self._unseen = SeparateOutput(of_turn=self._place is not None)
             self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
             if self._form is not None:
@@ -291,6 +302,16 @@ class NotebookPrompter:
         if self._unseen is not None:
             self._unseen.end(None, None)
             self._unseen = None
+
+    def _answer_interrupt(self, waiting: OpenPrompt[Any]) -> None:
+        if waiting.future.done():
+            return
+        if has_input():
+            self._switch_to_stdin(waiting)
+            return
+        # An input box would be in a page that is gone, and the kernel would wait for ever.
+        self._remove_notice()
+        self._loop.interrupt()
 
     def _switch_to_stdin(self, waiting: OpenPrompt[Any]) -> None:
         if waiting.future.done():

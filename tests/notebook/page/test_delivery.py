@@ -266,7 +266,7 @@ def test_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
     pages.silent = True
     assert pages.note_message("second")
     assert not pages.is_reader(hello("second"))
-    assert list(pages.newcomers) == ["first", "second"]
+    assert list(pages.lacking) == [("first", ""), ("second", "")]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def three() -> Pages:
     pages.follow(hello("a"))
     pages.join(hello("b"))
     pages.join(hello("c"))
-    pages.newcomers.clear()
+    pages.lacking.clear()
     return pages
 
 
@@ -23,7 +23,7 @@ def test_page_that_asked_adds_outputs_and_another_one_once_it_is_gone() -> None:
     asked = "session of b"
     assert not any(pages.writes_outputs(page, asked) for page in "abc")
     assert pages.leave("b")
-    assert list(pages.newcomers) == ["a"]
+    assert list(pages.lacking) == [("a", "")]
     assert [pages.writes_outputs(page, asked) for page in "ac"] == [True, False]
     pages.leave("a")
     assert [pages.writes_outputs("c", session) for session in (asked, "session of a")] == [True] * 2

@@ -192,6 +192,30 @@ def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEn
 
 
 @pytest.mark.kernel
+def test_no_input_box_is_opened_for_a_page_that_is_gone(user: FrontEnd) -> None:
+    user.run(
+        "note_page()\n"
+        "pages = Collaborators.of(get_ipython().kernel)\n"
+        "pages.find_input = lambda request: False"
+    )
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2))")
+    user.wait(lambda m: STDIN_INSTEAD in str(m["content"].get("data", "")))
+    user.interrupt(cell)
+    assert "NotAnswered(end='interrupted', channel='form', by=None)" in user.printed(cell)
+    cell = user.start(f"print(ask({TEXT}, channel='stdin'))")
+    user.send(user.form("Why?"), {"type": "submit", "value": "because"})
+    user.finish(cell)
+    assert "Answered(value='because', channel='form', " in user.printed(cell)
+    assert not user.wants_input()
+    user.run("pages.find_input = lambda request: True")
+    cell = user.start(f"print(ask({BOOLEAN}, channel='stdin'))")
+    user.input_request()
+    user.type("n")
+    user.finish(cell)
+    assert "value=False, channel='stdin'" in user.printed(cell)
+
+
+@pytest.mark.kernel
 def test_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
     user.run("note_page()")
     printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout_s=0.2, timeout_s=0.5))")
