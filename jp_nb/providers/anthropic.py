@@ -458,6 +458,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 
         return AnthropicDecoder(
             answer,
+            request=body,
             on_message=on_message,
             find_signatures=lambda paths: _find_signatures(paths, body),
         )

@@ -5,7 +5,6 @@ Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-clau
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -25,6 +24,7 @@ from jp_nb.json_values import as_object
 from jp_nb.providers import schemas
 from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
+from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
 NAME: Final = "anthropic"
 SIGNATURE: Final = "anthropic_thinking_signature"
@@ -39,6 +39,9 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "model_context_window_exceeded": "max_tokens",
     "refusal": "refused",
 }
+_KIND_OF_BLOCK: Final[Mapping[str, TextKind]] = {"text": "message", "thinking": "reasoning"}
+_BLOCK_OF_DELTA: Final = {"text_delta": "text", "thinking_delta": "thinking"}
+"""Types of blocks that some servers do not start."""
 _USAGE: Final[Mapping[str, str]] = {
     "output_tokens": "output_tokens",
     "cache_read_input_tokens": "cache_read_tokens",
@@ -50,21 +53,26 @@ class AnthropicDecoder(Decoder):
     """Decoder for one response of Anthropic Messages.
 
     `on_message` gets the message of the first event. `find_signatures` returns the signatures
-    of the thinking at paths in the request, such as `messages.1.content.0`.
+    of the thinking at paths in the request, such as `messages.1.content.0`. `request` is the body
+    of the request.
     """
 
     def __init__(
         self,
         schema: schemas.AnswerSchema | None = None,
         *,
+        request: bytes = b"",
         on_message: Callable[[WireObject], None] = lambda _: None,
         find_signatures: Callable[[Sequence[str]], Sequence[str]] = lambda paths: [""] * len(paths),
     ) -> None:
         super().__init__(schema)
+        self._request = request
         self._on_message = on_message
         self._find_signatures = find_signatures
         self._transformations: object = None
-        self._blocks: dict[int, _OpenBlock] = {}
+        self._blocks: dict[object, _OpenBlock] = {}  # by the server's index
+        self._item_count = 0
+        self._has_answer = False
         self._pending_flush: Flush | None = None
         self._usage: dict[str, int] = {}
         self._stop_reason: str | None = None
@@ -74,22 +82,17 @@ class AnthropicDecoder(Decoder):
         """Add the events of `message`."""
         match message.get("type"):
             case "content_block_delta":
-                self._apply_delta(message["index"], message["delta"], out)
+                self._apply_delta(message.get("index"), message.get("delta"), out)
             case "content_block_start":
-                self._flush_pending_call(out)
-                self._start_block(message["index"], message["content_block"], out)
+                self._start_block(message.get("index"), message.get("content_block"), out)
             case "content_block_stop":
-                self._stop_block(message["index"], out)
+                self._stop_block(message.get("index"), out)
             case "message_start":
-                self._on_message(message["message"])
-                self._transformations = message["message"].get("input_transformations")
-                self._add_usage(message["message"].get("usage"), out)
+                self._start_message(message.get("message") or {}, out)
             case "message_delta":
                 self._apply_message_delta(message, out)
             case "message_stop":
-                self._flush_pending_call(out)
-                self._report_transformations(out)
-                out.add(self._make_finished())
+                self._end_message(out)
             case "ping":
                 out.add(KeepAlive())
             case "error":
@@ -97,81 +100,152 @@ class AnthropicDecoder(Decoder):
             case None if "error" in message:
                 raise classify_stream_error(message["error"], provider=NAME)
 
-    def _start_block(self, index: int, content: WireObject, out: EventBuffer) -> None:
-        block = self._blocks[index] = _OpenBlock(content["type"])
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event after a stop reason, or after the end mark if all blocks are whole."""
+        is_whole = all(block.is_whole() for block in self._blocks.values())
+        if self._stop_reason or (has_end_mark and self._has_answer and is_whole):
+            self._end_message(out)
+
+    def _start_message(self, message: WireObject, out: EventBuffer) -> None:
+        self._on_message(message)
+        self._transformations = message.get("input_transformations")
+        self._add_usage(message.get("usage"), out)
+
+    def _end_message(self, out: EventBuffer) -> None:
+        for index in [*self._blocks]:  # of a server that does not stop its blocks
+            self._stop_block(index, out)
+        self._flush_pending_call(out)
+        self._report_transformations(out)
+        out.add(self._make_finished())
+
+    def _start_block(self, index: object, content: WireObject | None, out: EventBuffer) -> None:
+        if content is None:
+            return
+        if index in self._blocks:
+            # A server that does not stop its blocks, or gives all of them the same index.
+            self._stop_block(index, out)
+        self._flush_pending_call(out)
+
+        block = self._blocks[index] = self._open_block(content["type"])
         match block.type:
             case "text":
-                self._add_text(index, content.get("text"), out)
+                self._add_piece(block, "message", content.get("text"), out)
             case "thinking":
-                self._add_signature(block, content.get("signature") or "", out)
-                self._add_piece(index, "reasoning", content.get("thinking") or "", out)
+                self._add_signature(block, content.get("signature"), out)
+                self._add_piece(block, "reasoning", content.get("thinking"), out)
+                self._add_piece(block, "message", content.get("text"), out)
             case "redacted_thinking":
                 block.redacted = content["data"]
             case "tool_use":
-                out.add(ToolCallStart(index, content["id"], content["name"]))
-                if given := content.get("input"):
-                    self._add_piece(index, None, json.dumps(given), out)
+                self._has_answer = True
+                call_id = content.get("id") or make_call_id(block.index, self._request)
+                out.add(ToolCallStart(block.index, call_id, content["name"]))
+                block.arguments.set_first(content.get("input"))
+                out.held_chars += block.arguments.held_chars
 
-    def _apply_delta(self, index: int, delta: WireObject, out: EventBuffer) -> None:
-        match delta["type"]:
+    def _open_block(self, kind: str) -> _OpenBlock:
+        block = _OpenBlock(kind, self._item_count)
+        self._item_count += 1
+        return block
+
+    def _apply_delta(self, index: object, delta: WireObject | None, out: EventBuffer) -> None:
+        if delta is None:
+            return
+        kind = delta["type"]
+        block = self._blocks.get(index)
+        if block is None and kind in _BLOCK_OF_DELTA:
+            block = self._blocks[index] = self._open_block(_BLOCK_OF_DELTA[kind])
+        if block is None:
+            raise LookupError  # `StreamDecoder` reports it
+
+        # The kind of the delta counts: servers send texts within blocks of thinking.
+        match kind:
             case "text_delta":
-                self._add_text(index, delta["text"], out)
-            case "input_json_delta" if self._blocks[index].type == "tool_use":
-                self._add_piece(index, None, delta["partial_json"], out)
+                self._add_piece(block, "message", delta["text"], out)
             case "thinking_delta":
-                self._add_piece(index, "reasoning", delta["thinking"], out)
+                self._add_piece(block, "reasoning", delta["thinking"], out)
             case "signature_delta":
-                self._add_signature(self._blocks[index], delta["signature"], out)
+                self._add_signature(block, delta["signature"], out)
+            case "input_json_delta" if block.type == "tool_use":
+                out.held_chars -= block.arguments.held_chars
+                block.arguments.add(delta["partial_json"])
+                out.held_chars += block.arguments.held_chars
 
-    def _stop_block(self, index: int, out: EventBuffer) -> None:
-        block = self._blocks.pop(index)
-        match block.type:
-            case "text":
-                self._answer.finish(index, out)
-                out.add(Flush(index))
-            case "thinking" | "redacted_thinking":
-                metadata: dict[str, JsonValue] = {}
-                if signature := "".join(block.signature):
-                    metadata[SIGNATURE] = signature
-                    out.held_chars -= len(signature)
-                if block.redacted:
-                    metadata[REDACTED] = block.redacted
-                if metadata and not block.pieces:
-                    # A signature without text is replayed as well, so it needs a part.
-                    out.add_text(index, "reasoning", "")
-                if metadata or block.pieces:
-                    out.add(Flush(index, metadata))
-            case "tool_use":
-                if is_json_object("".join(block.pieces)):
-                    out.add(Flush(index))
-                else:  # The arguments are empty or cut, which the stop reason tells.
-                    self._pending_flush = Flush(index)
+    def _stop_block(self, index: object, out: EventBuffer) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        if block.type == "tool_use":
+            self._stop_call(block, out)
+            return
 
-    def _add_text(self, index: int, text: str | None, out: EventBuffer) -> None:
+        if block.type in ("thinking", "redacted_thinking"):
+            self._add_thinking_metadata(block, out)
+        for kind, item in block.items.items():
+            if kind == "message":
+                self._answer.finish(item, out)
+                out.add(Flush(item))
+            else:
+                out.add(Flush(item, block.metadata))
+
+    def _add_thinking_metadata(self, block: _OpenBlock, out: EventBuffer) -> None:
+        if signature := "".join(block.signature):
+            block.metadata[SIGNATURE] = signature
+            out.held_chars -= len(signature)
+        if block.redacted:
+            block.metadata[REDACTED] = block.redacted
+        if block.metadata and "reasoning" not in block.items:
+            # A signature without text is replayed as well, so it needs a part.
+            block.items = {"reasoning": block.index, **block.items}
+            out.add_text(block.index, "reasoning", "")
+
+    def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
+        text = block.arguments.resolve()
+        out.held_chars -= block.arguments.held_chars
         if text:
-            self._answer.feed(index, text, out)
+            out.add_text(block.index, None, text)
+        if is_json_object(text):
+            out.add(Flush(block.index))
+        else:  # The arguments are empty or cut, which the stop reason tells.
+            self._flush_pending_call(out)
+            self._pending_flush = Flush(block.index)
 
-    def _add_piece(self, index: int, kind: TextKind | None, text: str, out: EventBuffer) -> None:
-        pieces = self._blocks[index].pieces
-        if text:
-            pieces.append(text)
-            out.add_text(index, kind, text)
+    def _add_piece(
+        self, block: _OpenBlock, kind: TextKind, text: str | None, out: EventBuffer
+    ) -> None:
+        if not text:
+            return
+        if kind not in block.items:
+            block.items[kind] = self._find_item(block, kind)
 
-    def _add_signature(self, block: _OpenBlock, signature: str, out: EventBuffer) -> None:
-        block.signature.append(signature)
-        out.held_chars += len(signature)
+        if kind == "message":
+            self._has_answer = True
+            self._answer.feed(block.items[kind], text, out)
+        else:
+            out.add_text(block.items[kind], kind, text)
+
+    def _find_item(self, block: _OpenBlock, kind: TextKind) -> int:
+        if _KIND_OF_BLOCK.get(block.type) == kind:
+            return block.index
+        self._item_count += 1
+        return self._item_count - 1
+
+    def _add_signature(self, block: _OpenBlock, signature: str | None, out: EventBuffer) -> None:
+        if signature:
+            block.signature.append(signature)
+            out.held_chars += len(signature)
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
-        flush, self._pending_flush = self._pending_flush, None
-        if flush is not None:
+        flush = self._pending_flush
+        self._pending_flush = None
+        if flush is not None and _FINISH.get(self._stop_reason or "") != "max_tokens":
             out.add(flush)
 
     def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
-        delta = message["delta"]
+        delta = message.get("delta") or {}
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details
-        if _FINISH.get(self._stop_reason or "") == "max_tokens":
-            self._pending_flush = None
+        self.is_complete = bool(self._stop_reason)
         self._flush_pending_call(out)
         self._transformations = message.get("input_transformations") or self._transformations
         self._add_usage(message.get("usage"), out)
@@ -213,8 +287,17 @@ class AnthropicDecoder(Decoder):
 
 
 class _OpenBlock:
-    def __init__(self, kind: str) -> None:
+    """A block that arrives. `index` is its output item."""
+
+    def __init__(self, kind: str, index: int) -> None:
         self.type = kind
-        self.pieces: list[str] = []
+        self.index = index
+        self.items: dict[TextKind, int] = {}  # output items of its texts, as they arrived
+        self.arguments = StreamedArguments()
         self.signature: list[str] = []
         self.redacted = ""
+        self.metadata: dict[str, JsonValue] = {}
+
+    def is_whole(self) -> bool:
+        """Return True if the block can end here."""
+        return self.type != "tool_use" or is_json_object(self.arguments.resolve())

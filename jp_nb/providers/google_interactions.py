@@ -323,7 +323,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
     def _make_decoder(
         self, request: ModelRequest, answer: AnswerSchema | None, body: bytes
     ) -> InteractionsDecoder:
-        return InteractionsDecoder(answer)
+        return InteractionsDecoder(answer, request=body)
 
     def _repair(
         self, error: ProviderError, request: ModelRequest, rendering: InteractionsRendering

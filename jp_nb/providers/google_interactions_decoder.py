@@ -19,6 +19,7 @@ from jp_nb.providers.google import NAME, SIGNATURE, ContinuedDecoder, end_with_e
 from jp_nb.providers.request_body import Message
 from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import EventBuffer, WireObject, is_json_object
+from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
 STEP: Final = "google_step"
 """Metadata key of an entry for its steps, if they cannot be made of the entry."""
@@ -95,7 +96,7 @@ class _OpenStep:
         self.step = step
         self.type: str = step["type"]
         self.signature: list[str] = []
-        self.arguments: list[str] = []
+        self.arguments = StreamedArguments()
         self._text: Message | None = None  # the last content, a text whose pieces arrive
         self._pieces: list[str] = []
 
@@ -143,10 +144,12 @@ class _OpenStep:
 class InteractionsDecoder(ContinuedDecoder):
     """Decoder for one response of the Interactions API."""
 
-    def __init__(self, schema: AnswerSchema | None = None) -> None:
+    def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
         super().__init__(schema, _USAGE)
+        self._request = request
         self._has_schema = schema is not None
-        self._steps: dict[int, _OpenStep] = {}  # by the server's index
+        self._steps: dict[Any, _OpenStep] = {}  # by the server's index
+        self._has_answer = False
         self._count = 0
         self._output: list[_OpenStep] = []  # complete texts that the next request may continue
         self._pending_call: Flush | None = None
@@ -164,13 +167,13 @@ class InteractionsDecoder(ContinuedDecoder):
         """Add the events of `message`."""
         match message.get("event_type"):
             case "step.delta":
-                self._apply_delta(self._steps[message["index"]], message["delta"], out)
+                self._apply_delta(message.get("index"), message.get("delta"), out)
                 if metadata := message.get("metadata"):
                     self.add_usage(metadata.get("total_usage"), out)
             case "step.start":
-                self._start_step(message["index"], message["step"], out)
+                self._start_step(message.get("index"), message["step"], out)
             case "step.stop":
-                self._stop_step(self._steps.pop(message["index"]), out)
+                self._stop_step(self._steps.pop(message.get("index")), out)
                 self.add_usage(message.get("usage"), out)
             case "interaction.completed":
                 self._complete(message["interaction"], out)
@@ -184,12 +187,19 @@ class InteractionsDecoder(ContinuedDecoder):
             case kind if kind != "interaction.created":
                 self._report_unknown(f"event {kind}")
 
+    def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
+        """Add the last event after the end mark if all steps have stopped."""
+        if has_end_mark and self._has_answer and not self._steps:
+            self._flush_pending_call(out)
+            self._flush_output(out)
+            out.add(Finished())
+
     def _report_unknown(self, what: str) -> None:
         if what not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
             self._unknown.add(what)
             _LOGGER.debug("google: unknown %.100s", what)
 
-    def _start_step(self, wire_index: int, step: Message, out: EventBuffer) -> None:
+    def _start_step(self, wire_index: Any, step: Message, out: EventBuffer) -> None:
         kind, index = step["type"], self._count
         if wire_index in self._steps:
             self._stop_step(self._steps.pop(wire_index), out)
@@ -207,11 +217,22 @@ class InteractionsDecoder(ContinuedDecoder):
             for content in step.get(_CONTENTS[kind]) or []:
                 self._show(opened, content, out)
         elif kind == "function_call":
-            out.add(ToolCallStart(index, step["id"], step["name"]))
+            self._start_call(opened, out)
         elif kind not in _ECHOES:
             self._report_unknown(f"step {kind}")
 
-    def _apply_delta(self, step: _OpenStep, delta: WireObject, out: EventBuffer) -> None:
+    def _start_call(self, opened: _OpenStep, out: EventBuffer) -> None:
+        call = opened.step
+        self._has_answer = True
+        call["id"] = call.get("id") or make_call_id(opened.index, self._request)
+        out.add(ToolCallStart(opened.index, call["id"], call["name"]))
+        opened.arguments.set_first(call.get("arguments"))
+        out.held_chars += opened.arguments.held_chars
+
+    def _apply_delta(self, wire_index: Any, delta: WireObject | None, out: EventBuffer) -> None:
+        if delta is None:
+            return
+        step = self._steps[wire_index]
         match step.type, delta["type"]:
             case "model_output", "text" | "image" | "audio" | "document" | "video":
                 step.add_content(delta)
@@ -227,9 +248,9 @@ class InteractionsDecoder(ContinuedDecoder):
                 step.signature.append(delta["signature"])
                 out.held_chars += len(delta["signature"])
             case "function_call", "arguments_delta":
-                if text := delta.get("arguments"):
-                    step.arguments.append(text)
-                    out.add_text(step.index, None, text)
+                out.held_chars -= step.arguments.held_chars
+                step.arguments.add(delta.get("arguments"))
+                out.held_chars += step.arguments.held_chars
             case _, kind:
                 step.merge(delta)
                 out.held_chars += len(compact_json(delta))
@@ -241,6 +262,7 @@ class InteractionsDecoder(ContinuedDecoder):
         elif step.type == "thought":
             out.add_text(step.index, "reasoning", content["text"])
         elif content["text"]:
+            self._has_answer = True
             self._answer.feed(step.index, content["text"], out)
 
     def _stop_step(self, step: _OpenStep, out: EventBuffer) -> None:
@@ -267,12 +289,13 @@ class InteractionsDecoder(ContinuedDecoder):
             out.add(Flush(step.index))
 
     def _stop_call(self, step: _OpenStep, out: EventBuffer) -> None:
-        text, call = "".join(step.arguments), step.step
-        if not text and call.get("arguments"):
-            text = json.dumps(call["arguments"], ensure_ascii=False)
+        call = step.step
+        text = step.arguments.resolve()
+        out.held_chars -= step.arguments.held_chars
+        if text:
             out.add_text(step.index, None, text)
         is_complete = is_json_object(text)
-        if step.arguments:
+        if text:
             call["arguments"] = json.loads(text) if is_complete else {}
         is_known = call == call_step(call["id"], call["name"], call.get("arguments", {}))
         flush = Flush(step.index, {} if is_known else {STEP: call})

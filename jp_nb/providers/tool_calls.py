@@ -43,6 +43,7 @@ class StreamedArguments:
 
     def __init__(self) -> None:
         self.held_chars = 0  # that are kept here
+        self._first = ""
         self._snapshot = ""
         self._sizes: list[int] = []  # of the snapshots so far, the last one included
         self._pieces: list[str] | None = None  # set once a piece is no snapshot
@@ -60,7 +61,7 @@ class StreamedArguments:
         Raises:
             TypeError: It is neither, nor None.
         """
-        piece = _to_text(value)
+        piece = arguments_text(value)
         if not piece:
             return
 
@@ -71,15 +72,22 @@ class StreamedArguments:
         elif piece.startswith(self._snapshot):
             self._sizes.append(len(piece))
             self._snapshot = piece
-            self.held_chars = len(piece)
+            self.held_chars = len(self._first) + len(piece)
         elif is_empty_object(self._snapshot):
             # Some servers send `{}` before the arguments.
             self._sizes = [len(piece)]
             self._snapshot = piece
-            self.held_chars = len(piece)
+            self.held_chars = len(self._first) + len(piece)
         else:
             self._pieces = [*self._list_snapshots(), piece]
-            self.held_chars = sum(map(len, self._pieces))
+            self.held_chars = len(self._first) + sum(map(len, self._pieces))
+
+    def set_first(self, value: Any) -> None:
+        """Set the arguments that the start of the call has. Pieces may repeat them."""
+        text = arguments_text(value)
+        if not is_empty_object(text):
+            self._first = text
+            self.held_chars += len(text)
 
     def is_whole(self) -> bool:
         """Return True if the text so far can be all of the arguments."""
@@ -94,6 +102,14 @@ class StreamedArguments:
 
         If they mean several objects, or none, it is all that was sent, and the call will not run.
         """
+        received = self._resolve_pieces()
+        if not self._first:
+            return received
+        if not received.strip() or is_empty_object(received):
+            return self._first
+        return _merge_repetitions(self._first + received)
+
+    def _resolve_pieces(self) -> str:
         if self._pieces is not None:
             return _merge_repetitions("".join(self._pieces))
         if len(self._sizes) < 2 or is_json_object(self._snapshot):
@@ -135,7 +151,12 @@ class _ObjectScan:
                 self._depth -= 1
 
 
-def _to_text(value: Any) -> str:
+def arguments_text(value: Any) -> str:
+    """Return arguments on the wire as text: a text, an object, or None.
+
+    Raises:
+        TypeError: It is another value.
+    """
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, dict):

@@ -148,3 +148,86 @@ def _chat_pieces(draw: st.DrawFn, number: int, call: Call, grouping: ChatGroupin
             piece["id"] = ""
         pieces.append(piece)
     return pieces
+
+
+@st.composite
+def anthropic_messages(draw: st.DrawFn, calls: list[Call]) -> list[Wire]:
+    """Return the blocks of Anthropic Messages that carry `calls`, in a grouping of their own."""
+    index_of = draw(st.sampled_from(["own", "zero", "none"]))
+    has_ids = draw(st.booleans())
+    has_stops = draw(st.booleans())
+    messages: list[Wire] = []
+    for number, (name, arguments) in enumerate(calls):
+        place = {} if index_of == "none" else {"index": number * (index_of == "own")}
+        texts = draw(forms_of(arguments, draw(st.sampled_from(FORMS))))
+        given = draw(st.sampled_from([{}, arguments, None]))
+        block = {"type": "tool_use", "id": f"t{number}" if has_ids else "", "name": name}
+        messages.append({"type": "content_block_start", "content_block": {**block, "input": given}})
+        for text in texts:
+            delta = {"type": "input_json_delta", "partial_json": text}
+            messages.append({"type": "content_block_delta", "delta": delta, **place})
+        messages[-1 - len(texts)] |= place
+        if has_stops:
+            messages.append({"type": "content_block_stop", **place})
+    return messages
+
+
+@st.composite
+def responses_messages(draw: st.DrawFn, calls: list[Call]) -> list[Wire]:
+    """Return the items of the Responses API that carry `calls`, in a grouping of their own."""
+    place_of = draw(st.sampled_from(["own", "zero", "none"]))
+    id_of = draw(st.sampled_from(["own", "one", "none"]))
+    is_announced = draw(st.booleans())
+    messages: list[Wire] = []
+    for number, (name, arguments) in enumerate(calls):
+        place = {} if place_of == "none" else {"output_index": number * (place_of == "own")}
+        ids = {"own": f"fc_{number}", "one": "fc_", "none": None}
+        item = {"type": "function_call", "id": ids[id_of], "call_id": f"c{number}", "name": name}
+        texts = draw(forms_of(arguments, draw(st.sampled_from(FORMS))))
+        whole = json.dumps(arguments)
+        first = draw(st.sampled_from(["", whole]))
+        last = draw(st.sampled_from(["", whole]))
+
+        if is_announced:
+            added = {**item, "arguments": first}
+            messages.append({"type": "response.output_item.added", "item": added, **place})
+            kind = "response.function_call_arguments.delta"
+            deltas = [{"type": kind, "delta": text, "item_id": ids[id_of]} for text in texts]
+            messages += [{**each, **place} for each in deltas]
+        done = {**item, "arguments": last if is_announced else whole}
+        messages.append({"type": "response.output_item.done", "item": done, **place})
+    return messages
+
+
+@st.composite
+def generate_messages(draw: st.DrawFn, calls: list[Call]) -> list[Wire]:
+    """Return the chunks of `generateContent` that carry `calls`, in a grouping of their own."""
+    id_of = draw(st.sampled_from(["own", "empty", "none"]))
+    ids: dict[str, Any]
+    parts: list[Wire] = []
+    for number, (name, arguments) in enumerate(calls):
+        ids = {"own": {"id": f"c{number}"}, "empty": {"id": ""}, "none": {}}
+        args = draw(st.sampled_from([arguments, json.dumps(arguments)]))
+        parts.append({"functionCall": {**ids[id_of], "name": name, "args": args}})
+    if id_of == "own" and draw(st.booleans()):
+        parts += parts  # all calls again
+    groups = [parts] if draw(st.booleans()) else [[part] for part in parts]
+    return [{"candidates": [{"content": {"parts": group}}]} for group in groups]
+
+
+@st.composite
+def interactions_messages(draw: st.DrawFn, calls: list[Call]) -> list[Wire]:
+    """Return the steps of the Interactions API that carry `calls`, in a grouping of their own."""
+    index_of = draw(st.sampled_from(["own", "zero", "none"]))
+    has_ids = draw(st.booleans())
+    messages: list[Wire] = []
+    for number, (name, arguments) in enumerate(calls):
+        place = {} if index_of == "none" else {"index": number * (index_of == "own")}
+        given = draw(st.sampled_from([{}, arguments]))
+        step = {"type": "function_call", "id": f"c{number}" if has_ids else "", "name": name}
+        messages.append({"event_type": "step.start", "step": {**step, "arguments": given}, **place})
+        for text in draw(forms_of(arguments, draw(st.sampled_from(FORMS)))):
+            delta = {"type": "arguments_delta", "arguments": text}
+            messages.append({"event_type": "step.delta", "delta": delta, **place})
+        messages.append({"event_type": "step.stop", **place})
+    return messages

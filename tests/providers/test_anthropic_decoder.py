@@ -10,11 +10,15 @@ from jp_nb.agent.provider import (
     Finished,
     Flush,
     ProviderEvent,
+    TextPart,
     ToolCallArguments,
     ToolCallStart,
 )
+from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.streaming import EventBuffer
+from jp_nb.record.events import ChatResponse
 from tests.providers.helpers import decode_messages
 
 
@@ -64,6 +68,68 @@ def test_input_of_a_call_may_come_at_once() -> None:
     block = {"type": "tool_use", "id": "t", "name": "weather", "input": {"a": 1}}
     events = decode(start(0, **block), stop(0))
     assert events == [ToolCallStart(0, "t", "weather"), ToolCallArguments(0, '{"a": 1}'), Flush(0)]
+
+
+def delta(index: int, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": fields}
+
+
+def test_text_in_a_block_of_thinking_is_text_and_the_reverse() -> None:
+    thought = [
+        start(0, type="thinking", thinking="Hm."),
+        delta(0, type="text_delta", text="So."),
+        delta(0, type="signature_delta", signature="c2ln"),
+        stop(0),
+    ]
+    text = [
+        start(1, type="text", text="Yes."),
+        delta(1, type="thinking_delta", thinking="Really?"),
+        stop(1),
+    ]
+    builder = ResponseBuilder()
+    found = [builder.feed(event) for event in decode(*thought, *text, *ending("end_turn"))]
+    entries = [entry for entry in found if isinstance(entry, ChatResponse)]
+    assert [(entry.reasoning, entry.message) for entry in entries] == [
+        ("Hm.", None), (None, "So."), (None, "Yes."), ("Really?", None),
+    ]  # fmt: skip
+    assert entries[0].metadata == {"anthropic_thinking_signature": "c2ln"}
+
+
+def test_null_members_are_skipped() -> None:
+    events = decode(
+        {"type": "message_start", "message": None},
+        start(0, type="text", text=None),
+        {"type": "content_block_start", "index": 3, "content_block": None},
+        {"type": "content_block_delta", "index": 0, "delta": None},
+        delta(0, type="text_delta", text=None),
+        delta(0, type="text_delta", text="a"),
+        stop(0),
+        start(1, type="thinking", thinking=None, signature=None),
+        delta(1, type="signature_delta", signature=None),
+        stop(1),
+        {"type": "message_delta", "delta": None, "usage": None},
+        *ending("end_turn"),
+    )
+    assert events == [TextPart(0, "message", "a"), Flush(0), Finished()]
+
+
+@pytest.mark.parametrize("has_stops", [True, False])
+def test_stop_reason_or_end_mark_completes_an_answer(has_stops: bool) -> None:
+    blocks = [start(0, type="text", text="Hi."), *[stop(0)] * has_stops]
+    reason = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    for messages, mark, is_complete in (
+        ([*blocks, reason], False, True),
+        ([reason, *blocks], False, True),
+        (blocks, True, True),
+        (blocks, False, False),
+        ([], True, False),
+        ([*blocks, tool(1), arguments(1, "{")], True, False),
+    ):
+        decoder, buffer = AnthropicDecoder(), EventBuffer()
+        for message in messages:
+            decoder.feed(message, buffer)
+        decoder.finish(buffer, has_end_mark=mark)
+        assert buffer.finished is is_complete
 
 
 def test_stop_reasons(subtests: pytest.Subtests) -> None:

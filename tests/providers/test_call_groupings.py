@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import ProviderError
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.google_generate import GenerateDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
 from tests.providers.call_groupings import (
     CALLS,
     CHAT_GROUPINGS,
@@ -19,7 +24,11 @@ from tests.providers.call_groupings import (
     Call,
     Outcome,
     Wire,
+    anthropic_messages,
     chat_messages,
+    generate_messages,
+    interactions_messages,
+    responses_messages,
     run,
 )
 
@@ -165,3 +174,35 @@ def test_end_mark_after_an_incomplete_call_is_a_cut() -> None:
     with pytest.raises(ProviderError) as caught:
         run_chat(chat(function("forecast", '{"city":', index=0))[:-1])
     assert caught.value.kind == "transient"
+
+
+MESSAGE_END: list[Wire] = [
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+    {"type": "message_stop"},
+]
+RESPONSE_END: Wire = {"type": "response.completed", "response": {"status": "completed"}}
+CHUNK_END: Wire = {"candidates": [{"finishReason": "STOP"}]}
+INTERACTION_END: Wire = {
+    "event_type": "interaction.completed",
+    "interaction": {"status": "requires_action"},
+}
+DIALECTS: dict[str, tuple[Any, Any, list[list[Wire]]]] = {
+    "anthropic": (AnthropicDecoder, anthropic_messages, [MESSAGE_END, MESSAGE_END[:1], []]),
+    "responses": (partial(ResponsesDecoder, "p"), responses_messages, [[RESPONSE_END], []]),
+    "generate": (GenerateDecoder, generate_messages, [[CHUNK_END], []]),
+    "interactions": (InteractionsDecoder, interactions_messages, [[INTERACTION_END], []]),
+}
+"""Decoder, messages, and ends; after an empty one, `[DONE]` follows."""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(st.data(), CALLS)
+def test_every_grouping_of_a_dialect_gives_its_calls(
+    dialect: str, data: st.DataObject, calls: list[Call]
+) -> None:
+    make_decoder, messages, ends = DIALECTS[dialect]
+    sent = data.draw(messages(calls))
+    end = data.draw(st.sampled_from(ends))
+    outcome = run(make_decoder(request=b"body"), [*sent, *end], end=b"" if end else DONE)
+    assert (outcome.calls, outcome.lines) == (calls, [])
+    assert len({*outcome.ids}) == len(calls)

@@ -322,7 +322,7 @@ def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None
         stop(7),
         {"event_type": "step.start", "index": 0, "step": "text"},
         start(0, id="x"),
-        start(0, type="function_call", id=None, name="look"),
+        start(0, type="function_call", id=5, name="look"),
         start(0, type="model_output", content=[1]),
         start(0, type="model_output", content=[{"type": "text", "text": 4}]),
         {"event_type": "interaction.completed", "interaction": None},

@@ -29,6 +29,7 @@ from jp_nb.providers.openai_responses_decoder import (
     SUMMARY_LENGTHS,
     ResponsesDecoder,
 )
+from jp_nb.providers.streaming import EventBuffer
 from tests.providers.helpers import decode_messages, text_of
 
 Wire = dict[str, Any]
@@ -163,6 +164,79 @@ def test_server_without_output_indexes_is_understood() -> None:
     assert text_of(plain) == "Hi."
     assert [event.id for event in plain if isinstance(event, ToolCallStart)] == ["a", "b"]
     assert sum(isinstance(event, Flush) for event in plain) == 3
+
+
+def test_text_in_an_item_of_reasoning_is_text() -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    events = decode(
+        added(item),
+        delta("reasoning_text", "Hm.", content_index=0),
+        delta("output_text", "So.", content_index=1),
+        done(item),
+    )
+    assert (text_of(events, "reasoning"), text_of(events)) == ("Hm.", "So.")
+
+
+@pytest.mark.parametrize("place", [{"output_index": 0}, {}])
+@pytest.mark.parametrize("id_", ["own", None])
+def test_items_that_a_server_does_not_number_are_shown_once(
+    place: dict[str, int], id_: str | None
+) -> None:
+    def of(number: int, kind: str, **fields: Any) -> Wire:
+        name = id_ and f"{id_}_{number}"
+        named = {"item_id": name} if "item" not in fields else {}
+        if "item" in fields:
+            fields["item"] = {**fields["item"], "id": name}
+        return {"type": f"response.{kind}", **named, **place, **fields}
+
+    text = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
+    call = {**CALL, "arguments": "{}"}
+    other = {**CALL, "call_id": "c2", "arguments": '{"a":1}'}
+    events = decode(
+        of(0, "output_item.added", item={"type": "message", "content": []}),
+        of(0, "output_text.delta", delta="Hi.", content_index=0),
+        of(0, "output_text.done", text="Hi."),
+        of(0, "output_item.done", item=text),
+        of(0, "output_item.done", item=text),
+        of(1, "output_item.added", item={**CALL, "arguments": ""}),
+        of(1, "function_call_arguments.delta", delta=None),
+        of(1, "function_call_arguments.delta", delta="{}"),
+        of(1, "output_item.done", item=call),
+        of(2, "output_item.done", item=other),
+        {"type": "response.completed", "response": {"output": [text, call, other]}},
+        end=None,
+    )
+    assert text_of(events) == "Hi."
+    assert [event.id for event in events if isinstance(event, ToolCallStart)] == ["c1", "c2"]
+    assert [e.text for e in events if isinstance(e, ToolCallArguments)] == ["{}", '{"a":1}']
+
+
+def test_call_that_only_the_end_of_the_response_has_is_called() -> None:
+    text = message("Hi.")
+    call = {**CALL, "arguments": "{}"}
+    end = {"type": "response.completed", "response": {"output": [text, call]}}
+    events = decode(added(message()), delta("output_text", "Hi."), done(text), end=end)
+    assert text_of(events) == "Hi."
+    assert [event.id for event in events if isinstance(event, ToolCallStart)] == ["c1"]
+
+
+def test_ended_items_complete_a_response() -> None:
+    text, call = message("Hi."), {**CALL, "arguments": "{}"}
+    rows: list[tuple[list[Wire], bool]] = [
+        ([done(text)], True),
+        ([done(text), done(call, 1)], True),
+        ([done(message("Let me look.", phase="commentary"))], False),
+        ([done({"type": "reasoning", "id": "rs_1", "summary": []})], False),
+        ([delta("output_text", "Hi.")], False),
+        ([done(text), added({**CALL, "arguments": ""}, 1)], False),
+        ([], False),
+    ]
+    for messages, is_complete in rows:
+        decoder, buffer = ResponsesDecoder("openai"), EventBuffer()
+        for each in messages:
+            decoder.feed(each, buffer)
+        decoder.finish(buffer)
+        assert buffer.finished is is_complete, messages
 
 
 @pytest.mark.req("RESP-12")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,13 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.providers import create_provider, streaming
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.google_generate import GenerateDecoder
+from jp_nb.providers.google_interactions_decoder import InteractionsDecoder
 from jp_nb.providers.openai_chat_decoder import ChatDecoder
-from jp_nb.providers.streaming import StreamDecoder
+from jp_nb.providers.openai_responses_decoder import ResponsesDecoder
+from jp_nb.providers.streaming import Decoder, StreamDecoder
 from tests.providers.helpers import (
     FIXTURES,
     ask,
@@ -44,8 +48,7 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
         TextPart(2, "message", "One line\u2028and the next 🌦"),
         Flush(2),
         ToolCallStart(3, "toolu_a", "weather"),
-        ToolCallArguments(3, '{"city": "De'),
-        ToolCallArguments(3, 'lft"}'),
+        ToolCallArguments(3, '{"city": "Delft"}'),
         Flush(3),
         ToolCallStart(4, "toolu_b", "today"),
         Flush(4),
@@ -178,6 +181,34 @@ async def collect_delayed(
                 yield chunk
 
     return [event async for event in streaming.stream_events(chunks(), decoder, idle_timeout=1)]
+
+
+NO_MESSAGES = (
+    b"data: null\n\n", b"data: ping\n\n", b'data: "ping"\n\n', b"data: :keep-alive\n\n",
+    b"data: heartbeat\n\n", b"data:\n\n", b"data:  \n\n", b": comment\n\n", b"\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("protocol", "make_decoder"),
+    [
+        ("anthropic", AnthropicDecoder),
+        ("chat", lambda: ChatDecoder(PROFILES["openai"])),
+        ("responses", lambda: ResponsesDecoder("openai")),
+        ("interactions", InteractionsDecoder),
+        ("generate", GenerateDecoder),
+    ],
+)
+def test_data_that_is_no_message_changes_nothing(
+    protocol: Protocol, make_decoder: Callable[[], Decoder]
+) -> None:
+    reply = Reply(text="Hi.", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
+    body = reply_events(reply, protocol, {"model": "m"}, 1)
+    filled = [each for event in body for each in (*NO_MESSAGES, event)]
+    seen, error = decode(StreamDecoder(make_decoder(), provider="p"), filled)
+    expected, _ = decode(StreamDecoder(make_decoder(), provider="p"), body)
+    assert error is None
+    assert joined(seen) == joined(expected)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
