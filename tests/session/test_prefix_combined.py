@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -74,7 +75,8 @@ class Trip:
             return "awake"
         self.saved = json.dumps(self.notebook.session.document.to_json(), sort_keys=True)
         shutil.copytree(self.journals, self.folder / "journals")  # the kernel is killed here
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+        return "not interrupted"
 
     def open(self, name: str, stored: Any = None, *ends: Any) -> None:
         host = FakeHost(FakePrompter(*ends), FakeHome(self.folder / name, stored=stored))
