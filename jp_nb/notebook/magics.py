@@ -18,7 +18,7 @@ from typing import Any
 from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
-from jp_nb.errors import JpNbError
+from jp_nb.errors import JpNbError, UsageError
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.notebook.subcommands import format_ask_help, format_subcommands_help
 from jp_nb.session import get_session, set_current
@@ -114,6 +114,7 @@ def load(shell: Any, *, version: str) -> None:
     A session that was unloaded continues, unless a page has a record to read again.
     """
     previous: Session | None = getattr(shell, _SHELL_ATTRIBUTE, None)
+    _refuse_in_turn(previous)
     session = previous
     if session is None or session.should_reopen():
         setattr(shell, _SHELL_ATTRIBUTE, None)  # if `Session` fails, the next load starts again
@@ -138,6 +139,18 @@ def load(shell: Any, *, version: str) -> None:
     session.print_notices(*session.store.take_notices())
 
 
+def _refuse_in_turn(session: Session | None) -> None:
+    """Raise `UsageError` if a turn runs: neither a tool nor code of the model loads it again."""
+    if session is None or not session.active.is_running:
+        return
+    error = UsageError(
+        "the extension cannot be loaded or unloaded while a turn or a tool runs, because the turn "
+        "needs it. Run this in a cell of its own, after the turn"
+    )
+    session.host.show_in_one_line(error)
+    raise error
+
+
 def _callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
     yield "post_run_cell", _on_cell_end
     if session is not None and isinstance(host := session.host, NotebookHost):
@@ -160,8 +173,13 @@ _INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)  # the latter of a cel
 
 
 def unload(shell: Any) -> None:
-    """Remove the magics. The shell keeps the session for the next load."""
+    """Remove the magics. The shell keeps the session for the next load.
+
+    Raises:
+        UsageError: A turn runs.
+    """
     session = get_session()
+    _refuse_in_turn(session)
     set_current(None)
     for event, callback in _callbacks(session):
         if callback in shell.events.callbacks[event]:

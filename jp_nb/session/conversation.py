@@ -154,14 +154,18 @@ class ActiveConversation:
         """The origin of new conversations: `live` or `headless`."""
         return "headless" if self.headless else "live"
 
+    @property
+    def is_running(self) -> bool:
+        """True while a turn, or a job of a cell such as `%jp call`, runs."""
+        return self.running is not None and not self.running.done()
+
     def refuse_while_running(self) -> None:
         """Check that no turn is running.
 
         Raises:
             UsageError: A turn is running.
         """
-        in_turn = self.running is not None and not self.running.done()
-        if in_turn or self.line.is_held_by_other_thread:
+        if self.is_running or self.line.is_held_by_other_thread:
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "
                 "it. If an `async def` tool blocks it, restart the kernel"

@@ -40,12 +40,11 @@ from jp_nb.json_values import canonical_json
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.events import IMAGES, ChatRequest, ToolCallResponse
+from jp_nb.record.events import BY, ChatRequest, ToolCallResponse
 from jp_nb.record.head import AttachmentMark, RequestHead
 from jp_nb.record.marks import (
+    CHOICES,
     EXPLAINS_ERROR,
-    HOST,
-    TOOL_CHOICE,
     LastHost,
     format_other_host,
     last_turn_to_repeat,
@@ -84,6 +83,17 @@ MAX_ANSWER_FORMS: Final = 20
 """Maximum number of types of structured answers that are remembered, for `%jp retry`."""
 
 
+KEPT_MARKS: Final = ("cell_id", BY)
+"""Metadata of a request that `%jp retry` repeats. All other metadata is made again or omitted."""
+
+
+def _last_request_id(stream: ConversationStream) -> str | None:
+    """Return the `event_id` of the last request; None if it has none."""
+    requests = (raw for raw in reversed(stream.raw) if raw.get("type") == "chat_request")
+    found = next(requests, {}).get("event_id")
+    return found if isinstance(found, str) else None
+
+
 class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread."""
 
@@ -105,6 +115,7 @@ class TurnRunner:
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self._record: TurnRecord | None = None  # of the running turn
+        self._own_requests: set[str] = set()  # by `event_id`: sent by this kernel
         self._announced_hosts: set[tuple[str, str]] = set()
         self.resolver = Resolver(
             active,
@@ -276,8 +287,7 @@ class TurnRunner:
         stream = self._active.document.conversation
         turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
-        set_again = (IMAGES, TOOL_CHOICE, HOST)
-        metadata = {key: x for key, x in request.metadata.items() if key not in set_again}
+        metadata = {key: x for key, x in request.metadata.items() if key in KEPT_MARKS}
         return self._begin(
             ChatRequest(content=request.content, schema=request.response_schema, metadata=metadata),
             branch_before(
@@ -313,6 +323,11 @@ class TurnRunner:
         if choice is None:
             return None
         place = next(place for place, entry in enumerate(stream.entries) if entry is request)
+        is_trusted = self._active.trust.trusted
+        is_own = stream.raw[place].get("event_id") in self._own_requests
+        if choice not in CHOICES and not (is_trusted or is_own):
+            return None  # someone else may have named the tool
+
         then = self._active.settings.projection.until(stream.until(place)).config()
         return None if choice == to_tool_choice(then.assistant.tool_choice) else choice
 
@@ -475,6 +490,10 @@ class TurnRunner:
                     compact=compact,
                 )
             finally:
+                sent_in = active.document.conversation
+                request_id = _last_request_id(sent_in)
+                if request_id is not None and sent_in.turn_count > number:
+                    self._own_requests.add(request_id)
                 self._reruns.remember(cell, turn=number, options=options)
 
         return run

@@ -251,6 +251,7 @@ def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> Tur
 
 def trust(call: Invocation) -> None:
     """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
+    call.session.active.refuse_while_running()
     options, session = call.options, call.session
     if options.workspace:
         _trust_workspace(call)
