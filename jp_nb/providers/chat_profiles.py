@@ -209,25 +209,35 @@ PROFILES: Final[Mapping[str, Profile]] = {
             documents="user",
             media_types=IMAGES,
         ),
-        Profile(
-            "vllm",
-            reasoning_field="reasoning_content",
-            answer=schemas.pass_schema,
-            think_tags=True,
-            top_k=True,
-            extras=_LOCAL_EXTRAS,
-        ),
-        Profile(
-            "lmstudio",
-            tool_choices="words",
-            answer=schemas.pass_schema,
-            think_tags=True,
-            top_k=True,
-            extras=_LOCAL_EXTRAS,
-        ),
     )
 }
-"""Profiles of providers, and of servers that have no provider of their own: `vllm`, `lmstudio`."""
+"""Profiles of the providers with the Chat Completions API."""
+
+SERVER_PROFILES: Final[Mapping[str, Profile]] = {
+    **PROFILES,
+    **{
+        profile.name: profile
+        for profile in (
+            Profile(
+                "vllm",
+                reasoning_field="reasoning_content",
+                answer=schemas.pass_schema,
+                think_tags=True,
+                top_k=True,
+                extras=_LOCAL_EXTRAS,
+            ),
+            Profile(
+                "lmstudio",
+                tool_choices="words",
+                answer=schemas.pass_schema,
+                think_tags=True,
+                top_k=True,
+                extras=_LOCAL_EXTRAS,
+            ),
+        )
+    },
+}
+"""Profiles that a configured server can name: also `vllm` and `lmstudio`."""
 
 _ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None]] = {
     "strict": schemas.adapt_for_openai,
@@ -239,7 +249,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], schemas.AnswerS
 def make_profile(name: str, given: ServerProfile | str) -> Profile:
     """Return the profile of the configured server `name`: a known one, with its differences."""
     if isinstance(given, str):
-        return replace(PROFILES[given], name=name)
+        return replace(SERVER_PROFILES[given], name=name)
 
     fields: dict[str, Any] = {
         key: value
@@ -255,4 +265,4 @@ def make_profile(name: str, given: ServerProfile | str) -> Profile:
     if given.reasoning_field is not None:
         has_field = given.reasoning_field != "none"
         fields["reasoning_field"] = given.reasoning_field if has_field else None
-    return replace(PROFILES[given.base], name=name, **fields)
+    return replace(SERVER_PROFILES[given.base], name=name, **fields)

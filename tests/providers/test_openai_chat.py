@@ -10,7 +10,7 @@ from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, T
 from jp_nb.config.tree.models import PROVIDERS
 from jp_nb.errors import UsageError
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.chat_profiles import PROFILES, SERVER_PROFILES
 from jp_nb.providers.openai_chat import (
     ChatRendering,
     build_request_fields,
@@ -324,7 +324,7 @@ def test_broken_schema_is_refused_and_a_lax_one_is_not() -> None:
 
 
 async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> None:
-    for name in sorted(PROFILES):
+    for name in sorted(SERVER_PROFILES):
         with subtests.test(name=name):
             call = ToolCall("weather", {"city": "Delft"})
             reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)

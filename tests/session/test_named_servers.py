@@ -16,7 +16,7 @@ from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, ModelId, ProfileName, 
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.notebook.completion import Names, complete
-from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.chat_profiles import SERVER_PROFILES
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
 
@@ -247,6 +247,6 @@ def test_documents_list_each_provider_and_profile() -> None:
         assert f"`{name}" in providers, name
         assert f"-m {name}/" in guide, name
     section = providers.partition("## OpenAI Chat Completions")[2].partition("\n## ")[0]
-    for name, profile in PROFILES.items():
+    for name, profile in SERVER_PROFILES.items():
         assert f"| `{name}` | `{profile.path}` | `{profile.max_tokens}` |" in section, name
-    assert {*get_args(ProfileName)} == {*PROFILES}
+    assert {*get_args(ProfileName)} == {*SERVER_PROFILES}
