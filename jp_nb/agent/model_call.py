@@ -58,6 +58,7 @@ from jp_nb.record.marks import (
     format_other_host,
     is_continuation,
     mark_continuation,
+    mark_host,
     with_input_changes,
 )
 from jp_nb.record.stream import ConversationStream
@@ -121,6 +122,7 @@ class Attempt:
     call_count: int = 0
     held_index: int | None = None  # item of the text that the trimmer holds back
     head: RequestHead | None = None  # of the request, if it is to be recorded
+    host: str = ""  # of the server, if it is to be recorded
 
     def trim(self, part: TextPart) -> TextPart | None:
         """Return the new part of a part of a continuation; None if there is none yet."""
@@ -330,6 +332,8 @@ class AnswerStream:
         record, host = self._turn.record, resolved.host
         if host or resolved.uses_cassette:  # a replay leaves the same record
             attempt.head = request.head
+        if not (record.stream.is_reproducible or resolved.uses_cassette):
+            attempt.host = host
         if host:
             last = record.last_host
             record.last_host = LastHost.of(host)
@@ -416,6 +420,8 @@ class AnswerStream:
         if is_call or isinstance(event, Flush):
             self._show_held_text(attempt)
         entry = attempt.builder.feed(event)
+        if entry is not None and isinstance(event, Flush) and event.metadata:
+            entry = mark_host(entry, attempt.host)
         if entry is not None and attempt.should_record(entry):
             attempt.entries.append(entry)
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):

@@ -47,7 +47,7 @@ from jp_nb.json_values import (
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.head import HEAD, HEAD_CHANGE
-from jp_nb.record.marks import ARGUMENTS, CONTINUES
+from jp_nb.record.marks import ARGUMENTS, CONTINUES, HOST
 from jp_nb.record.shapes import SHAPE
 
 DIGEST_CHARS: Final = 20
@@ -56,7 +56,7 @@ MAX_CONTEXTS: Final = 4
 """Number of contexts to remember: the conversation, and its concurrent inquiries."""
 NO_MESSAGE: Final = ""
 """Id of the message before the first one."""
-_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS, HEAD, HEAD_CHANGE, SHAPE})
+_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS, HEAD, HEAD_CHANGE, SHAPE, HOST})
 """Metadata keys of `jp_nb` in responses, which are never sent to the model."""
 
 Hide = Callable[[str], str]

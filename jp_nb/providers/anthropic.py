@@ -44,6 +44,7 @@ from jp_nb.providers.endpoint import Endpoint, make_endpoint, parse_reasoning
 from jp_nb.providers.head_changes import HeadChange, describe_forced_call
 from jp_nb.providers.messages import CONTINUE, Rendering
 from jp_nb.providers.models import list_anthropic_models
+from jp_nb.providers.own_metadata import read_text
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import WireObject
@@ -331,7 +332,7 @@ class AnthropicRendering(Rendering):
     def _add_reasoning(self, response: ChatResponse) -> bool:
         if self.items in self.unsigned_items or not self.is_bound:
             return False
-        signature, redacted = (response.metadata.get(name) for name in (SIGNATURE, REDACTED))
+        signature, redacted = (read_text(response.metadata, x) for x in (SIGNATURE, REDACTED))
         if redacted:
             block: Message = {"type": "redacted_thinking", "data": redacted}
         elif signature:
@@ -339,7 +340,7 @@ class AnthropicRendering(Rendering):
             block = {"type": "thinking", "thinking": thinking, "signature": signature}
         else:
             return False
-        self.signed_items.setdefault(str(redacted or signature), self.items)
+        self.signed_items.setdefault(redacted or signature, self.items)
         self._open_content("assistant").append(block)
         return True
 

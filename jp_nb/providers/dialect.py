@@ -14,6 +14,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from jp_nb.agent.provider import (
     Attachment,
@@ -42,6 +43,7 @@ from jp_nb.providers.schemas import AnswerSchema
 from jp_nb.providers.streaming import Decoder, StreamDecoder, stream_events
 from jp_nb.providers.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.record.context import RequestContext
+from jp_nb.record.marks import LastHost
 
 MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
 MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
@@ -122,6 +124,7 @@ class HttpProvider(ABC, Generic[R]):
             rendering is None
             or rendering.items > len(request.thread)
             or rendering.appended != fresh.appended
+            or rendering.host != self._host_mark
         ):
             rendering = fresh
         self._keep_rendering(request.thread, rendering)
@@ -226,7 +229,12 @@ class HttpProvider(ABC, Generic[R]):
         self._renderings[context] = rendering
         if len(self._renderings) > MAX_RENDERINGS:
             del self._renderings[next(iter(self._renderings))]
+        rendering.host = self._host_mark
         rendering.update(context)
+
+    @property
+    def _host_mark(self) -> str:
+        return LastHost.of(urlsplit(self._http.endpoint.url).netloc).mark
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
@@ -257,6 +265,7 @@ class HttpProvider(ABC, Generic[R]):
         rendering = self._make_rendering() if cached is None else cached.make_empty()
         rendering.appended = self._appended_parts(request.model, type(rendering).appended)
         rendering.provider = self._http.endpoint.provider
+        rendering.host = self._host_mark
         rendering.update(request.thread)
         return rendering
 

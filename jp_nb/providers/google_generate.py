@@ -11,8 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
-
-from pydantic import JsonValue
+from urllib.parse import quote
 
 from jp_nb.agent.provider import (
     Attachment,
@@ -46,6 +45,7 @@ from jp_nb.providers.google import (
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import CONTINUE
+from jp_nb.providers.own_metadata import read_text
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.providers.streaming import EventBuffer, WireObject
@@ -162,7 +162,7 @@ class GenerateRendering(GoogleRendering):
 
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__(unsigned_items)
-        self._signature: JsonValue = None  # of the item that is added
+        self._signature = ""  # of the item that is added
         self._names: dict[str, str] = {}  # of tools, by the id of their call
 
     @property
@@ -187,8 +187,8 @@ class GenerateRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         self.is_bound = item.is_bound
-        is_signed = item.provider == self.provider and self._may_sign()
-        self._signature = item.entry.metadata.get(SIGNATURE) if is_signed else None
+        is_signed = self.is_own and self._may_sign()
+        self._signature = read_text(item.entry.metadata, SIGNATURE) if is_signed else ""
         self.has_signatures = self.has_signatures or bool(self._signature)
         super()._add(item)
 
@@ -439,12 +439,13 @@ class GenerateProvider(GoogleProvider[GenerateRendering]):
         )
 
     def _get_url(self, request: ModelRequest) -> str:
-        return f"{self._http.endpoint.url}/{name_model(request)}:streamGenerateContent?alt=sse"
+        name = quote(name_model(request), safe="")
+        return f"{self._http.endpoint.url}/{name}:streamGenerateContent?alt=sse"
 
     def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery:
         name = name_model(request)
         counted: Message = {"model": f"models/{name}", **body.select(body.fields)}
-        url = f"{self._http.endpoint.url}/{name}:countTokens"
+        url = f"{self._http.endpoint.url}/{quote(name, safe='')}:countTokens"
         return CountQuery(url, {"generateContentRequest": counted}, "totalTokens")
 
     def _make_decoder(

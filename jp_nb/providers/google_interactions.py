@@ -46,6 +46,7 @@ from jp_nb.providers.google_interactions_decoder import (
 )
 from jp_nb.providers.head_changes import HeadChange
 from jp_nb.providers.messages import CONTINUE
+from jp_nb.providers.own_metadata import rebuild_steps
 from jp_nb.providers.request_body import Message, Omitted, encode_json, omit_parameter
 from jp_nb.providers.schemas import AnswerSchema, get_parameter_schema
 from jp_nb.record.context import ContextEntry, ContextItem
@@ -193,9 +194,8 @@ class InteractionsRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         entry, self.is_bound = item.entry, item.is_bound
-        stored: Any = entry.metadata.get(STEP) if item.provider == self.provider else None
-        steps: list[Any] = stored if isinstance(stored, list) else [stored]
-        if not self._may_send_back(entry, steps):
+        steps = rebuild_steps(entry.metadata.get(STEP)) if self.is_own else None
+        if steps is None or not self._may_send_back(entry, steps):
             super()._add(item)
         elif isinstance(entry, ToolCallRequest):
             self._append_call(entry, steps[0])
@@ -203,22 +203,21 @@ class InteractionsRendering(GoogleRendering):
             self.has_signatures |= any("signature" in step for step in steps)
             self.messages += steps
 
-    def _may_send_back(self, entry: ContextEntry, steps: list[Any]) -> bool:
+    def _may_send_back(self, entry: ContextEntry, steps: list[Message]) -> bool:
         # The text of an entry can have changed: a compaction removes arguments.
-        valid = (isinstance(step, dict) and isinstance(step.get("type"), str) for step in steps)
-        if not steps or not all(valid):
-            return False
         if any("signature" in step for step in steps) and not self._may_sign():
             return False
+        kinds = [step["type"] for step in steps]
         match entry:
-            case ToolCallRequest(name=name, arguments=arguments):
-                step = steps[0]
-                return (step.get("name"), step.get("arguments")) == (name, arguments)
-            case ChatResponse(kind="reasoning"):
+            case ToolCallRequest(name=name, arguments=arguments) if kinds == ["function_call"]:
+                return (steps[0]["name"], steps[0]["arguments"]) == (name, arguments)
+            case ChatResponse(kind="reasoning") if {*kinds} == {"thought"}:
                 return join_texts(steps, "summary") == (entry.reasoning or "")
-            case ChatResponse(kind="message"):
+            case ChatResponse(kind="message") if {*kinds} == {"model_output"}:
                 return join_texts(steps, "content") == entry.message
-        return isinstance(entry, ChatResponse)
+            case ChatResponse(kind="structured"):
+                return {*kinds} == {"model_output"}
+        return False
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         while self.messages and self.messages[-1]["type"] == "thought":
@@ -239,7 +238,7 @@ class InteractionsRendering(GoogleRendering):
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:
-        self._append_call(call, call_step(call.id, call.name, format_arguments(call.arguments)))
+        self._append_call(call, call_step(call.id, call.name, call.arguments))
 
     def _append_call(self, call: ToolCallRequest, step: Message) -> None:
         id_ = self._ids.assign(call.id, len(self.messages))
@@ -248,7 +247,8 @@ class InteractionsRendering(GoogleRendering):
             self._sent_as_text.add(id_)
         else:
             name = self._rules.format_name(call.name)
-            self.messages.append({**step, "id": id_, "name": name})
+            arguments = format_arguments(step["arguments"])
+            self.messages.append({**step, "id": id_, "name": name, "arguments": arguments})
 
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, ModelRequest
@@ -86,6 +87,8 @@ class Rendering(ABC):
         self.messages: list[Message] = []
         self.items = 0
         self.is_bound = True  # False while an item is rendered whose signatures are not valid
+        self.is_own = False  # while an item is rendered whose metadata this server has sent
+        self.host = ""  # mark of the server; "" if there is none
         self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
         self._heads = 0
         self._has_tools = False
@@ -100,9 +103,17 @@ class Rendering(ABC):
         """Render the items that were added to `context` since the last call."""
         for item in context.since(self.items):
             self._add_changes(context)
-            self._add(item)
+            self._add(self._take_own_metadata(item))
             self.items += 1
         self._add_changes(context)  # of responses that are not sent
+
+    def _take_own_metadata(self, item: ContextItem) -> ContextItem:
+        # What one server sent is never sent to another one, and what a stranger wrote to none.
+        is_here = item.host in ("", self.host) or not self.host
+        self.is_own = item.provider == self.provider and item.is_vouched and is_here
+        if self.is_own or not item.entry.metadata:
+            return item
+        return replace(item, entry=item.entry.model_copy(update={"metadata": {}}))
 
     def _add_changes(self, context: RequestContext) -> None:
         while self._heads < len(context.heads):

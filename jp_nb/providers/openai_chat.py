@@ -43,6 +43,7 @@ from jp_nb.providers.messages import (
 )
 from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.openai_chat_decoder import DETAILS, ChatDecoder
+from jp_nb.providers.own_metadata import rebuild_details
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.token_counts import CountQuery
@@ -274,8 +275,7 @@ class ChatRendering(Rendering):
         field = self._profile.reasoning_field
         if field is None:
             return False
-        details = response.metadata.get(DETAILS)
-        if isinstance(details, list) and details:
+        if details := rebuild_details(response.metadata.get(DETAILS)):
             self._open_answer().setdefault("reasoning_details", []).extend(details)
         elif response.reasoning:
             message = self._open_answer()

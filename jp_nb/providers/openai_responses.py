@@ -62,6 +62,12 @@ from jp_nb.providers.openai_responses_decoder import (
     SUMMARY_LENGTHS,
     ResponsesDecoder,
 )
+from jp_nb.providers.own_metadata import (
+    read_item_id,
+    read_phase,
+    read_text,
+    rebuild_annotations,
+)
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
 from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import Decoder, WireObject
@@ -327,13 +333,13 @@ class ResponsesRendering(Rendering):
         self.allowed_tools: tuple[str, ...] | None = None  # None: all tools of the list
         self._media_types = media_types
         self._system_role = system_role
+        self._is_openai = system_role == "developer"
         self.stale_items = stale_items
         self.images_in_results = images_in_results
         self.has_result_images = False
         self.last_response_id: str | None = None  # in this conversation
         self.encrypted_items: dict[str, int] = {}  # position in the context by item id
         self._follows_reasoning = False  # encrypted reasoning, within the same response
-        self._is_own = False  # the current item comes from this provider
         self._tool_names: dict[str, str] = {}
 
     def make_empty(self) -> Self:
@@ -393,9 +399,8 @@ class ResponsesRendering(Rendering):
             pieces.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
-        self._is_own = item.provider == self.provider
         entry = item.entry
-        if self._is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+        if self.is_own and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
             self._add_own_message(entry)
         else:
             super()._add(item)
@@ -431,26 +436,30 @@ class ResponsesRendering(Rendering):
         if not text:
             return
         message: Message = {"type": "message", "role": "assistant", "content": text}
-        item_id, phase = metadata.get(ITEM_ID), metadata.get(PHASE)
-        if self._follows_reasoning and isinstance(item_id, str):
-            annotations = metadata.get(ANNOTATIONS) or []
+        item_id, phase = self._read_id(metadata, "msg_"), read_phase(metadata, PHASE)
+        if self._follows_reasoning and item_id:
+            annotations = rebuild_annotations(metadata.get(ANNOTATIONS))
             part = {"type": "output_text", "text": text, "annotations": annotations}
             message |= {"id": item_id, "status": "completed", "content": [part]}
-        if phase is not None:
+        if phase:
             message["phase"] = phase
         self.messages.append(message)
 
+    def _read_id(self, metadata: Mapping[str, JsonValue], prefix: str) -> str:
+        # Other servers may have other prefixes.
+        return read_item_id(metadata, ITEM_ID, prefix if self._is_openai else "")
+
     def _add_reasoning(self, response: ChatResponse) -> bool:
         metadata, text = response.metadata, response.reasoning or ""
-        if isinstance(item := metadata.get(ITEM), dict) and self.is_bound:
-            self.messages.append(item)
-            return True
-        item_id, encrypted = metadata.get(ITEM_ID), metadata.get(ENCRYPTED)
-        if item_id is None:
-            return True  # incomplete, and not sent back
-        if not (encrypted and self.is_bound) or self.items in self.stale_items:
+        if not self.is_own:
             return False
-        self.encrypted_items[str(item_id)] = self.items
+        if ITEM_ID not in metadata:
+            return True  # incomplete, or an item that is not part of an answer
+        item_id, encrypted = self._read_id(metadata, "rs_"), read_text(metadata, ENCRYPTED)
+        is_complete = bool(item_id and encrypted and self.is_bound)
+        if not is_complete or self.items in self.stale_items:
+            return False
+        self.encrypted_items[item_id] = self.items
         self._follows_reasoning = True
         self.messages.append(
             {
@@ -474,12 +483,12 @@ class ResponsesRendering(Rendering):
             "name": name,
             "arguments": compact_json(format_arguments(call.arguments)),
         }
-        if self._is_own:
+        if self.is_own:
             whole = call.metadata.get(ITEM)
             if isinstance(whole, dict) and _has_arguments(whole, call.arguments):
-                item = {**whole, "call_id": call_id, "name": name}
-                item.pop("id", None)
-            if self._follows_reasoning and (item_id := call.metadata.get(ITEM_ID)) is not None:
+                item["arguments"] = whole["arguments"]  # as the model has spelled them
+            item_id = self._read_id(call.metadata, "fc_")
+            if self._follows_reasoning and item_id:
                 item["id"] = item_id
         self.messages.append(item)
 

@@ -27,6 +27,7 @@ from jp_nb.config.schema import node_at, parse_path, try_parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate_plain
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
+from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, proposed_by
 
@@ -399,9 +400,10 @@ class Projection:
         """Return the applied changes since the last reset, beginning with the initial state."""
         return since_reset(self._fold())
 
-    def providers(self) -> list[str]:
+    def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
-        return [_provider(step.after) for step in self._fold()]
+        found = tuple(_provider(step.after) for step in self._fold())
+        return found if self._trusted else UntrustedProviders(found)
 
     @property
     def ignored(self) -> Mapping[str, JsonValue]:

@@ -39,7 +39,7 @@ from jp_nb.record.head import (
     read_head,
 )
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.marks import is_continuation
+from jp_nb.record.marks import HOST, is_continuation
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
@@ -62,12 +62,24 @@ class ContextItem:
     Metadata of the entry, such as signatures, is from that `provider`. Another provider receives
     reasoning as text. The text of the entry has notes about missing images. If not `is_bound`, what
     was sent before the entry has changed, so its signatures are not valid.
+
+    Attributes:
+        host: Mark of the server that the metadata is from (`LastHost`); "" if it is unknown.
+        is_vouched: False if someone else may have written the metadata. It is never sent.
     """
 
     entry: ContextEntry
     provider: str
     images: tuple[Image, ...] = ()
     is_bound: bool = True
+    host: str = ""
+    is_vouched: bool = True
+
+
+class UntrustedProviders(tuple[str, ...]):
+    """The providers of a record that someone else may have written."""
+
+    __slots__ = ()
 
 
 class HeadPosition(NamedTuple):
@@ -152,15 +164,21 @@ class RequestContext:
         images: RecordedImages | None = None,
         *,
         is_bound: bool = True,
+        host: str = "",
+        is_vouched: bool = True,
     ) -> None:
         """Append `entry` if its kind is visible to providers.
 
-        `images` are those of the conversation.
+        `images` are those of the conversation. `host` is that of its turn, if the entry has none.
         """
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
             self.items.append(self._with_images(entry, provider, images))
         elif isinstance(entry, VISIBLE):
-            self.items.append(ContextItem(entry, provider, is_bound=is_bound))
+            own_host = entry.metadata.get(HOST)
+            if isinstance(own_host, str):
+                host = own_host
+            item = ContextItem(entry, provider, is_bound=is_bound, host=host, is_vouched=is_vouched)
+            self.items.append(item)
 
     def _with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
@@ -193,6 +211,9 @@ def build_context(
     `providers` are the provider at the beginning, and the one after each configuration change
     (`Projection.providers`). The last one applies to all later entries.
 
+    The metadata of an untrusted record (`UntrustedProviders`) is not sent, except that of entries
+    that this process has appended.
+
     Turns without a response are omitted, except the current one (`in_turn`). So are entries with an
     unknown `request_id`. If such an entry is half of a tool call, the other half is omitted too.
     Compactions apply, except to the current turn.
@@ -218,17 +239,26 @@ def _build(
     replaced: Mapping[int, tuple[Entry, ...]],
 ) -> RequestContext:
     context = RequestContext()
-    changes, start = 0, _find_last_restart(stream.entries)
+    is_trusted = not isinstance(providers, UntrustedProviders)
+    changes, start, host = 0, _find_last_restart(stream.entries), ""
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
             changes += 1
             continue
         if index >= start:
             context.read_head(entry)
+        if isinstance(entry, ChatRequest):
+            host = str(entry.metadata.get(HOST, ""))
         if index not in hidden:
             for shown in replaced.get(index, (entry,)):
-                provider = providers[min(changes, len(providers) - 1)]
-                context.add(shown, provider, stream.images, is_bound=index >= start)
+                context.add(
+                    shown,
+                    providers[min(changes, len(providers) - 1)],
+                    stream.images,
+                    is_bound=index >= start,
+                    host=host,
+                    is_vouched=is_trusted or stream.is_made_here(index),
+                )
     return context
 
 

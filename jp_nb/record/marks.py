@@ -100,6 +100,11 @@ def format_other_host(last: LastHost, host: str, provider: str) -> str:
     )
 
 
+def mark_host(entry: E, host: str) -> E:
+    """Return `entry`, whose metadata is from the server at `host`, with the mark of the host."""
+    return entry.with_metadata(**{HOST: LastHost.of(host).mark}) if host else entry
+
+
 def recorded_host(document: Document) -> LastHost | None:
     """Return the host of the latest request in `document`, or None if no request has one."""
     found = [

@@ -294,6 +294,7 @@ class ConversationStream:
         self._clock = clock
         self._new_id = new_id or id_factory(clock, self.id)
         self._ids: list[str | None] = []  # None until the id is first used
+        self._made_here: set[str] = set()  # ids of entries that this process appended
         self._places: dict[str, int] = {}
         self._ambiguous: set[str] = set()  # the first of several loaded entries kept such an id
         self._begin()
@@ -492,6 +493,7 @@ class ConversationStream:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             self._add_id(None)
             self._keep(self._linked(stamped, len(self.raw)), stamped)
+            self._made_here.add(self.event_id(len(self.raw) - 1))
         if self.on_change is not None:
             self.on_change()
 
@@ -607,7 +609,12 @@ class ConversationStream:
         """Return the conversation with its first `count` entries, which are shared."""
         made = ConversationStream(self.head, clock=self._clock, base_config=self.base_config)
         made.rewrite(self.items()[:count])
+        made._made_here = self._made_here
         return made
+
+    def is_made_here(self, index: int) -> bool:
+        """Return True if this process appended entry `index`."""
+        return self._ids[index] in self._made_here
 
     def rewrite(self, items: Sequence[Item]) -> None:
         """Replace all entries by `items`. New items are stored.

@@ -88,7 +88,7 @@ class ManualCompaction:
         return planner.plan(steps, wants_summary=options.rules is not None)
 
     @property
-    def _providers(self) -> list[str]:
+    def _providers(self) -> tuple[str, ...]:
         return self._active.settings.projection.providers()
 
     def tokens(self) -> int:

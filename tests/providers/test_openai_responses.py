@@ -117,7 +117,7 @@ def test_request_needs_no_state_and_names_no_user() -> None:
 @pytest.mark.req("RESP-5", "RESP-7", "RESP-11", "RESP-20")
 def test_tool_loop_is_sent_back_as_it_came() -> None:
     lengths: Any = [2, 2]
-    cite: JsonValue = [{"type": "url_citation"}]
+    cite: JsonValue = [{"type": "url_citation", "url": "https://a.b", "role": "developer"}]
     whole: JsonValue = {
         "type": "function_call",
         "id": "fc_2",
@@ -140,11 +140,11 @@ def test_tool_loop_is_sent_back_as_it_came() -> None:
         user("Thanks."),
     )
     parts = [{"type": "summary_text", "text": text} for text in ("A.", "B.")]
-    text = {"type": "output_text", "text": "Look.", "annotations": cite}
+    kept = [{"type": "url_citation", "url": "https://a.b"}]
+    text = {"type": "output_text", "text": "Look.", "annotations": kept}
     assert items_of(context) == [
         said("user", "Weather?"),
         {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": "b3A="},
-        search,
         {
             "type": "message",
             "role": "assistant",
@@ -160,7 +160,13 @@ def test_tool_loop_is_sent_back_as_it_came() -> None:
             "arguments": '{"city":"Delft"}',
             "id": "fc_1",
         },
-        whole,
+        {
+            "type": "function_call",
+            "call_id": "c2",
+            "name": "weather",
+            "arguments": '{"city": "x"}',
+            "id": "fc_2",
+        },
         {"type": "function_call_output", "call_id": "c1", "output": "sun"},
         {"type": "function_call_output", "call_id": "c2", "output": ""},
         {**said("assistant", "Sun."), "phase": "final_answer"},  # no reasoning: no id

@@ -46,6 +46,7 @@ def test_encrypted_reasoning_survives_saving_forking_and_exporting(
             again = open_notebook(folder, server, days=1)  # its own conversation has another id
             loaded = Document.load(document, clock=utc_now)
             again.session.conversations.adopt_imported(loaded)
+            again.session.active.accept()
             configure(again, server)
             again.ask("Three.")
             again.session.close()

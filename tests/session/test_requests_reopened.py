@@ -27,13 +27,13 @@ SCHEMA = {
     "properties": {"n": {"type": "number"}, "a": {"type": "array", "items": _ITEM}},
 }
 LATER = '"later": {"z": 1.0, "a": ["text", {"c": true, "b": false}]}'
-"""A field that no release knows. The step or item is kept as it came."""
+"""A field that no release knows. It is kept in the record, and not sent back."""
 EDITS = {
     "responses": ('"type": "function_call", ', f'"type": "function_call", {LATER}, '),
     "interactions": ('"type": "function_call", ', f'"type": "function_call", {LATER}, '),
     "chat": (
         '"reasoning_content": "Hm."',
-        '"reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "index": 0, "a": 2.0}]',
+        '"reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "index": 2.0}]',
     ),
 }
 DIALECTS = [
@@ -126,7 +126,8 @@ def test_saved_conversation_sends_the_same_bytes(
         arrived = list(server.requests)
         bodies = [without_cache_key(received.raw) for received in arrived]
         if dialect in EDITS:
-            assert (b'"later"' if "later" in EDITS[dialect][1] else b'"a":2.0') in bodies[1]
+            assert b'"later"' not in bodies[1]
+            assert (b'"index":2.0' in bodies[1]) == (dialect == "chat")
         stored = save_and_load(notebook.session.document.to_json(), path)
         forked = open_again(folder, stored)
         forked.session.conversations.fork()
@@ -141,6 +142,8 @@ def test_saved_conversation_sends_the_same_bytes(
         for way, record in ways.items():
             with subtests.test(way):
                 opened = open_again(folder, record)
+                if way == "exported and imported":  # it has no signature
+                    opened.session.active.accept()
                 past = PastRequests(opened.session.active, opened.session.turns)
                 found = [past.find(name).sent.body for name in NAMES]
                 assert [without_cache_key(body) for body in found] == bodies
