@@ -90,6 +90,8 @@ _LOGGERS: Final = (
 )
 EVENT_STREAM: Final = "text/event-stream"
 AGENT: Final = {"user-agent": "jp-nb"}
+ACCEPTED_ENCODINGS: Final = frozenset({"gzip", "deflate"})
+"""Compressions of a response. Each piece from the network grows at most 1,000 times."""
 _parse_url: Final = lru_cache(8)(httpx.URL)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -135,11 +137,26 @@ class HttpClient:
             request = client.build_request(method, address, content=content, headers=headers)
             response = await self._send_request(client, request)
             try:
+                self._check_encoding(response)
                 yield response
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise _translate_error(exc, self.endpoint, url) from exc
+
+    def _check_encoding(self, response: httpx.Response) -> None:
+        # Several encodings, and those with a higher ratio, turn kilobytes into gigabytes.
+        listed = response.headers.get("content-encoding", "").split(",")
+        encodings = [name.strip().lower() for name in listed if name.strip()]
+        used = [name for name in encodings if name != "identity"]
+        if len(used) > 1 or not ACCEPTED_ENCODINGS.issuperset(used):
+            shown = self.redactor().hide(", ".join(encodings))[:100]
+            raise ProtocolError(
+                f"{self.endpoint.provider} compressed its response (status "
+                f"{response.status_code}) as {shown!r}, which may be much larger than it seems. "
+                "Only one of gzip and deflate is accepted. Check "
+                f"{self.endpoint.setting_path}.base_url, or the proxy"
+            )
 
     async def _send_request(
         self, client: httpx.AsyncClient, request: httpx.Request
@@ -285,7 +302,7 @@ class HttpClient:
                 # Loading certificates takes 30 ms, and a plain-text server needs none.
                 verify=parts.scheme != "http",
                 trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
-                headers=AGENT,
+                headers={**AGENT, "accept-encoding": ", ".join(sorted(ACCEPTED_ENCODINGS))},
             )
         return self._client
 

@@ -15,7 +15,7 @@ from jp_nb.providers import create_provider
 from jp_nb.providers.anthropic_decoder import REDACTED, SIGNATURE
 from jp_nb.providers.google import SIGNATURE as GOOGLE_SIGNATURE
 from jp_nb.providers.google_interactions_decoder import STEP
-from jp_nb.providers.openai_chat import DETAILS
+from jp_nb.providers.openai_chat_decoder import DETAILS
 from jp_nb.providers.openai_responses_decoder import (
     ANNOTATIONS,
     ENCRYPTED,
