@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
     flag, file = {"action": "store_true"}, {"type": Path, "metavar": "FILE"}
 
-    add = command("demo", "environment:demo", "open the quickstart in JupyterLab: offline, no key")
+    add = command("demo", "demo:demo", "open the tutorials in JupyterLab: offline, no key")
     add("--headless", "execute it and print its output", **flag)
 
     add = command("run", "run:run", "execute a notebook headless: no user answers")

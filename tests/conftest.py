@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,9 +78,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.option.markexpr and not _named_tests(config):
         deselected = [item for item in items if any(map(item.get_closest_marker, TIERS))]
         config.hook.pytest_deselected(items=deselected)
+        if deselected and len(deselected) == len(items):
+            _say_which_tier(config, deselected)
         items[:] = [item for item in items if item not in set(deselected)]
     with_page = {item.path for item in items if _has_page(item)}
     items.sort(key=lambda item: (item.path in with_page, _has_page(item)))
+
+
+def _say_which_tier(config: pytest.Config, deselected: Sequence[pytest.Item]) -> None:
+    """Print how to run the tests, all of which are deselected."""
+    tiers = [name for name in TIERS if any(each.get_closest_marker(name) for each in deselected)]
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        named = " ".join(config.args)
+        reporter.write_line(
+            f"All {len(deselected)} tests are in the tier {' or '.join(tiers)}. Run them with: "
+            f"pytest -m '{' or '.join(tiers)}' {named}"
+        )
 
 
 def _has_page(item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-"""Commands `jp-nb trust`, `jp-nb doctor` and `jp-nb demo`.
+"""Commands `jp-nb trust` and `jp-nb doctor`.
 
 Source: `docs/guide.md`.
 """
@@ -6,13 +6,7 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from importlib import resources
 from pathlib import Path
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -106,57 +100,3 @@ def _check_configuration() -> tuple[bool, str]:
         return False, str(exc)
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults only"
     return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])
-
-
-QUICKSTART = "01-quickstart.ipynb"
-
-
-def demo(options: argparse.Namespace) -> int:
-    """Open a copy of the quickstart in JupyterLab.
-
-    With `--headless`, or if JupyterLab cannot be opened, execute and print it instead.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
-    notebook = folder / QUICKSTART
-    notebook.write_bytes(read_quickstart())
-    problem = "" if options.headless else _explain_no_display()
-    if options.headless or problem:
-        if problem:
-            print(f"{problem} The quickstart runs headless.\n")
-        # Loads nbclient, which JupyterLab does not need.
-        from jp_nb.headless.files import print_transcript
-        from jp_nb.headless.runner import run_notebook
-
-        result = run_notebook(notebook)
-        print_transcript(result.notebook, sys.stdout)
-        if result.failure is not None:
-            return 1
-        shutil.rmtree(folder)
-        return 0
-    print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
-    allowed = []
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        print("You are root, so JupyterLab is started with --allow-root.")
-        allowed = ["--allow-root"]
-    sys.stdout.flush()
-    try:
-        return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook), *allowed])
-    except KeyboardInterrupt:
-        return 0
-
-
-def read_quickstart() -> bytes:
-    """Return the quickstart notebook of the checkout, or of the package."""
-    checkout = Path(__file__).resolve().parents[2] / "notebooks" / QUICKSTART
-    if checkout.is_file():
-        return checkout.read_bytes()
-    return (resources.files("jp_nb") / "notebooks" / QUICKSTART).read_bytes()
-
-
-def _explain_no_display() -> str:
-    if importlib.util.find_spec("jupyterlab") is None:
-        return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
-    variables = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in variables):
-        return "No display is available, so no page can be opened."
-    return ""

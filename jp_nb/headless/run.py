@@ -25,7 +25,13 @@ from jp_nb.headless.files import (
     replace_file_at,
     require_notebook,
 )
-from jp_nb.headless.report import format_cassettes, format_json_report, format_junit, make_report
+from jp_nb.headless.report import (
+    RunReport,
+    format_cassettes,
+    format_json_report,
+    format_junit,
+    make_report,
+)
 from jp_nb.headless.runner import SECTIONS, ReportedDecision, RunEvents, run_notebook
 from jp_nb.storage import cassette
 from jp_nb.storage.answers_file import (
@@ -229,6 +235,7 @@ def run(options: argparse.Namespace) -> int:
         run_timeout=options.run_timeout,
     )
     report = make_report(result, os.fspath(options.notebook))
+    print(plain(format_summary(report, os.fspath(options.out or options.notebook))))
     if (failure := report.failure) is not None:
         place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
         _print_lines([f"{failure.name}{place}: {format_text(failure.message)}"])
@@ -243,6 +250,22 @@ def run(options: argparse.Namespace) -> int:
     if options.strict and answers and find_misspelled_answers(report.events, answers):
         return 1
     return 0 if result.ok else 1
+
+
+def format_summary(report: RunReport, written: str) -> str:
+    """Return one line about the cells and turns of a run, and the file that was `written`."""
+    parts = [_count(len(report.cells), "cell")]
+    for status in ("failed", "not run"):
+        if number := sum(cell.status == status for cell in report.cells):
+            parts.append(f"{number} {status}")
+    parts.append(_count(len(report.turns), "turn"))
+    parts.append(_count(sum(len(each.turn.tool_calls) for each in report.turns), "tool call"))
+    return f"jp-nb: {format_line(written)}: {', '.join(parts)}. Outputs and record are in the file."
+
+
+def _count(number: int, noun: str) -> str:
+    ending = "" if number == 1 else "s"
+    return f"{number} {noun}{ending}"
 
 
 def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:

@@ -142,3 +142,13 @@ def test_limit_that_is_no_time_is_refused(
         cli.main(["run", "a.ipynb", f"--timeout={value}"])
     assert ended.value.code == 2
     assert "expected a number of seconds above 0" in capsys.readouterr().err
+
+
+def test_run_says_in_one_line_what_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_cells(tmp_path / "a.ipynb", "print('first')", "1 / 0", "print('never')")
+    assert cli.main(["run", str(path), "-o", str(tmp_path / "b.ipynb")]) == 1
+    [line] = capsys.readouterr().out.splitlines()
+    cells = "3 cells, 1 failed, 1 not run, 0 turns, 0 tool calls"
+    assert line == f"jp-nb: {tmp_path}/b.ipynb: {cells}. Outputs and record are in the file."

@@ -21,8 +21,23 @@ def kernel_with(
     with front_end(folder) as user:
         assert "model scripted/welcome" in user.run(load, cell_id=None)
         for cell in cells:
-            user.run(cell)
+            run_setup(user, cell)
         yield user
+
+
+def run_setup(user: FrontEnd, cell: str) -> None:
+    """Run a cell that prepares a test.
+
+    Raises:
+        AssertionError: The cell failed. The message has its error.
+    """
+    request = user.start(cell)
+    printed = user.finish(request)
+    failure = error(user, request)
+    if failure is not None:
+        raise AssertionError(
+            f"a setup cell failed: {failure['ename']}: {failure['evalue']}\n{printed}\n{cell}"
+        )
 
 
 def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
