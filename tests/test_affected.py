@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.affected import ALWAYS, main, package, find_tests
+from tests.affected import ALWAYS, find_tests, main, package
 
 
 @pytest.mark.parametrize(
