@@ -77,7 +77,12 @@ _USAGE: Final = (
     ("total_cached_tokens", "cache_read_tokens"),
 )
 _UNFINISHED: Final = frozenset({"in_progress", "queued"})
+_ENDS: Final = frozenset(
+    {"completed", "requires_action", "incomplete", "budget_exceeded", "failed", "cancelled"}
+)
+"""Statuses after which nothing but the end of the interaction follows."""
 _CONTENTS: Final = {"thought": "summary", "model_output": "content"}
+_KIND_OF_DELTA: Final = {"text": "model_output", "thought_summary": "thought"}
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "thought": frozenset({"type", "summary", "signature"}),
     "model_output": frozenset({"type", "content"}),
@@ -97,6 +102,7 @@ class _OpenStep:
         self.type: str = step["type"]
         self.signature: list[str] = []
         self.arguments = StreamedArguments()
+        self.inner: _OpenStep | None = None  # its contents of the other kind
         self._text: Message | None = None  # the last content, a text whose pieces arrive
         self._pieces: list[str] = []
 
@@ -155,6 +161,7 @@ class InteractionsDecoder(ContinuedDecoder):
         self._pending_call: Flush | None = None
         self._error: Any = None
         self._is_continued = False
+        self._end: WireObject | None = None  # an update with a final status
         self._unknown: set[str] = set()
 
     def begin_continuation(self) -> str:
@@ -180,6 +187,7 @@ class InteractionsDecoder(ContinuedDecoder):
             case "interaction.status_update":
                 out.note_state()
                 self.add_usage(message.get("usage"), out)
+                self._note_status(message)
             case "error":
                 out.add(end_with_error(message.get("error")))
             case None if "error" in message:
@@ -188,11 +196,26 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._report_unknown(f"event {kind}")
 
     def finish(self, out: EventBuffer, *, has_end_mark: bool = False) -> None:
-        """Add the last event after the end mark if all steps have stopped."""
-        if has_end_mark and self._has_answer and not self._steps:
+        """Add the last event after a final status, or an end mark if all steps have stopped."""
+        if self._end is not None:
+            self._complete(self._end, out)
+        elif has_end_mark and self._has_answer and not self._steps:
             self._flush_pending_call(out)
             self._flush_output(out)
             out.add(Finished())
+
+    def _note_status(self, update: WireObject) -> None:
+        self._clear_end()
+        status = update.get("status")
+        # A model that does not stream has its steps only in `interaction.completed`.
+        if status in _ENDS and (self._count or status == "failed"):
+            self._end = update
+            self.is_complete = True  # only `interaction.completed` is missing
+
+    def _clear_end(self) -> None:
+        # A step after a final status shows that the response had not ended.
+        self._end = None
+        self.is_complete = False
 
     def _report_unknown(self, what: str) -> None:
         if what not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
@@ -200,6 +223,7 @@ class InteractionsDecoder(ContinuedDecoder):
             _LOGGER.debug("google: unknown %.100s", what)
 
     def _start_step(self, wire_index: Any, step: Message, out: EventBuffer) -> None:
+        self._clear_end()
         kind, index = step["type"], self._count
         if wire_index in self._steps:
             self._stop_step(self._steps.pop(wire_index), out)
@@ -232,18 +256,20 @@ class InteractionsDecoder(ContinuedDecoder):
     def _apply_delta(self, wire_index: Any, delta: WireObject | None, out: EventBuffer) -> None:
         if delta is None:
             return
+
+        self._clear_end()
         step = self._steps[wire_index]
         match step.type, delta["type"]:
-            case "model_output", "text" | "image" | "audio" | "document" | "video":
-                step.add_content(delta)
-                self._show(step, delta, out)
+            # The kind of the delta counts: servers send texts within thoughts.
+            case "model_output" | "thought", "text" | "thought_summary" as kind:
+                content = delta if kind == "text" else delta.get("content")
+                if content:
+                    self._add_content(step, _KIND_OF_DELTA[kind], content, out)
+            case "model_output", "image" | "audio" | "document" | "video":
+                self._add_content(step, "model_output", delta, out)
             case "model_output", "text_annotation_delta":
                 step.add_annotations(delta.get("annotations") or [])
                 out.held_chars += len(compact_json(delta))
-            case "thought", "thought_summary":
-                if content := delta.get("content"):
-                    step.add_content(content)
-                    self._show(step, content, out)
             case "thought", "thought_signature":
                 step.signature.append(delta["signature"])
                 out.held_chars += len(delta["signature"])
@@ -255,6 +281,19 @@ class InteractionsDecoder(ContinuedDecoder):
                 step.merge(delta)
                 out.held_chars += len(compact_json(delta))
                 self._report_unknown(f"delta {kind} of a step {step.type}")
+
+    def _add_content(
+        self, step: _OpenStep, kind: str, content: WireObject, out: EventBuffer
+    ) -> None:
+        """Add a content of a step of the type `kind`, which arrives within `step`."""
+        if kind != step.type:
+            if step.inner is None:
+                step.inner = _OpenStep(self._count, {"type": kind})
+                self._count += 1
+            step = step.inner
+
+        step.add_content(content)
+        self._show(step, content, out)
 
     def _show(self, step: _OpenStep, content: WireObject, out: EventBuffer) -> None:
         if content.get("type") != "text":
@@ -277,6 +316,10 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._stop_call(step, out)
             case kind if kind not in _ECHOES:
                 _flush_step(step, out)
+
+        if step.inner is not None:
+            self._flush_output(out)
+            self._stop_step(step.inner, out)
 
     def _stop_thought(self, step: _OpenStep, out: EventBuffer) -> None:
         text, signature = join_texts([step.step], "summary"), step.step.get("signature")

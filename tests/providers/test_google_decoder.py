@@ -104,6 +104,49 @@ def test_thought_without_summary_is_kept_for_its_signature() -> None:
     assert (entry.reasoning, entry.metadata) == ("", {SIGNATURE: "c2ln"})
 
 
+@pytest.mark.parametrize("has_stops", [True, False])
+def test_text_in_a_thought_is_text_and_the_reverse(has_stops: bool) -> None:
+    thought = [
+        start(0, type="thought"),
+        summary(0, "Hm."),
+        delta(0, type="text", text="S"),
+        summary(0, " Well."),
+        delta(0, type="text", text="o."),
+        delta(0, type="thought_signature", signature="c2ln"),
+        *[stop(0)] * has_stops,
+    ]
+    text = [
+        start(1, type="model_output"),
+        delta(1, type="text", text="Yes."),
+        summary(1, "Really?"),
+        *[stop(1)] * has_stops,
+    ]
+    entries = build(*thought, *text, ending())
+    found = [entry for entry in entries if isinstance(entry, ChatResponse)]
+    assert [(entry.reasoning, entry.message) for entry in found] == [
+        ("Hm. Well.", None), (None, "So."), (None, "Yes."), ("Really?", None),
+    ]  # fmt: skip
+    metadata = [entry.metadata for entry in found]
+    assert metadata == [{SIGNATURE: "c2ln"}, {}, {}, {}]
+
+
+def test_text_in_a_thought_alone_is_the_answer() -> None:
+    thought = [start(0, type="thought"), delta(0, type="text", text="So."), stop(0)]
+    assert decode(*thought, ending())[-2:] == [Flush(1), Finished()]
+    events, error = decode_bytes(
+        StreamDecoder(InteractionsDecoder(), provider="google"),
+        [*map(named, thought), b"data: [DONE]\n\n"],
+    )
+    assert (text_of(events), error) == ("So.", None)
+
+
+def test_each_part_of_generate_content_says_its_kind() -> None:
+    parts = [{"text": "Hm.", "thought": True}, {"text": "So."}, {"text": "Yes?", "thought": True}]
+    chunk = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    events = decode_messages(GenerateDecoder(), [chunk], finish=True)
+    assert (text_of(events), text_of(events, "reasoning")) == ("So.", "Hm.Yes?")
+
+
 @pytest.mark.req("GEM-4", "GEM-17")
 def test_step_that_text_cannot_express_is_kept_as_it_came(subtests: pytest.Subtests) -> None:
     annotation = {"type": "url_citation", "url": "https://a.b"}
@@ -205,6 +248,59 @@ def test_statuses(subtests: pytest.Subtests) -> None:
         with subtests.test(status), pytest.raises(ProviderError) as caught:
             decode(ending(status))
         assert caught.value.kind == "transient"
+
+
+def update(status: str, **fields: Any) -> dict[str, Any]:
+    return {"event_type": "interaction.status_update", "status": status, **fields}
+
+
+def end_after(*messages: dict[str, Any]) -> ProviderEvent:
+    """Return the last event of a body that ends after `messages`."""
+    return decode_messages(InteractionsDecoder(), messages, finish=True)[-1]
+
+
+def is_cut_after(*messages: dict[str, Any]) -> bool:
+    """Return True if a body that ends after `messages` is incomplete."""
+    decoder = StreamDecoder(InteractionsDecoder(), provider="google")
+    _, error = decode_bytes(decoder, map(named, messages))
+    return error is not None and error.kind == "transient"
+
+
+@pytest.mark.parametrize("has_stop", [True, False])
+def test_final_status_update_ends_a_response(has_stop: bool, subtests: pytest.Subtests) -> None:
+    text = text_step(0, "Hi.") if has_stop else text_step(0, "Hi.")[:-1]
+    rows: list[tuple[str, Finished]] = [
+        ("completed", Finished()),
+        ("requires_action", Finished()),
+        ("incomplete", Finished("max_tokens")),
+        ("budget_exceeded", Finished("max_tokens")),
+        ("cancelled", Finished("other", "cancelled")),
+    ]
+    for status, finished in rows:
+        with subtests.test(status):
+            assert end_after(*text, update(status)) == finished
+            assert end_after(update(status), *text, update(status)) == finished
+            assert not is_cut_after(*text, update(status))
+    with pytest.raises(ProviderError, match="the interaction failed"):
+        end_after(*text, update("failed"))
+
+
+def test_other_status_updates_end_nothing(subtests: pytest.Subtests) -> None:
+    text = text_step(0, "Hi.")
+    for status in ("in_progress", "queued", "requires_continuation", "dreaming", ""):
+        with subtests.test(status):
+            assert is_cut_after(*text, update(status))
+    assert is_cut_after(*text, update("completed"), update("in_progress"))
+    assert is_cut_after(update("completed"), *text)
+    assert is_cut_after(update("completed"))  # the steps of a model that does not stream follow
+    assert is_cut_after(text[0], update("completed"), *text[1:])
+
+
+def test_completed_interaction_after_a_final_status_update_counts() -> None:
+    usage = {"total_input_tokens": 3}
+    events = decode(*text_step(0, "Hi."), update("incomplete"), ending("completed", usage=usage))
+    assert events[-2:] == [Flush(0), Finished()]
+    assert Usage(input_tokens=3) in events
 
 
 @pytest.mark.req("GEM-10")
