@@ -10,7 +10,7 @@ Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -118,6 +118,25 @@ def without_infinite_numbers(schema: Schema) -> JsonObject:
 
 def _without_infinite_numbers(value: JsonValue) -> JsonValue:
     return without_infinite_numbers(value) if isinstance(value, dict) else value
+
+
+def map_schemas(schema: Schema, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """Return `schema` after `change` of each subschema, and then of itself."""
+    result = {key: _map_subschemas(key, value, change) for key, value in schema.items()}
+    return change(result)
+
+
+def _map_subschemas(
+    keyword: str, value: JsonValue, change: Callable[[JsonObject], JsonObject]
+) -> JsonValue:
+    def map_one(part: JsonValue) -> JsonValue:
+        return map_schemas(part, change) if isinstance(part, dict) else part
+
+    if isinstance(value, dict) and keyword in _NAMED:
+        return {name: map_one(part) for name, part in value.items()}
+    if isinstance(value, list) and keyword in _SEVERAL:
+        return list(map(map_one, value))
+    return map_one(value) if keyword in _ONE else value
 
 
 def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonValue]:

@@ -45,8 +45,8 @@ from jp_nb.providers.head_changes import HeadChange, describe_forced_call
 from jp_nb.providers.messages import CONTINUE, Rendering
 from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.own_metadata import read_text
+from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.request_body import Message, Omitted, RequestBody, encode_json, omit_parameter
-from jp_nb.providers.schemas import get_parameter_schema
 from jp_nb.providers.streaming import WireObject
 from jp_nb.providers.token_counts import CountQuery
 from jp_nb.record.events import ChatResponse, ToolCallRequest
@@ -174,7 +174,7 @@ def _document_block(attachment: Attachment, source: Message) -> Message:
 
 
 def _format_tools(tools: Sequence[ToolDefinition], *, strict: bool) -> list[Message]:
-    parameters = [get_parameter_schema(tool) for tool in tools]
+    parameters = [ParameterNames.of(tool, ANTHROPIC_CALLS).format_schema() for tool in tools]
     enforced = schemas.select_strict_tools(parameters) if strict else {}
     return [
         {
@@ -347,8 +347,18 @@ class AnthropicRendering(Rendering):
     def _add_call(self, call: ToolCallRequest) -> None:
         content = self._open_content("assistant")
         id_ = self._ids.assign(call.id, len(self.messages) - 1)
-        name, arguments = self._rules.format_name(call.name), format_arguments(call.arguments)
+        name = self._rules.format_name(call.name)
+        arguments = format_arguments(call.arguments)
+        if names := self._find_names(call.name):
+            arguments = names.format_arguments(arguments)
         content.append({"type": "tool_use", "id": id_, "name": name, "input": arguments})
+
+    def _find_names(self, tool: str) -> ParameterNames | None:
+        # The tools that were offered for this call, so later requests have the same bytes.
+        for offered in self.tools:
+            if offered.name == tool:
+                return ParameterNames.of(offered, self._rules)
+        return None
 
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
@@ -461,6 +471,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             answer,
             request=body,
             on_message=on_message,
+            parameter_names={x.name: ParameterNames.of(x, ANTHROPIC_CALLS) for x in request.tools},
             find_signatures=lambda paths: _find_signatures(paths, body),
         )
 

@@ -23,6 +23,7 @@ from jp_nb.agent.provider import (
 from jp_nb.json_values import as_object
 from jp_nb.providers import schemas
 from jp_nb.providers.errors import classify_stream_error
+from jp_nb.providers.parameter_names import ParameterNames
 from jp_nb.providers.streaming import Decoder, EventBuffer, WireObject, is_json_object
 from jp_nb.providers.tool_calls import StreamedArguments, make_call_id
 
@@ -54,7 +55,7 @@ class AnthropicDecoder(Decoder):
 
     `on_message` gets the message of the first event. `find_signatures` returns the signatures
     of the thinking at paths in the request, such as `messages.1.content.0`. `request` is the body
-    of the request.
+    of the request. `parameter_names` restore the names of parameters, by tool.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class AnthropicDecoder(Decoder):
         *,
         request: bytes = b"",
         on_message: Callable[[WireObject], None] = lambda _: None,
+        parameter_names: Mapping[str, ParameterNames] | None = None,
         find_signatures: Callable[[Sequence[str]], Sequence[str]] = lambda paths: [""] * len(paths),
     ) -> None:
         super().__init__(schema)
         self._request = request
         self._on_message = on_message
+        self._parameter_names = parameter_names or {}
         self._find_signatures = find_signatures
         self._transformations: object = None
         self._blocks: dict[object, _OpenBlock] = {}  # by the server's index
@@ -127,6 +130,7 @@ class AnthropicDecoder(Decoder):
         self._flush_pending_call(out)
 
         block = self._blocks[index] = self._open_block(content["type"])
+        block.tool = content.get("name") or ""
         match block.type:
             case "text":
                 self._add_piece(block, "message", content.get("text"), out)
@@ -202,6 +206,8 @@ class AnthropicDecoder(Decoder):
     def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
         text = block.arguments.resolve()
         out.held_chars -= block.arguments.held_chars
+        if names := self._parameter_names.get(block.tool):
+            text = names.restore(text)
         if text:
             out.add_text(block.index, None, text)
         if is_json_object(text):
@@ -292,6 +298,7 @@ class _OpenBlock:
     def __init__(self, kind: str, index: int) -> None:
         self.type = kind
         self.index = index
+        self.tool = ""  # name of the tool that it calls
         self.items: dict[TextKind, int] = {}  # output items of its texts, as they arrived
         self.arguments = StreamedArguments()
         self.signature: list[str] = []

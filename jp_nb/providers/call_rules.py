@@ -1,4 +1,4 @@
-"""Names, ids, and arguments of tool calls in the form that each API accepts.
+"""Names, ids, parameters, and arguments of tool calls in the form that each API accepts.
 
 A model, or the author of a record, can make up any name, id, and argument. An API that refuses one
 would refuse every later request of the conversation. So each is sent in an accepted form, which
@@ -21,6 +21,7 @@ from jp_nb.json_values import JsonObject, compact_json, is_deeper, make_storable
 
 _DIGEST_CHARS: Final = 8
 _UNNAMED: Final = "unnamed"
+PARAMETER_CHARS: Final = "a-zA-Z0-9_.-"
 MAX_ARGUMENT_LEVELS: Final = 64
 """Deeper arguments are sent as a text, because the reader of Google's API stops at 100 levels."""
 MAX_NUMBER_DIGITS: Final = 308
@@ -37,6 +38,8 @@ class CallRules:
         max_id_chars: Maximum length of an id; the length of every id if `has_fixed_length`.
         id_chars: Characters of an id, as in a set of a regular expression.
         name_start: Characters that may begin a name, as in a set of a regular expression.
+        max_parameter_chars: Maximum length of a parameter's name, which has only characters of
+            `PARAMETER_CHARS`; 0: the API accepts any name.
     """
 
     max_name_chars: int
@@ -44,6 +47,7 @@ class CallRules:
     id_chars: str = "a-zA-Z0-9_-"
     name_start: str = "a-zA-Z0-9_-"
     has_fixed_length: bool = False
+    max_parameter_chars: int = 0
 
     def format_name(self, name: str) -> str:
         """Return the tool's `name` as the API accepts it, the same for each call."""
@@ -53,6 +57,18 @@ class CallRules:
         if cleaned == name and len(name) <= self.max_name_chars:
             return name
         return f"{cleaned[: self.max_name_chars - _DIGEST_CHARS - 1]}_{_digest(name)}"
+
+    def format_parameter(self, name: str, number: int = 1) -> str:
+        """Return a parameter's `name` as the API accepts it.
+
+        A higher `number` gives another name, if another parameter has the first one.
+        """
+        limit = self.max_parameter_chars
+        cleaned = re.sub(f"[^{PARAMETER_CHARS}]", "_", name)
+        if not limit or (cleaned == name and 0 < len(name) <= limit):
+            return name
+        digest = _digest(name if number == 1 else f"{number}:{name}")
+        return f"{(cleaned or _UNNAMED)[: limit - _DIGEST_CHARS - 1]}_{digest}"
 
     def format_id(self, raw: str, number: int) -> str:
         """Return the id of the call that is number `number` of those with the id `raw`."""
@@ -78,7 +94,7 @@ CHAT_CALLS: Final = CallRules(64, 64, id_chars="a-zA-Z0-9_.:-")  # Kimi's ids ha
 OPENAI_CHAT_CALLS: Final = CallRules(64, 40, id_chars="a-zA-Z0-9_.:-")
 MISTRAL_CALLS: Final = CallRules(64, 9, id_chars="a-zA-Z0-9", has_fixed_length=True)
 RESPONSES_CALLS: Final = CallRules(64, 64)
-ANTHROPIC_CALLS: Final = CallRules(128, 64)
+ANTHROPIC_CALLS: Final = CallRules(128, 64, max_parameter_chars=64)
 GOOGLE_CALLS: Final = CallRules(64, 128, id_chars="a-zA-Z0-9_.:-", name_start="a-zA-Z_")
 
 

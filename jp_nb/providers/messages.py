@@ -23,7 +23,7 @@ from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_hea
 from jp_nb.providers.request_body import Message, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.head import RequestHead
+from jp_nb.record.head import RequestHead, ToolDefinition
 
 CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
 RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
@@ -92,6 +92,7 @@ class Rendering(ABC):
         self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
         self._heads = 0
         self._has_tools = False
+        self.tools: tuple[ToolDefinition, ...] = ()  # that the rendered item could call
         self._pending: tuple[HeadChange, list[Message]] | None = None
         self.provider = provider  # the one whose signatures are sent back
         self._rules = rules
@@ -125,6 +126,7 @@ class Rendering(ABC):
                 self.changes.append((self.items, change))
             self._heads += 1
             self._has_tools = self._has_tools or bool(position.head.tools)
+            self.tools = position.head.tools
 
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
         # From the last rendered head.
