@@ -240,10 +240,12 @@ class CallAssembler:
 
     def add(self, piece: CallDelta, out: EventBuffer) -> None:
         """Add a piece to its call, or to a new one."""
-        if piece.is_empty:
+        call = self._find(piece)
+        # The object `{}` is all of the arguments, if the call has no others.
+        is_object = piece.arguments == {} and call is not None and call.arguments.is_empty
+        if piece.is_empty and not is_object:
             return
 
-        call = self._find(piece)
         if call is None or self._begins_call(piece, call):
             call = self._open(piece)
             out.open_calls.add(self._first_item + call.number)

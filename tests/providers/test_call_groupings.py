@@ -176,6 +176,22 @@ def test_end_mark_after_an_incomplete_call_is_a_cut() -> None:
     assert caught.value.kind == "transient"
 
 
+@pytest.mark.parametrize("arguments", [{}, "{}"])
+@pytest.mark.parametrize("after", [None, A])
+def test_empty_object_is_all_of_the_arguments_unless_others_follow(
+    arguments: Any, after: str | None
+) -> None:
+    pieces = [function("ping", "", index=0), function(None, arguments, index=0)]
+    pieces += [function(None, after, index=0)] * bool(after)
+    outcome = run_chat(chat(*pieces)[:-1])
+    assert (outcome.calls, outcome.lines) == ([("ping", json.loads(after or "{}"))], [])
+
+
+def test_empty_object_after_the_arguments_is_skipped() -> None:
+    pieces = [function("forecast", A, index=0), function(None, {}, index=0)]
+    assert run_chat(chat(*pieces)).calls == [DELFT]
+
+
 MESSAGE_END: list[Wire] = [
     {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
     {"type": "message_stop"},
