@@ -24,7 +24,7 @@ from jp_nb.agent.tool_set import OfferedTool, ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Record
 from jp_nb.images import Image, find_image_problem
-from jp_nb.json_values import copy_json, sorted_json
+from jp_nb.json_values import as_object, copy_json, make_storable, sorted_json
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
@@ -495,7 +495,9 @@ def prepare_arguments(
     """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
     schema = tool.definition.parameters
     copy = copy_json(dict(arguments))  # tools may modify what they get, but not the record
-    given = drop_optional_nulls(coerce_arguments(copy, schema), schema)
+    # Half a surrogate pair becomes U+FFFD here, so that a prompt shows what the tool gets.
+    clean = as_object(make_storable(copy))
+    given = drop_optional_nulls(coerce_arguments(clean, schema), schema)
 
     try:
         prepared = tool.executor.prepare(tool.name, given, schema)

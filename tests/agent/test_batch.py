@@ -288,7 +288,7 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
     bench = Bench(
         [reply(call("t", text='{"a": 1}')), DONE],
         tools=[tool],
-        person=FakePrompter(permit, yes('{"a": 2}')),
+        person=FakePrompter(permit, yes({"a": "2"})),
         config=for_tool("t", run="ask", format=when),
     )
     offered = bench.offer()

@@ -176,9 +176,9 @@ PARAMETERS: JsonValue = {"what": {"type": "string"}}
 @pytest.mark.req("HB-15")
 @pytest.mark.parametrize("mode", ["ask", "edit"])
 async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str) -> None:
-    edit = yes('{"what": "two; three"}')
+    edit = yes({"what": "two; three"})
     before = [yes("edit")] if mode == "ask" else []
-    person = FakePrompter(*before, edit, yes("edit"), yes('{"what": "four"}'), yes("run"))
+    person = FakePrompter(*before, edit, yes("edit"), yes({"what": "four"}), yes("run"))
     command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
     config = local_tool("t", command, run=mode, parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
@@ -194,7 +194,7 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
 
 
 async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:
-    person = FakePrompter(yes("edit"), yes('{"what": "two"}'), yes("skip"))
+    person = FakePrompter(yes("edit"), yes({"what": "two"}), yes("skip"))
     command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
     config = local_tool("t", command, run="ask", parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
@@ -205,7 +205,7 @@ async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:
 
 async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) -> None:
     person = FakePrompter(
-        *(yes("edit"), yes('{"what": "two"}'), yes("edit"), yes('{"what": "one"}')), yes("run")
+        *(yes("edit"), yes({"what": "two"}), yes("edit"), yes({"what": "one"})), yes("run")
     )
     config = local_tool("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
     bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)

@@ -14,6 +14,7 @@ from jp_nb.notebook import commands
 from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
 from jp_nb.notebook.subcommands import ASK_GROUPS, ASK_OPTIONS, subcommand_groups
+from jp_nb.session.turn_line import TurnLine
 from tests.notebook.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
@@ -40,7 +41,8 @@ def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatc
     )
 
     magics = JpMagics.__new__(JpMagics)
-    vars(magics).update(_session=SimpleNamespace(report_errors=nullcontext), _shell=None)
+    session = SimpleNamespace(report_errors=nullcontext, active=SimpleNamespace(line=TurnLine()))
+    vars(magics).update(_session=session, _shell=None)
     magics.command(line)
     assert ran == [("config", "x")]
 
