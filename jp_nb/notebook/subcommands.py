@@ -355,7 +355,7 @@ ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Conversation": ("-n", "-k", "--strict"),
 }
 """First flags of all options of `%%jp`, by the titles of their groups in the help."""
-_MAX_COLUMNS: Final = 100
+_HELP_COLUMNS: Final = 100
 
 
 def format_ask_help() -> str:
@@ -376,7 +376,7 @@ def format_ask_help() -> str:
 def _format_option(option: MagicOption, width: int) -> str:
     return textwrap.fill(
         option.help,
-        _MAX_COLUMNS,
+        _HELP_COLUMNS,
         initial_indent=f"  {option.spellings:<{width}}  ",
         subsequent_indent=" " * (width + 4),
         break_long_words=False,
