@@ -16,9 +16,11 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
 
 PATIENCE_S = 30.0
 RUNS = """
-import asyncio, sys
+import asyncio, signal, sys
 from jp_nb.tools.command import run_process
 from jp_nb.tools.process_guard import ProcessGuard
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup pytest` ignores it
 
 add = ProcessGuard.add
 def add_and_report(guard, group):
