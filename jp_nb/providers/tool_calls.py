@@ -302,7 +302,7 @@ class CallAssembler:
 
         # Some servers give one id to several calls, others another index to each piece.
         with_id = self._by_id.get(piece.id)
-        if with_id is not None and (not piece.name or piece.index in (None, with_id.index)):
+        if with_id is not None and self._may_continue(piece, with_id):
             return with_id
 
         # An index that only later pieces have tells nothing.
@@ -310,6 +310,14 @@ class CallAssembler:
         if piece.index is not None and (has_indexes or piece.name):
             return at_index
         return self.calls[-1] if self.calls else None
+
+    def _may_continue(self, piece: CallDelta, call: StreamedCall) -> bool:
+        """Return True if `piece` may belong to `call`, which has the same id."""
+        if piece.index in (None, call.index):
+            return True
+        if piece.has_empty_name and piece.index not in self._by_index:
+            return not call.arguments.is_whole()
+        return not piece.name
 
     def _begins_call(self, piece: CallDelta, call: StreamedCall) -> bool:
         """Return True if `piece` begins another call than `call`, whose index it has."""

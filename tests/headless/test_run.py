@@ -182,6 +182,8 @@ def test_options_are_passed_to_the_run(
         "continue_": True,
         "overrides": ["a=1", "b:=2"],
         "answers": Path("a.toml"),
+        "timeout": None,
+        "run_timeout": None,
         "settings": {
             "providers.cassette.mode": "replay",
             "providers.cassette.path": str(tmp_path / "walk.cassette.jsonl"),

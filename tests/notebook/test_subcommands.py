@@ -39,5 +39,5 @@ def test_groups_begin_with_the_commands_of_the_first_day() -> None:
 def test_query_takes_the_options_of_the_cell_magic() -> None:
     keywords = set(inspect.signature(jp_nb.query).parameters) - {"text", "interpolate"}
     names = {option.flags[-1].lstrip("-").replace("-", "_") for option in ASK_OPTIONS}
-    assert keywords - {"attach"} <= names
+    assert keywords - {"attach", "display"} <= names
     assert "attachment" in names
