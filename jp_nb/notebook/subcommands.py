@@ -313,7 +313,8 @@ _TABLE: Final = (
                "folder"),
     Subcommand(
         "trust", "trust the settings in this notebook's record", "commands.conversation:trust",
-        options=(MagicOption(("--workspace",), "trust the configuration files of this folder"),
+        options=(MagicOption(("--workspace",),
+                             "trust the configuration files of this folder, and a moved project"),
                  MagicOption(("--yes",), "skip the confirmation"),
                  MagicOption(("--revoke",), "withdraw your trust")),
     ),

@@ -4,8 +4,9 @@ The hash is incremental, so each entry is read once. It is over canonical JSON, 
 file formats rewrite JSON without changing its meaning.
 
 A record is trusted if it began in this process, or has a signature of the whole record by the
-user's key. `Projection` omits settings of an untrusted record that only the user may set. Each
-state of a record has its own signature, so a file with an earlier state remains valid.
+user's key, which counts in the workspace of the notebook. `Projection` omits settings of an
+untrusted record that only the user may set. Each state of a record has its own signature, so a file
+with an earlier state remains valid.
 
 Source: `docs/record.md` (signature), which has the signed text.
 """
@@ -140,6 +141,31 @@ class Keys(Protocol):
         """
 
 
+class Workspace(Protocol):
+    """The workspace of the notebook. A signature counts only where the user made it."""
+
+    def permits(self, stream: ConversationStream) -> bool:
+        """Return True if a signature of `stream` counts here.
+
+        Raises:
+            StorageError: This cannot be decided.
+        """
+
+    def remember(self, stream: ConversationStream) -> None:
+        """Remember that the user signed `stream` here."""
+
+    def forget(self, stream: ConversationStream) -> None:
+        """Forget that the user signed `stream` here.
+
+        Raises:
+            StorageError: The change cannot be stored.
+        """
+
+
+MOVED = "you signed it in another folder"
+"""Reason why a conversation with a valid signature is not trusted."""
+
+
 class Trust:
     """Decides if the active conversation of `document` is trusted, and keeps its signature current.
 
@@ -149,6 +175,7 @@ class Trust:
     Args:
         is_local: True if the conversation began in this process. Otherwise, its signature decides.
         can_sign: False for reproducible records, which are not signed.
+        workspace: The workspace of the notebook. Without one, a signature counts in each folder.
 
     Attributes:
         why_not: Why the active conversation is not trusted; None if it is.
@@ -156,10 +183,17 @@ class Trust:
     """
 
     def __init__(
-        self, document: Document, keys: Keys, *, is_local: bool, can_sign: bool = True
+        self,
+        document: Document,
+        keys: Keys,
+        *,
+        is_local: bool,
+        can_sign: bool = True,
+        workspace: Workspace | None = None,
     ) -> None:
         self._document = document
         self._keys = keys
+        self._workspace = workspace
         self._signs = can_sign
         self._left_states: set[bytes] = set()
         self._stream = document.conversation
@@ -172,6 +206,11 @@ class Trust:
     def trusted(self) -> bool:
         """True if the active conversation is trusted."""
         return self.why_not is None
+
+    @property
+    def is_moved(self) -> bool:
+        """True if the user signed the active conversation, but in another workspace."""
+        return self.why_not == MOVED
 
     def sign(self) -> bool:
         """Renew the signature of a trusted conversation with new entries.
@@ -233,7 +272,12 @@ class Trust:
         """Remove the signature. The active conversation is untrusted from now on.
 
         Return True if it was trusted or had a signature.
+
+        Raises:
+            StorageError: The workspace cannot forget it. Nothing is changed.
         """
+        if self._workspace is not None:
+            self._workspace.forget(self._document.conversation)
         had = self._document.extra.pop(SIGNATURE, None) is not None or self.trusted
         self._stream, self._signer = self._document.conversation, None
         self.why_not = "you revoked your signature"
@@ -274,10 +318,16 @@ class Trust:
         if not signer.verify(signature):
             return "its signature is not yours, or someone else changed the record"
         self._signer = signer
-        return None
+        try:
+            is_permitted = self._workspace is None or self._workspace.permits(self._stream)
+        except StorageError as exc:
+            return str(exc)
+        return None if is_permitted else MOVED
 
     def _write(self, signer: Signer) -> bool:
         self._signer = signer
         before = self._document.extra.get(SIGNATURE)
         self._document.extra[SIGNATURE] = signer.signature()
+        if self._workspace is not None:
+            self._workspace.remember(self._stream)
         return self._document.extra[SIGNATURE] != before

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jp_nb.session.cassettes import Cassettes
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
+    from jp_nb.session.signed_here import SignedHere
 
 INHERITED = ("providers",)
 """Settings of the user that a new conversation inherits from the one before, so that its requests
@@ -91,7 +92,7 @@ class ActiveConversation:
         if previous is not None and self.restored:
             new, old = self.document.conversation, previous.document.conversation
             same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
-            self._is_trusted = previous.trust.trusted and same
+            self._is_trusted = previous.trust.trusted and same and files.root == previous.files.root
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
         if JournalFolder().has_journals():
@@ -123,7 +124,20 @@ class ActiveConversation:
     def trust(self) -> Trust:
         """The signature of the active conversation."""
         signs = not isinstance(self.clock, ReproducibleClock)
-        return Trust(self.document, KeyFile(), is_local=self._is_trusted, can_sign=signs)
+        return Trust(
+            self.document,
+            KeyFile(),
+            is_local=self._is_trusted,
+            can_sign=signs,
+            workspace=self.signed_here,
+        )
+
+    @cached_property
+    def signed_here(self) -> SignedHere:
+        """The workspace, where signatures of conversations count."""
+        from jp_nb.session.signed_here import SignedHere
+
+        return SignedHere(self)
 
     @cached_property
     def settings(self) -> Settings:
@@ -354,8 +368,21 @@ class ActiveConversation:
         self.trust.accept()
         self._set_trusted(trusted=True)
 
+    def accept_moved(self) -> None:
+        """Trust all conversations of this workspace that the user signed in another one.
+
+        Raises:
+            StorageError: This cannot be stored, or there is no key to sign with.
+        """
+        self.signed_here.accept_all()
+        self.accept()
+
     def revoke(self) -> bool:
-        """Stop trusting the active conversation; return True if it was trusted or signed."""
+        """Stop trusting the active conversation; return True if it was trusted or signed.
+
+        Raises:
+            StorageError: The change cannot be stored. Nothing has changed.
+        """
         was_trusted = self.trust.revoke()
         self._set_trusted(trusted=False)
         return was_trusted

@@ -59,6 +59,7 @@ from jp_nb.record.config_changes import (
     untrusted_changes,
 )
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
+from jp_nb.record.signing import MOVED
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.base_config import (
     LOAD_PATHS,
@@ -260,11 +261,15 @@ class Settings:
         self.projection.reload_layers()
         warnings = []
         if ignored := untrusted_changes(self.projection):
-            warnings.append(
+            warning = (
                 "this notebook's record also has settings that only you can decide; "
                 f"they are ignored until `%jp trust`: {format_paths(ignored)}"
-                + (f" ({distrust})" if distrust else "")
             )
+            if distrust:
+                warning += f" ({distrust})"
+            if distrust == MOVED:
+                warning += ". If you moved the whole project: `%jp trust --workspace`"
+            warnings.append(warning)
         if problems := self.projection.problems:
             warnings.append(
                 "this notebook's record has settings that this version of jp_nb does not "

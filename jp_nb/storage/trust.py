@@ -27,6 +27,7 @@ from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
 from jp_nb.storage.files import ForeignFileError, Stamp, data_folder, read_owned_file, stamp
+from jp_nb.storage.signed_conversations import forget_workspaces
 
 PendingLeaf = tuple[str, JsonValue, str]
 """Path and value of a setting, and the file that sets it."""
@@ -48,11 +49,16 @@ class PendingConsent:
 def revoke_consent(folder: Path) -> list[str]:
     """Withdraw the consents for `folder` and its parents. Return messages for the user.
 
+    Conversations that were signed in these folders need consent again.
+
     Raises:
         StorageError: The change cannot be stored.
     """
     revoked = FolderTrust().revoke(folder)
     lines = [f"the consent that you gave in {each} no longer applies" for each in revoked]
+    resolved = folder.resolve()
+    for each in forget_workspaces([resolved, *resolved.parents]):
+        lines.append(f"the conversations that you signed in {each} need your consent again")
     if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
     return lines or [f"you have not trusted {folder}"]

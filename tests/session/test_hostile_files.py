@@ -99,7 +99,14 @@ PLACES: Final = (
     "notes.md",
 )
 """Files of a folder that the program reads by itself, or finds by a name of the user."""
-DATA: Final = ("trusted-folders.json", "notebook-key", "journal/jp-c1.0.jsonl", "question-logs")
+DATA: Final = (
+    "trusted-folders.json",
+    "signed-conversations.json",
+    "signed-conversations.lock",
+    "notebook-key",
+    "journal/jp-c1.0.jsonl",
+    "question-logs",
+)
 """Files of the user's data folder."""
 LINES: Final = (
     "models scripted",

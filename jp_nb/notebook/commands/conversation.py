@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.schema import format_masked
 from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
@@ -269,16 +269,30 @@ def trust(call: Invocation) -> None:
             "This conversation cannot be trusted: not all of its settings can be shown to you "
             f"({unseen[1:-1]}). `%jp new` starts a new conversation."
         )
-    rows = []
-    for path, value in sorted(ignored.items()):
-        shown = path if path.startswith("(") else format_masked(path, value)
-        rows.append((spell_invisible(path), escape_invisible(shown)))
+    rows = _setting_rows(ignored)
     if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
         raise PromptCancelled("This conversation remains untrusted", end="declined")
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
     for line in session.active.questions.migrate_table():
         print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+
+
+def _setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Return the settings that a record would set if it were trusted: path and value."""
+    rows = []
+    for path, value in sorted(ignored.items()):
+        shown = path if path.startswith("(") else format_masked(path, value)
+        rows.append((spell_invisible(path), escape_invisible(shown)))
+    return rows
+
+
+def _moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
+    """Return the rows about conversations that the user signed in another workspace."""
+    settings = _setting_rows(call.session.settings.if_trusted())
+    folder = spell_invisible(str(call.session.active.signed_here.folder))
+    everything = ("(all conversations)", "those that you signed, from any folder", folder)
+    return [*((path, value, "(this notebook)") for path, value in settings), everything]
 
 
 def _trust_workspace(call: Invocation) -> None:
@@ -288,16 +302,23 @@ def _trust_workspace(call: Invocation) -> None:
             print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
         return
     pending = call.session.pending()
-    if not pending:
+    is_moved = call.session.active.trust.is_moved
+    if not pending and not is_moved:
         print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_LINE)}")
         return
     rows = pending_rows(pending)
+    if is_moved:
+        rows += _moved_rows(call)
     with files.discard_notices():  # no notices about ignored files: the user is about to decide
         agrees = call.options.yes or _ask_for_trust(call, PENDING_HEAD, rows)
     if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")
-    call.session.active.consent(pending)
-    print("jp_nb: These files and their settings are trusted until their content changes")
+    if is_moved:
+        call.session.active.accept_moved()
+        print("jp_nb: All conversations of this workspace that you signed are trusted here")
+    if pending:
+        call.session.active.consent(pending)
+        print("jp_nb: These files and their settings are trusted until their content changes")
 
 
 def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

@@ -1,0 +1,191 @@
+"""Decide if the user's signature of a conversation counts in the notebook's workspace.
+
+A signed conversation may have settings with relative paths, such as a command, an attachment, or a
+script. In a copy of the notebook, they lead to files of another folder. So such a conversation is
+trusted only in a workspace where the user signed it, and `%jp trust` asks once elsewhere.
+
+Source: `docs/security.md`, `docs/decisions.md` D200.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.config.aliases import get_aliases, resolve_model
+from jp_nb.config.authority import strip_untrusted, untrusted_record_may_unset
+from jp_nb.config.partial import Change, get_path
+from jp_nb.config.schema import parse_path
+from jp_nb.config.validation import split_unknown
+from jp_nb.errors import ConfigError, StorageError
+from jp_nb.json_values import canonical_json
+from jp_nb.providers.scripted import NAME
+from jp_nb.record.config_changes import untrusted_changes
+from jp_nb.record.config_history import MODEL_KEYS, Projection, base_change, paths_overlap
+from jp_nb.record.stream import ConversationStream
+from jp_nb.session.base_config import MODEL
+from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.signed_conversations import SignedConversations
+from jp_nb.storage.trust import is_trusted_by_environment
+
+_MANY_CHANGES: Final = 50
+_MANY_CHARS: Final = 10_000
+"""From here on, the settings could exceed the work that is allowed for an untrusted record. So the
+conversation is remembered, whatever its settings are."""
+
+
+def workspace_of(files: ConfigFiles) -> Path:
+    """Return the folder for which a signature counts: the root of the workspace.
+
+    A `.jp/` in the home folder makes no workspace of all folders there: each one counts by itself.
+    """
+    root = files.root.resolve()
+    with suppress(RuntimeError):  # a user without a home folder
+        if Path.home().resolve().is_relative_to(root):
+            return files.folder.resolve()
+    return root
+
+
+class Opened(Protocol):
+    """The part of the active conversation that decides where its signature counts."""
+
+    @property
+    def files(self) -> ConfigFiles:
+        """The configuration files of the notebook."""
+
+    @property
+    def headless(self) -> bool:
+        """True in an unattended run."""
+
+    @property
+    def is_local(self) -> bool:
+        """True if this process made every entry."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Messages for the user."""
+
+
+class SignedHere:
+    """The workspace of the notebook, for `jp_nb.record.signing.Trust`."""
+
+    def __init__(self, active: Opened) -> None:
+        self._active = active
+        self._known = ""
+        self._checked = ""
+        self._checked_changes = 0
+        self._checked_chars = 0
+
+    @property
+    def folder(self) -> Path:
+        """The folder for which a signature counts."""
+        return workspace_of(self._active.files)
+
+    def permits(self, stream: ConversationStream) -> bool:
+        """Return True if a signature of `stream` counts in this workspace.
+
+        Raises:
+            StorageError: The list of the signed conversations cannot be read.
+        """
+        if self._active.headless or is_trusted_by_environment(self.folder):
+            return True
+
+        layers, _ = self._active.files.load_valid_layers()
+        projection = Projection(stream, lambda: layers)
+        if not untrusted_changes(projection) and not _selects_script(projection):
+            return True
+        return SignedConversations(self.folder).covers(stream.id)
+
+    def remember(self, stream: ConversationStream) -> None:
+        """Remember that the user signed `stream` here, if it may have settings with authority.
+
+        An unattended run remembers only conversations that it began, because it continues others
+        without asking.
+        """
+        is_continued = self._active.headless and not self._active.is_local
+        if is_continued or stream.id == self._known or not self._find_authority(stream):
+            return
+
+        self._known = stream.id
+        try:
+            SignedConversations(self.folder).add(stream.id)
+        except StorageError as exc:
+            self._active.notices.append(
+                f"the next kernel will ask you to trust this conversation, because {exc}"
+            )
+
+    def _find_authority(self, stream: ConversationStream) -> bool:
+        """Return True if `stream` may have settings with authority. Only new changes are read."""
+        changes: list[Change] = []
+        if stream.id != self._checked or self._checked_changes > len(stream.deltas):
+            self._checked = stream.id
+            self._checked_changes = 0
+            self._checked_chars = len(canonical_json(stream.base_config))
+            changes.append(base_change(stream.base_config, {}))
+
+        for delta in stream.deltas[self._checked_changes :]:
+            self._checked_chars += len(canonical_json(delta.delta))
+            if delta.op == "reset" or _may_be_script(get_path(delta.delta, MODEL)):
+                return True
+            changes.append(Change(delta.delta, tuple(delta.unsets)))
+
+        self._checked_changes = len(stream.deltas)
+        is_long = self._checked_changes > _MANY_CHANGES or self._checked_chars > _MANY_CHARS
+        return is_long or any(map(_has_authority, changes))
+
+    def forget(self, stream: ConversationStream) -> None:
+        """Forget that the user signed `stream` here.
+
+        Raises:
+            StorageError: The list of the signed conversations cannot be changed.
+        """
+        self._checked = ""
+        self._known = ""
+        SignedConversations(self.folder).remove(stream.id)
+
+    def accept_all(self) -> None:
+        """Accept all conversations of this workspace that the user signed.
+
+        Raises:
+            StorageError: This cannot be stored. Nothing has changed.
+        """
+        SignedConversations(self.folder).accept_all()
+
+
+def _has_authority(change: Change) -> bool:
+    """Return True if an untrusted record could not make all of `change`."""
+    settings, _ = split_unknown(change.delta)
+    _, refused = strip_untrusted(settings, "record")
+    return bool(refused) or not all(map(_may_unset, change.unsets))
+
+
+def _may_unset(path: str) -> bool:
+    try:
+        keys = parse_path(path)
+        return untrusted_record_may_unset(keys) and not paths_overlap(keys, MODEL_KEYS)
+    except ConfigError:
+        return True  # a malformed path has no effect
+
+
+def _may_be_script(model: JsonValue) -> bool:
+    """Return True if `model` is a script, or an alias that may be one."""
+    if isinstance(model, dict):
+        return model.get("provider") == NAME
+    return model is not None
+
+
+def _selects_script(projection: Projection) -> bool:
+    """Return True if a change selects a script, which may be a file of the notebook's folder."""
+    for step in projection.steps():
+        if step.delta is None or get_path(step.change.delta, MODEL) is None:
+            continue
+        model = get_path(step.after, MODEL)
+        if isinstance(model, str):
+            with suppress(ConfigError):  # an unknown alias selects nothing
+                model = {"provider": resolve_model(model, get_aliases(step.after)).provider}
+        if isinstance(model, dict) and model.get("provider") == NAME:
+            return True
+    return False
