@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
+from jp_nb.pdf_pages import count_pdf_pages
 from jp_nb.text import one_line
 
 MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -88,6 +89,11 @@ class Image:
     def size(self) -> tuple[int, int] | None:
         """Width and height in pixels; None if the file does not contain them."""
         return read_image_size(self.content)
+
+    @cached_property
+    def pages(self) -> int | None:
+        """Number of pages of a PDF; None for an image, and if the PDF does not tell it."""
+        return count_pdf_pages(self.content) if self.media_type == PDF else None
 
     @property
     def words(self) -> str:

@@ -27,6 +27,7 @@ GROUND = {
     "packages",
     "text",
     "images",
+    "pdf_pages",
     "file_reading",
     "file_writing",
 }

@@ -358,7 +358,11 @@ class AnswerStream:
                 self._record_partial(attempt)
             raise
         end = attempt.builder.end()
-        return end if isinstance(end, Retry) else attempt
+        if not isinstance(end, Retry):
+            return attempt
+        if end.notice:
+            self._notify(end.notice)
+        return end
 
     def _notify(self, text: str) -> None:
         self._turn.display(Notice(text))

@@ -118,10 +118,12 @@ class Retry:
     """A sign to send the request again: the provider repaired its rendering of the conversation.
 
     `drop_metadata` is the key of stored metadata that the provider rejected and no longer sends.
+    `notice` tells the user what the next request omits; "" if there is nothing to tell.
     """
 
     reason: str
     drop_metadata: str | None = None
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

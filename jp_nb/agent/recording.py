@@ -322,7 +322,8 @@ class ExchangeRecorder:
     def on_event(self, event: ProviderEvent) -> Exchange | None:
         """Add one event; return the exchange if it is complete."""
         if isinstance(event, Retry):
-            event = replace(event, reason=self._hide(event.reason))
+            reason, notice = self._hide(event.reason), self._hide(event.notice)
+            event = replace(event, reason=reason, notice=notice)
         if isinstance(event, (Finished, Retry)):
             return self._make_exchange(event)
         if isinstance(event, KeepAlive):

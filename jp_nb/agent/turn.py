@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
@@ -19,12 +19,14 @@ from jp_nb.agent.batch import NEVER_RAN, Batch
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
+from jp_nb.agent.instruction_changes import DEFAULT_CONTEXT_TOKENS, exceeds_context_share
 from jp_nb.agent.model_call import AnswerStream
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.provider import ModelRequest, Usage
 from jp_nb.agent.refusals import explain_refusal
 from jp_nb.agent.turn_state import BatchContext, Call, Resolved, TurnContext, limit_images
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -99,6 +101,7 @@ class TurnLoop:
     _resumed_calls: Sequence[OpenCall] = ()
     _is_over: bool = False
     _why: str = ""
+    _bounded: RequestContext | None = None  # its changed instructions were measured
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
@@ -319,6 +322,7 @@ class TurnLoop:
             request = resolved.model_request(
                 record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
             )
+            request = self._bound_instructions(resolved, request)
             try:
                 calls = await answers.request_calls(resolved, request)
                 break
@@ -356,6 +360,31 @@ class TurnLoop:
                 )
             )
             record.thread = record.thread.without_heads()
+
+    def _bound_instructions(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
+        """Return `request`, with a new head if changed instructions fill much of the context."""
+        record = self.turn.record
+        last = record.thread.head
+        is_changed = last is not None and last.system != request.system
+        if self._bounded is record.thread and not is_changed:
+            return request
+
+        self._bounded = record.thread
+        size = resolved.context_tokens
+        if not exceeds_context_share(resolved.provider, request, size):
+            return request
+
+        context = f"{size or DEFAULT_CONTEXT_TOKENS:,}"
+        self.turn.display(
+            Notice(
+                "⚠ The instructions changed so often that the changes take more than a quarter of "
+                f"the model's context ({context} tokens). This request sends only the current "
+                "instructions. The provider's prompt cache and earlier reasoning are lost."
+            )
+        )
+        record.thread = record.thread.without_heads()
+        self._bounded = record.thread
+        return replace(request, thread=record.thread)
 
     async def _run_calls(
         self,

@@ -59,6 +59,7 @@ class Resolved(ChatModel):
     Attributes:
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
+        context_tokens: Size of the model's context; None if it is unknown.
     """
 
     tools: ToolSet
@@ -70,6 +71,7 @@ class Resolved(ChatModel):
     results: RecordedResults | None = None
     uses_cassette: bool = False
     unavailable_reason: str | None = None
+    context_tokens: int | None = None
 
     def model_request(
         self,

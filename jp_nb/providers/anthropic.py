@@ -29,7 +29,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.anthropic_decoder import NAME, REDACTED, SIGNATURE, AnthropicDecoder
-from jp_nb.providers.anthropic_models import Abilities
+from jp_nb.providers.anthropic_models import Abilities, find_max_pdf_pages
 from jp_nb.providers.attachments import (
     MEDIA,
     FormattedAttachments,
@@ -451,6 +451,10 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         if _NO_SYSTEM_MESSAGES.match(model):
             parts = frozenset({"attachments"})
         return super()._appended_parts(model, parts)
+
+    def _max_pdf_pages(self, model: str) -> int | None:
+        betas = self._http.endpoint.headers.get("anthropic-beta", "")
+        return find_max_pdf_pages(model, self._listed.get(model), betas)
 
     def _abilities_of(self, model: str) -> Abilities:
         known = self._corrected.get(model) or Abilities.of(model, self._listed.get(model))

@@ -17,9 +17,36 @@ from jp_nb.agent.provider import ModelInfo
 
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_LONG_CONTEXT_BETA: Final = "context-1m"
+_SHORT_CONTEXT: Final = 200_000  # tokens
+MAX_PAGES_SHORT_CONTEXT: Final = 100
+"""Maximum number of PDF pages in a request to a model with a context of 200,000 tokens.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/pdf-support
+"""
+MAX_PAGES_LONG_CONTEXT: Final = 600
+"""The same for a model with a larger context."""
 _ALWAYS_THINK: Final = re.compile(r"claude-(?:fable|mythos)-")
 _MODERN_OUTPUT: Final = 32_000  # tokens, which every model since 4.0 can write
 _OLD_OUTPUT: Final = 8_192
+
+
+def find_max_pdf_pages(model: str, listed: ModelInfo | None, betas: str = "") -> int | None:
+    """Return the maximum number of PDF pages in a request to `model`; None if it is unknown.
+
+    `listed` is the model as its server describes it, and `betas` the header `anthropic-beta`.
+    """
+    if "claude-" not in model:  # a compatible server
+        return None
+    if _LONG_CONTEXT_BETA in betas:
+        return MAX_PAGES_LONG_CONTEXT
+    if listed is not None and listed.context_window is not None:
+        is_short = listed.context_window <= _SHORT_CONTEXT
+    else:
+        found = _VERSION.search(model)
+        version = (int(found[1]), int(found[2] or 0)) if found else (99, 0)
+        is_short = version < (4, 6)
+    return MAX_PAGES_SHORT_CONTEXT if is_short else MAX_PAGES_LONG_CONTEXT
 
 
 @dataclass(frozen=True, slots=True)

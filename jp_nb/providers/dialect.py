@@ -30,6 +30,13 @@ from jp_nb.providers.attachments import FormattedAttachments
 from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.head_changes import is_refused_change, keep_first_head
 from jp_nb.providers.http import HttpClient
+from jp_nb.providers.media_rules import (
+    MediaRules,
+    RefusedMedia,
+    format_refusal,
+    is_media_refusal,
+    name_medium,
+)
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.prompt_cuts import (
     MIN_SENT_TOKENS,
@@ -79,6 +86,7 @@ class HttpProvider(ABC, Generic[R]):
         self._reported: set[tuple[str, str]] = set()  # conversation and omitted setting
         self._sent: dict[str, tuple[ModelRequest, int, RequestBody]] = {}  # by conversation
         self._replaces_head: set[str] = set()  # models that rejected appended changes
+        self._refused_media = RefusedMedia()
 
     @abstractmethod
     def _answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
@@ -115,15 +123,26 @@ class HttpProvider(ABC, Generic[R]):
         """Return those of the appended `parts` of a rendering that `model` supports."""
         return frozenset() if model in self._replaces_head else parts
 
+    def _max_pdf_pages(self, model: str) -> int | None:
+        """Return the maximum number of pages of all PDFs of a request; None: unknown, or none."""
+        return None
+
+    def _prepare_rendering(self, rendering: R, model: str) -> None:
+        """Set what requests to `model` append and omit, before the rendering has messages."""
+        rendering.appended = self._appended_parts(model, type(rendering).appended)
+        refused = self._refused_media.of(model)
+        rendering.media = MediaRules(refused, self._max_pdf_pages(model))
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
         rendering = self._renderings.get(request.thread)
         fresh = self._make_rendering() if rendering is None else rendering.make_empty()
-        fresh.appended = self._appended_parts(request.model, type(fresh).appended)
+        self._prepare_rendering(fresh, request.model)
         if (
             rendering is None
             or rendering.items > len(request.thread)
             or rendering.appended != fresh.appended
+            or rendering.media != fresh.media
             or rendering.host != self._host_mark
         ):
             rendering = fresh
@@ -175,10 +194,28 @@ class HttpProvider(ABC, Generic[R]):
         self, error: ProviderError, request: ModelRequest, rendering: R
     ) -> ProviderEvent | None:
         event = self._recover(error, request, rendering)
+        if event is None and is_media_refusal(error):
+            event = self._omit_media(error, request, rendering)
         named = _NAMED_MESSAGE.search(str(error))
         if event is None and named is not None and error.status in (400, 422):
             error.item = self._find_item(int(named[1]), request)
         return event
+
+    def _omit_media(
+        self, error: ProviderError, request: ModelRequest, rendering: R
+    ) -> ProviderEvent | None:
+        """Return a `Retry` without images or PDFs that the server may have refused."""
+        body, _ = self._build_body(request, rendering, self._answer_schema(request))
+        omitted = self._refused_media.omit(error, request, body.messages)
+        if not omitted:
+            return None
+
+        names = [name_medium(image) for image in omitted]
+        if request.is_turn:  # the notice replaces the warning
+            self._reported.update((request.conversation_id, name) for name in names)
+        listed = ", ".join(names)
+        notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
+        return Retry(error.without_address, notice=notice)
 
     def _find_item(self, message: int, request: ModelRequest) -> int | None:
         """Return the item of the context that is in the message number `message` of a request."""
@@ -263,7 +300,7 @@ class HttpProvider(ABC, Generic[R]):
         )
         cached = next(known, None)
         rendering = self._make_rendering() if cached is None else cached.make_empty()
-        rendering.appended = self._appended_parts(request.model, type(rendering).appended)
+        self._prepare_rendering(rendering, request.model)
         rendering.provider = self._http.endpoint.provider
         rendering.host = self._host_mark
         rendering.update(request.thread)
@@ -288,7 +325,7 @@ class HttpProvider(ABC, Generic[R]):
     ) -> tuple[RequestBody, Omitted]:
         settled = rendering.settle(request)
         attached = self._format_attachments(settled.attachments)
-        omitted = dict(attached.omitted)
+        omitted = {**attached.omitted, **rendering.omitted_media}
         return self._encode_body(settled, rendering, attached, answer, omitted), omitted
 
     @property

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from jp_nb.agent.provider import AppendedChange, ModelRequest
+from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
 from jp_nb.json_values import spaced_json
 from jp_nb.providers.attachments import IMAGES, MEDIA
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
-from jp_nb.providers.request_body import Message, encode_json
+from jp_nb.providers.media_rules import MediaRules, as_image, format_omission, name_medium
+from jp_nb.providers.request_body import Message, Omitted, encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.head import RequestHead, ToolDefinition
@@ -68,8 +69,9 @@ class Rendering(ABC):
     """Messages of a request context in a provider's format. It grows with the context.
 
     Reasoning of the same `provider` is sent back as reasoning. A line of text replaces each image
-    and PDF whose type is not in `media_types`. Servers show the pages of a PDF as images, so an API
-    without images gets no PDFs. `items` is the number of rendered items of the context.
+    and PDF whose type is not in `media_types`, or that the `media` rules omit. Servers show the
+    pages of a PDF as images, so an API without images gets no PDFs. `items` is the number of
+    rendered items of the context.
 
     The head of the first request stays at the beginning. Changes of the parts in `appended`, which
     are names of attributes of `RequestHead`, become messages (`_render_change`). Other changes
@@ -90,6 +92,9 @@ class Rendering(ABC):
         self.is_own = False  # while an item is rendered whose metadata this server has sent
         self.host = ""  # mark of the server; "" if there is none
         self.changes: list[tuple[int, HeadChange]] = []  # appended, with the items before them
+        self.media = MediaRules()
+        self.omitted_media: Omitted = {}  # by the rules
+        self._pages = 0  # of the PDFs in the messages, as far as they are known
         self._heads = 0
         self._has_tools = False
         self.tools: tuple[ToolDefinition, ...] = ()  # that the rendered item could call
@@ -123,6 +128,7 @@ class Rendering(ABC):
                 break
             if (change := self._find_next_change(context, position.head)) is not None:
                 self.messages += self._render_change(change)
+                self._pages = self._replace_attachments(change.added, self._pages)[1]
                 self.changes.append((self.items, change))
             self._heads += 1
             self._has_tools = self._has_tools or bool(position.head.tools)
@@ -131,9 +137,12 @@ class Rendering(ABC):
     def _find_next_change(self, context: RequestContext, after: RequestHead) -> HeadChange | None:
         # From the last rendered head.
         before = context.heads[self._heads - 1].head if self._heads else None
-        return find_change(
+        change = find_change(
             before, after, context.contents, self.appended, has_tools=self._has_tools
         )
+        if change is None or not change.added:
+            return change
+        return replace(change, added=self._replace_attachments(change.added, self._pages)[0])
 
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with the head at the beginning of the conversation's requests.
@@ -142,7 +151,11 @@ class Rendering(ABC):
         """
         change = self._find_next_change(request.thread, request.head)
         self._pending = None if change is None else (change, self._render_change(change))
-        return keep_first_head(request, self.appended)
+        settled = keep_first_head(request, self.appended)
+        attachments, _ = self._replace_attachments(settled.attachments, 0)
+        if attachments == settled.attachments:
+            return settled  # the same object, whose format is known
+        return replace(settled, attachments=attachments)
 
     @property
     def has_changes(self) -> bool:
@@ -214,14 +227,51 @@ class Rendering(ABC):
                     self._add_result(*call, text, images, is_error=entry.is_error)
 
     def _replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
-        omitted = [x for x in images if x.media_type not in self._shown_types]
-        if not omitted:
+        sent: list[Image] = []
+        notes: list[str] = []
+        for image in images:
+            reason = self._find_omission(image, self._pages)
+            if reason:
+                notes.append(format_omission(image, reason))
+            else:
+                sent.append(image)
+                self._pages += image.pages or 0
+
+        if not notes:
             return text, images
-        notes = [
-            f"[{x.noun}: {x.words}, not sent: this provider takes no {x.noun}s]" for x in omitted
-        ]
-        text = "\n".join([text, *notes] if text.strip() else notes)
-        return text, [x for x in images if x.media_type in self._shown_types]
+        return "\n".join([text, *notes] if text.strip() else notes), sent
+
+    def _find_omission(self, image: Image, pages_before: int) -> str:
+        """Return the reason to send a text instead of `image`; "" to send it."""
+        if image.media_type not in self._shown_types:
+            return f"this provider takes no {image.noun}s"
+        reason = self.media.find_reason(image, pages_before)
+        if reason:
+            self.omitted_media.setdefault(name_medium(image), reason)
+        return reason
+
+    def _replace_attachments(
+        self, attachments: Sequence[Attachment], pages: int
+    ) -> tuple[tuple[Attachment, ...], int]:
+        """Return `attachments` with a text for each file that the media rules omit.
+
+        `pages` are those of the PDFs before them. The second value includes theirs.
+        """
+        sent: list[Attachment] = []
+        for attachment in attachments:
+            image = as_image(attachment)
+            if image is None or image.media_type not in self._shown_types:
+                sent.append(attachment)
+                continue
+
+            reason = self._find_omission(image, pages)
+            if reason:
+                note = format_omission(image, reason)
+                sent.append(Attachment(attachment.source, "text/plain", note))
+            else:
+                sent.append(attachment)
+                pages += image.pages or 0
+        return tuple(sent), pages
 
     def _edit(self, index: int) -> Message:
         # Return a message that the caller changes at once.

@@ -116,6 +116,7 @@ class Resolver:
         self._attached: tuple[Attachment, ...] = ()
         self.values = AttachedValues()
         self.scripts = FolderScripts(active)
+        self.find_context_tokens: Callable[[ModelId], int | None] = lambda model: None
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.
@@ -161,6 +162,7 @@ class Resolver:
             results = getattr(provider, "results", None)  # of a `CassetteProvider`
         settings = config.providers.llm.get_settings(model.provider)
         chains = bool(getattr(settings, "chain_on_max_tokens", False))
+        uses_cassette = self._cassette is not None
         return Resolved(
             provider=provider,
             provider_name=model.provider,
@@ -180,8 +182,10 @@ class Resolver:
             # The default limit of the provider, not of the user.
             continues_answers=chains and parameters.max_tokens is None,
             results=results,
-            uses_cassette=self._cassette is not None,
+            uses_cassette=uses_cassette,
             unavailable_reason=unavailable_reason,
+            # A replay has no list of models, and sends what its recording has sent.
+            context_tokens=None if uses_cassette else self.find_context_tokens(model),
         )
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
@@ -409,7 +413,8 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
 class ModelCatalog:
     """Model lists of providers, which the thread of the cell requests.
 
-    `wait_for` and `start` run a request on the agent's thread.
+    `wait_for` and `start` run a request on the agent's thread. Turns take the size of a context
+    from the last list, and do not request one.
     """
 
     def __init__(
@@ -425,6 +430,13 @@ class ModelCatalog:
         self._clock = clock
         self._cache: dict[str, tuple[Provider, float, ModelList]] = {}
         self._background: dict[str, tuple[Provider, float, Future[ModelList]]] = {}
+        resolver.find_context_tokens = self.find_context_tokens
+
+    def find_context_tokens(self, model: ModelId) -> int | None:
+        """Return the size of the context of `model`, if a list of this kernel names it."""
+        _, _, models = self._cache.get(model.provider, (None, 0.0, ModelList()))
+        listed = models.find(model.name)
+        return None if listed is None else listed.context_window
 
     def models(
         self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS

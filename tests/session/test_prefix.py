@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,22 +13,13 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.tools.outcome import Success
-from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
-from tests.support.sessions import Notebook
+from tests.support.talks import MODELS, Talk, open_talks
 
 PROMPT = "assistant.system_prompt"
 ENABLE = "conversation.tools.weather.enable"
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-MODELS = {  # and the dialect of the provider
-    "anthropic": ("anthropic/claude-opus-5-5", ""),
-    "chat": ("openai/gpt-4.1", "chat"),
-    "responses": ("openai/gpt-6.2", "responses"),
-    "llamacpp": ("llamacpp/m", ""),
-    "interactions": ("google/gemini-3.8-flash", "interactions"),
-    "generate": ("google/gemini-3.8-flash", "generate"),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -56,49 +45,13 @@ def tools() -> Iterator[None]:
         jp.remove_tool(name)
 
 
-@dataclass
-class Talk:
-    """A notebook whose model is on `server`. `reopen` reads it again, as another kernel does."""
-
-    dialect: str
-    folder: Path
-    server: LoopbackServer
-    stack: ExitStack
-    settings: tuple[str, ...] = ()
-
-    def open(self, stored: Any = None) -> Notebook:
-        model, dialect = MODELS[self.dialect]
-        settings = [
-            f'[assistant.model]\nid = "{model}"',
-            f"[providers.llm.{model.partition('/')[0]}]",
-            f'base_url = "{self.server.url}"\napi_key_env = "PREFIX_KEY"',
-            *([f'dialect = "{dialect}"'] if dialect else []),
-            *self.settings,
-        ]
-        (self.folder / ".jp" / "config.toml").write_text("\n".join(settings))
-        home = FakeHome(self.folder / "trip.ipynb", stored=stored)
-        notebook = Notebook(self.folder, host=FakeHost(home=home))
-        self.stack.callback(notebook.session.close)
-        return notebook
-
-    def reopen(self, notebook: Notebook) -> Notebook:
-        stored = notebook.session.document.to_json()
-        return self.open(json.loads(json.dumps(stored, sort_keys=True)))
-
-
 @pytest.fixture(params=MODELS)
 def begin(
     request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Talk]]:
     """Return a function that starts a server with these replies."""
     monkeypatch.setenv("PREFIX_KEY", "k-0123456789abcdef0123")
-    with ExitStack() as stack:
-
-        def start(*replies: Reply | str) -> Talk:
-            (folder / "notes.md").write_text("Notes of a trip.")
-            server = stack.enter_context(LoopbackServer(list(replies)))
-            return Talk(request.param, folder, server, stack)
-
+    with open_talks(request.param, folder) as start:
         yield start
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 
 from jp_nb.images import Image
 
@@ -21,13 +22,17 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def pdf_bytes(*, title: str = "report") -> bytes:
-    """Return a PDF with one empty page, in ASCII."""
+def pdf_bytes(*, title: str = "report", pages: int = 1) -> bytes:
+    """Return a PDF with empty pages, in ASCII."""
+    numbers = (3, *range(5, 4 + pages))
+    kids = " ".join(f"{number} 0 R" for number in numbers)
+    page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] >>"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {pages} >>",
+        page,
         f"<< /Title ({title}) >>",
+        *[page] * (pages - 1),
     )
     text, offsets = "%PDF-1.4\n", list[int]()
     for number, content in enumerate(objects, start=1):
@@ -40,7 +45,7 @@ def pdf_bytes(*, title: str = "report") -> bytes:
     return (text + trailer + f"{text.index('xref')}\n%%EOF\n").encode("ascii")
 
 
-def pdf(name: str = "report", **how: str) -> Image:
+def pdf(name: str = "report", **how: Any) -> Image:
     """Return a small PDF with a name."""
     return Image("application/pdf", pdf_bytes(**how), name)
 

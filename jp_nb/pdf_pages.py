@@ -1,0 +1,97 @@
+"""Count the pages of a PDF.
+
+Source: `docs/providers.md` (images and PDFs), ISO 32000-1 (7.7.3.2, page tree nodes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+MAX_PDF_PAGES: Final = 10_000_000
+"""A larger number of pages is damage."""
+
+_MARK: Final = re.compile(
+    rb"\b(?P<number>[0-9]{1,10})[\0\t\n\f\r ]{1,9}[0-9]{1,5}[\0\t\n\f\r ]{1,9}obj(?![A-Za-z])"
+    rb"|(?P<data>>>[\0\t\n\f\r ]{0,9}stream\r?\n)"
+    rb"|(?P<end>endobj|endstream)"
+)
+_TOKEN: Final = re.compile(
+    rb"%[^\r\n]*"
+    rb"|\((?:\\.|[^\\()])*\)"
+    rb"|<<|>>"
+    rb"|/[^\0\t\n\f\r ()<>\[\]{}/%]*"
+    rb"|[^\0\t\n\f\r ()<>\[\]{}/%]+"
+    rb"|[\[\]]",
+    re.DOTALL,
+)
+
+
+def count_pdf_pages(content: bytes) -> int | None:
+    """Return the number of pages that the page tree of a PDF names; None if it is unknown.
+
+    It is unknown if the root of the page tree is compressed, or if several objects may be the root.
+    """
+    roots: dict[bytes, int | None] = {}  # by object number; a later object replaces an earlier one
+    for number, fields in _iter_objects(content):
+        if b"/Pages" in fields:
+            roots.update(_read_root(number, fields))
+
+    was_changed = content.count(b"%%EOF") > 1
+    if was_changed and b"/ObjStm" in content:
+        return None  # a compressed root may have replaced this one
+    counts = set(roots.values())
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _iter_objects(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield number and content of each object, without the data of its stream."""
+    number = b""
+    start = 0
+    in_data = False
+    for mark in _MARK.finditer(content):
+        if in_data:
+            in_data = mark["end"] != b"endstream"
+            continue
+        if number:
+            yield number, content[start : mark.start() + (2 if mark["data"] else 0)]
+        in_data = mark["data"] is not None
+        number = mark["number"] or b""
+        start = mark.end()
+
+
+def _read_root(number: bytes, fields: bytes) -> dict[bytes, int | None]:
+    """Return the pages of an object by its number, if it is the root of a page tree."""
+    values = _read_dictionary(fields)
+    if values.get(b"/Type") != b"/Pages" or b"/Parent" in values:
+        return {}
+
+    count = values.get(b"/Count", b"")
+    if not count.isdigit() or len(count) > 10 or int(count) > MAX_PDF_PAGES:
+        return {number: None}
+    return {number: int(count)}
+
+
+def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
+    """Return the simple values of the outer dictionary; "" for references and all others."""
+    values: dict[bytes, bytes] = {}
+    depth = 0
+    key = b""
+    for match in _TOKEN.finditer(fields):
+        token = match[0]
+        if token in (b"<<", b"["):
+            depth += 1
+        elif token in (b">>", b"]"):
+            depth -= 1
+            key = key if depth > 1 else b""
+        elif depth != 1 or token.startswith(b"%"):
+            continue
+        elif key and not values[key]:
+            values[key] = token
+        elif token.startswith(b"/"):
+            key = token
+            values[key] = b""
+        elif key:
+            values[key] = b"reference"  # such as `5 0 R`
+    return values
