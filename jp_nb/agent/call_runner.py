@@ -285,7 +285,8 @@ class CallRunner:
         raise_if_cancelled()
         self._turn.display(Waits(call.key, call.title))
         await asyncio.sleep(0)  # the other calls of the batch begin first
-        run, cell = Run(), CellCall(self._functions, call)
+        run = Run(call_id=call.key)
+        cell = CellCall(self._functions, call)
         starts = partial(self.progress.write, call, stage="started")
         if in_cell := tool.executor.waits_for_cell:  # it may wait for others before it starts
             cell.on_start = starts

@@ -21,6 +21,7 @@ from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.notebook.code_runs import run_code
 from jp_nb.notebook.display.capture import ToolOutput
 from jp_nb.notebook.display.console import PrintedTurn
+from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.notebook.display.turn import DisplayPublisher, TurnDisplay
 from jp_nb.notebook.page.live_store import NO_OPEN_PAGE, LiveStore
 from jp_nb.notebook.page.protocol import MALFORMED_CELLS
@@ -76,8 +77,11 @@ class NotebookFrontEnd:
         if is_console:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
         tools = None
+        printed = None
         if kernel is not None:
             tools = ToolOutput(kernel, hold=not live, interval=interval)
+            printed = PrintedTexts()
+            tools.clears = printed.clear
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
             show_tools=style.tool_call.show,
@@ -89,6 +93,7 @@ class NotebookFrontEnd:
             DisplayPublisher(self._shell.display_pub.publish, kernel, of_turn=True),
             run_in_agent_loop=self._run_in_agent_loop,
             tools=tools,
+            printed=printed,
             interval=interval,
             live=live,
         )

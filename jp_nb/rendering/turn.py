@@ -218,6 +218,18 @@ def _block_below(text: str, language: str = "text", *, folds: bool = False) -> R
     return Report(block, indent(text))
 
 
+def _add_printed(call: Report, printed: str) -> Report:
+    # Printed text has its beginning and its end, and is not folded, as other output.
+    text = plain(printed, limit=len(printed)).strip("\n")
+    if not text.strip():
+        return call
+    block = code_block(text, limit=len(text))
+    live = None
+    if call.live is not None:
+        live = f"{call.live}\n\n{block}"
+    return Report(f"{call.markdown}\n\n{block}", f"{call.text}\n{indent(text)}", live)
+
+
 def _drop_empty(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
 
@@ -269,10 +281,11 @@ class TextPiece(_Piece):
 
 @dataclass(slots=True, eq=False)
 class CallPiece(_Piece):
-    """One tool call: the latest event before it runs, and its end."""
+    """One tool call: the latest event before it runs, its end, and the text that it printed."""
 
     begins: ToolBegins
     ends: ToolEnds | None = None
+    printed: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -532,6 +545,13 @@ class Transcript:
         self._response = []
         return piece
 
+    def set_printed(self, call_id: str, text: str) -> None:
+        """Show `text` below the line of the running call, in place of its earlier text."""
+        piece = self._running.get(call_id)
+        if piece is not None:
+            piece.printed = text
+            piece.rendered = None
+
     def shows(self, event: ToolBegins | ToolEnds) -> bool:
         """Return True if the transcript shows the call."""
         return self._show_tools and not event.hidden
@@ -547,8 +567,8 @@ class Transcript:
             case TextPiece(kind=kind, texts=texts):
                 texts[:] = ["".join(texts)]
                 return self._render_text(kind, texts[0])
-            case CallPiece(begins=begins, ends=ends):
-                return render_call(begins, ends)
+            case CallPiece(begins=begins, ends=ends, printed=printed):
+                return _add_printed(render_call(begins, ends), printed)
             case EventPiece(event=event):
                 return _render_event(event)
             case _:

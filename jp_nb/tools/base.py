@@ -228,9 +228,13 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of a tool. It is over when its result is not awaited any more, even if code runs."""
+    """One run of a tool. It is over when its result is not awaited any more, even if code runs.
+
+    `call_id` names the call for the display.
+    """
 
     is_over: bool = False
+    call_id: str = ""
 
 
 TOOL_THREAD: Final = "jp_nb tool"

@@ -95,7 +95,9 @@ ROUND.touch()
 @jp.tool(run="unattended")
 async def pick(way: int, *, ctx: jp.ToolContext) -> str:
     "Pick a way."
+    print("starting", way)
     await asyncio.sleep(0.1 * (3 - way if LAST_FIRST else way))
+    print("awake", way)
     if "sure" not in ctx.answers:
         return jp.NeedsInput(jp.Question.free_text("sure", f"Way {way}?"))
     return f"{way}: {ctx.answers['sure']}"
@@ -123,7 +125,7 @@ def test_setting_record_reproducible_begins_at_a_fixed_time(talk: Path) -> None:
 
 
 @pytest.mark.runners
-def test_concurrent_calls_that_ask_in_another_order_write_the_same_bytes(
+def test_concurrent_calls_that_ask_and_print_in_another_order_write_the_same_bytes(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import local
 from time import monotonic
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
@@ -518,6 +518,13 @@ def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
 Send = Callable[[], Any]
 
 
+class Clears(Protocol):
+    """Receiver of the request of a tool to clear outputs; with `wait`, before its next output."""
+
+    def __call__(self, *, wait: bool) -> None:
+        """Clear the outputs of the current call."""
+
+
 class ToolOutput:
     """Watcher of the output of tools while a turn runs.
 
@@ -532,12 +539,14 @@ class ToolOutput:
     Attributes:
         watches: True while tools run.
         function_has_image: True if the last function displayed an image.
+        clears: Called on the thread of a tool that clears outputs.
         cleared: Called on any thread when a tool has cleared the cell's outputs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool, interval: float = INTERVAL_S) -> None:
         self.watches = False
         self.function_has_image = False
+        self.clears: Clears = lambda *, wait: None
         self.cleared: Callable[[], None] = lambda: None
         self._holds = hold
         self._session = kernel.session
@@ -596,6 +605,8 @@ class ToolOutput:
         is_output = published.kind in KINDS and published.is_about(self._cell)
         if not (self.watches and is_output) or is_ours():
             return send()
+        if published.kind == "clear_output":
+            self.clears(wait=bool(published.content.get("wait")))
         held = self._of_function if self._function_runs else self._of_others
         held.is_new = True
         if self._function_runs:

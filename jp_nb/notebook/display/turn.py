@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from threading import RLock
 from time import monotonic
 from typing import Any, Protocol
@@ -37,6 +38,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
+from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import Waiting
 from jp_nb.rendering.turn import Transcript, TranscriptPart
@@ -379,15 +381,27 @@ class _Cut:
     images: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """All text that a call has printed."""
+
+    call_id: str
+    text: str
+
+
+_Queued = DisplayEvent | _Cut | _Printed
+
+
 class TurnDisplay:
     """Outputs of one turn in a notebook. Implements `Display`: it is called with each event.
 
     A tool with its own output starts a new part after it: below the tool's line if it ran on the
-    cell thread, else below its batch. Images of results are shown with the batch, unless the tool
-    displayed an image.
+    cell thread, else below its batch. Text that other tools print is a part of the tool's line.
+    Images of results are shown with the batch, unless the tool displayed an image.
 
     Args:
         run_in_agent_loop: Runs a function on the agent's event loop.
+        printed: Takes the text that tools print outside of the cell's thread.
         interval: Shortest time between two updates, in seconds.
         live: False in headless runs: outputs are shown when they are final.
     """
@@ -400,6 +414,7 @@ class TurnDisplay:
         *,
         run_in_agent_loop: Callable[[Callable[[], None]], None] = lambda job: None,
         tools: ToolOutput | None = None,
+        printed: PrintedTexts | None = None,
         interval: float = 0.1,
         live: bool = True,
     ) -> None:
@@ -407,10 +422,11 @@ class TurnDisplay:
         self._cell = cell
         self._run_in_agent_loop = run_in_agent_loop
         self._tools = tools
+        self._printed = printed
         self._live = live
         self._lock = RLock()
         self._waiting = Waiting(monotonic())
-        self._events: deque[DisplayEvent | _Cut] = deque()
+        self._events: deque[_Queued] = deque()
         self._open_calls: set[str] = set()
         self._batch_over = False
         self._images: list[dict[str, Any]] = []
@@ -433,6 +449,10 @@ class TurnDisplay:
         if self._tools is not None:
             self._tools.cleared = self._show_again
             self._tools.open()
+        if self._printed is not None:
+            if self._live:
+                self._printed.changed = partial(self._clock.schedule, 0.0)
+            self._printed.open()
         if self._live:
             self._clock.schedule(STATUS_DELAY_S)
 
@@ -443,14 +463,11 @@ class TurnDisplay:
                 self._end_batch()
                 self._queue(event)
             case ToolBegins():
-                self._end_batch()
-                self._open_calls.add(event.call_id)
-                if self._tools is not None:
-                    self._tools.watches = True
-                self._queue(event, early=True)
+                self._tool_begins(event)
             case ToolEnds():
                 self._open_calls.discard(event.call_id)
                 self._batch_over = not self._open_calls
+                self._queue_printed(event.call_id)
                 self._queue(event)
                 self._collect_images(event)
             case FunctionBegins():
@@ -470,6 +487,22 @@ class TurnDisplay:
         self._events.append(event)
         if self._live:
             self._clock.schedule(delay, early=early)
+
+    def _tool_begins(self, event: ToolBegins) -> None:
+        self._end_batch()
+        self._open_calls.add(event.call_id)
+        if self._tools is not None:
+            self._tools.watches = True
+        self._queue(event, early=True)
+
+        if self._printed is not None and self._transcript.shows(event):
+            self._printed.begin(event.call_id)
+
+    def _queue_printed(self, call_id: str) -> None:
+        # The call ends: later text of its threads and tasks belongs to the cell.
+        text = self._printed.end(call_id) if self._printed is not None else None
+        if text is not None:
+            self._events.append(_Printed(call_id, text))
 
     def _update_before_menu(self) -> None:
         self._cell.post(self._update)  # a menu is about to occupy the output
@@ -526,11 +559,17 @@ class TurnDisplay:
             if isinstance(event, _Cut):
                 self._outputs.cut(event.held, images=event.images)
                 continue
+            if isinstance(event, _Printed):
+                self._transcript.set_printed(event.call_id, event.text)
+                continue
             if isinstance(event, DiscardText):
                 self._outputs.final_count = 0  # all parts are shown again
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.add(event)
+        if self._printed is not None:
+            for call_id, text in self._printed.take().items():
+                self._transcript.set_printed(call_id, text)
 
     def _function_begins(self, event: FunctionBegins) -> None:
         with self._cell.interrupts.defer(in_job=True), self._lock:
@@ -541,12 +580,16 @@ class TurnDisplay:
                 self._update()  # the function's output comes below
             if self._tools is not None:
                 self._tools.function_begins()
+            if self._printed is not None:
+                self._printed.function = event.call_id
         self._clock.start_ticks_in_agent_loop()
 
     def _function_ends(self, event: FunctionEnds) -> None:
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = None
             self._waiting.apply(event, monotonic())
+            if self._printed is not None:
+                self._printed.function = None
             if self._tools is None:
                 return
             has_output = self._tools.function_ends()
@@ -554,6 +597,9 @@ class TurnDisplay:
                 self._calls_with_image.add(event.call_id)
             if not has_output:
                 return
+            if self._printed is not None:
+                # An awaitable that the function returned prints below this output.
+                self._printed.end(event.call_id)
             self._apply_events()
             self._outputs.cut(self._tools.take(of_function=True), event.call_id)
             if self._live:
@@ -568,6 +614,8 @@ class TurnDisplay:
             self._clock.stop()
             if self._images:  # of an interrupted batch
                 self._events.append(_Cut(images=self._images))
+            if self._printed is not None:
+                self._printed.close()
             self._apply_events()
             if self._tools is not None:
                 self._tools.close()
@@ -607,7 +655,7 @@ class TurnDisplay:
             self._tools.send_now()
 
 
-def _join_texts(events: deque[DisplayEvent | _Cut]) -> Iterator[DisplayEvent | _Cut]:
+def _join_texts(events: deque[_Queued]) -> Iterator[_Queued]:
     # Removes and yields `events`. Adjacent texts of one kind are one event.
     while events:
         event = events.popleft()
