@@ -18,6 +18,7 @@ from jp_nb.session.host import LastError
 from jp_nb.text import MAX_NAME_CHARS, one_line, spell_invisible
 
 if TYPE_CHECKING:
+    from jp_nb.rendering.status import TurnCounts
     from jp_nb.tools.base import CellState, NotebookCell
 
 
@@ -125,6 +126,8 @@ MAX_SESSIONS: Final = 64
 """Limit of known pages. Each reload of a page counts; the oldest is removed."""
 _KERNEL_ATTRIBUTE: Final = "_jp_nb_collaborators"
 
+ShowEnd = Callable[[Mapping[str, Any], "TurnCounts"], None]
+
 
 class Collaborators:
     """The user names of a kernel's pages, by the session in the header of their messages.
@@ -135,11 +138,14 @@ class Collaborators:
         has_page: True after a page sent `hello` or showed a form.
         find_input: Returns True if a page can show an input box for this request, and None if no
             page can tell. The storage backend of an open notebook sets it.
+        show_end: Shows the end of a turn below the cell of this request, in a page that can do so.
+            The storage backend of an open notebook sets it.
     """
 
     def __init__(self) -> None:
         self.has_page = False
         self.find_input: Callable[[Mapping[str, Any]], bool | None] = lambda request: None
+        self.show_end: ShowEnd = lambda request, end: None
         self._lock = Lock()  # `hello` arrives in the control thread
         self._names: dict[str, str] = {}
 

@@ -12,12 +12,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from jp_nb.agent.prompts import Unavailable
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.images import MEDIA_TYPES, Image
+from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.code_runs import run_code
 from jp_nb.notebook.display.capture import ToolOutput
 from jp_nb.notebook.display.console import PrintedTurn
@@ -28,6 +30,7 @@ from jp_nb.notebook.page.protocol import MALFORMED_CELLS
 from jp_nb.notebook.page.stores import is_headless
 from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
+from jp_nb.rendering.status import TurnCounts
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
@@ -78,10 +81,12 @@ class NotebookFrontEnd:
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
         tools = None
         printed = None
+        show_end: Callable[[TurnCounts], None] | None = None
         if kernel is not None:
             tools = ToolOutput(kernel, hold=not live, interval=interval)
             printed = PrintedTexts()
             tools.clears = printed.clear
+            show_end = partial(Collaborators.of(kernel).show_end, kernel.get_parent("shell"))
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
             show_tools=style.tool_call.show,
@@ -94,6 +99,7 @@ class NotebookFrontEnd:
             run_in_agent_loop=self._run_in_agent_loop,
             tools=tools,
             printed=printed,
+            show_end=show_end,
             interval=interval,
             live=live,
         )

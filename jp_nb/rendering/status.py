@@ -57,6 +57,15 @@ class _Wait:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class TurnCounts:
+    """The end of a turn for the user: its seconds, and the tokens that it sent and received."""
+
+    seconds: int
+    sent: int | None = None
+    received: int | None = None
+
+
 class Waiting:
     """The current waits of a turn and their start times. Times are seconds of a monotonic clock."""
 
@@ -67,7 +76,9 @@ class Waiting:
         self._last_text_at: float | None = None
         self._is_reasoning = False
         self._received_chars = 0  # of the current response
-        self._tokens = ""
+        self._began = now
+        self._sent: int | None = None
+        self._received: int | None = None
 
     def apply(self, event: DisplayEvent, now: float) -> None:
         """Process `event`, which happened at `now`."""
@@ -80,7 +91,8 @@ class Waiting:
             case Waits():
                 self._wait(event, now)
             case TokensSoFar(sent=sent, received=received):
-                self._tokens = tokens_line(sent, received)
+                self._sent = sent
+                self._received = received
             case ToolEnds(call_id=key) | QuestionEnds(call_id=key) | ChangeEnds(call_id=key):
                 self._waits.pop(key, None)
             case ToolBegins() | UserMessage():
@@ -151,7 +163,12 @@ class Waiting:
 
     def status(self, now: float) -> str:
         """Return `line` and the number of tokens of the turn so far, if known."""
-        return " · ".join(filter(None, (self.line(now), self._tokens)))
+        tokens = tokens_line(self._sent, self._received)
+        return " · ".join(filter(None, (self.line(now), tokens)))
+
+    def end(self, now: float) -> TurnCounts:
+        """Return the duration and the tokens of the turn, which ends at `now`."""
+        return TurnCounts(int(now - self._began), self._sent, self._received)
 
     def queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now."""

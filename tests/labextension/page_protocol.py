@@ -40,6 +40,13 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
             "outputs": LIST,
         },
         "input": {"request": TEXT},
+        "ended": {
+            "request": TEXT,
+            "cell": TEXT,
+            "seconds": NUMBER,
+            "sent": ANY,
+            "received": ANY,
+        },
     },
     "page": {
         "hello": {

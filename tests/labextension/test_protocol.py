@@ -110,6 +110,14 @@ EVIL = {
 }
 
 
+FORGED_ENDS: list[dict[str, Any]] = [
+    {"request": "unknown", "cell": "x", "seconds": 1},
+    {"request": ["r"], "cell": {}, "seconds": 1},
+    {"cell": None, "seconds": "<img src=x>"},
+    {"request": "r", "cell": "x", "seconds": 10**12, "sent": -1, "received": 0.5},
+]
+
+
 def messages_of_strangers(path: str) -> list[dict[str, Any]]:
     """Return messages that change nothing."""
     head = {"v": 1, "ctl": True, "seq": 900}
@@ -144,6 +152,7 @@ def messages_of_strangers(path: str) -> list[dict[str, Any]]:
         {**good, "type": "show", "to": "another page", "cell": "x", "code": "1", "outputs": []},
         {**good, "type": "show", "to": 7, "cell": "x", "code": "1", "outputs": []},
         {**good, "type": "show", "cell": "x", "code": "1", "outputs": [7]},
+        *({**good, "type": "ended", **forged} for forged in FORGED_ENDS),
     ]
 
 
@@ -190,6 +199,7 @@ def test_forged_broken_and_repeated_messages_change_nothing(open_notebook: OpenN
         plant(page, f"plant(*json.loads({json.dumps(messages)!r}), mine=True)")
         assert page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])") == before
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
+    assert page.page.locator(".jp-nb-end").count() == 0
     run(page, 4)
     assert page.page.evaluate(REQUESTS) == ["one", "two"]
 

@@ -404,8 +404,9 @@ def test_unattended_interrupt_stops_tools(user: FrontEnd, folder: Path) -> None:
         sleep(0.02)
     user.interrupt(request)
     assert_interrupted(user, request)
-    for text in ("hold begins", "wait begins"):  # two threads print: their line ends may mix
-        assert text in user.printed(request)
+    shown = str(user.outputs(request))
+    for text in ("hold begins", "wait begins"):
+        assert text in shown
     assert contents(user) == ["Delft is fine", *[f"{STOPPED} The turn was ended."] * 2]
     assert not user.models
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from tests.support.browser import Lab, NotebookPage
@@ -34,11 +37,12 @@ ONE = (
     + '[[replies]]\nwhen = \'"answer":true\'\ntext = "Shipped."\n'
     + '[[replies]]\nwhen = "an interrupt closed it"\ntext = "Not shipped."\n'
 )
+PLAIN = "[[replies]]\ntext = 'One answer.'\n" * 3
 
 
 @pytest.fixture(autouse=True)
 def scripts(lab: Lab) -> None:
-    for name, text in {"three": THREE, "one": ONE, "send": SEND}.items():
+    for name, text in {"three": THREE, "one": ONE, "send": SEND, "plain": PLAIN}.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
@@ -135,3 +139,30 @@ def test_interrupt_closes_the_form_and_the_next_cell_runs(opened: Opened) -> Non
     assert page.page.locator(".jp-nb-form:visible").count() == 0
     page.run_cell(2)
     page.output_text(2, contains="Not shipped.")
+
+
+def test_end_of_a_turn_shows_its_duration_in_the_page_and_not_in_the_file(opened: Opened) -> None:
+    page = opened("%%jp -n -m scripted/plain\nGo.", "%%jp\nAgain.")
+    page.run_cell(1)
+    page.output_text(1, contains="One answer.")
+    line = page.cell(1).locator(".jp-nb-end")
+    line.wait_for()
+    assert re.fullmatch(r"\d+ s( · [\d,]+ tokens (in|out))*", line.inner_text())
+
+    page.save()
+    saved = page.path.read_text(encoding="utf-8")
+    assert "One answer." in saved
+    assert "jp-nb-end" not in saved
+    outputs = json.dumps(page.saved().cells[1].outputs)
+    assert re.search(r"\b\d+(\.\d+)? s\b", outputs) is None
+
+    first = line.element_handle()
+    page.run_cell(1)
+    page.page.wait_for_function("first => !first.isConnected", arg=first)
+    page.output_text(1, contains="One answer.")
+    line.wait_for()
+    assert line.count() == 1
+
+    page.reopen()
+    page.cell(1).wait_for()
+    assert page.page.locator(".jp-nb-end").count() == 0

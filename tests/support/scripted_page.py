@@ -79,14 +79,14 @@ class View:
                 return self._switch(data)
             case "chunk":
                 return self._chunk(data)
-            case "cells" | "show" | "input":
+            case "cells" | "show" | "input" | "ended":
                 return self._report(data)
         raise AssertionError(f"unknown message {data['type']}")
 
     def _report(self, data: dict[str, Any]) -> dict[str, Any] | None:
         if data["type"] == "input":
             return {"type": "input", "seq": data["seq"], "can": data["request"] in self.inputs}
-        if data["type"] == "show" or not self.cells or data["to"] != self.page:
+        if data["type"] in ("show", "ended") or not self.cells or data["to"] != self.page:
             return None
         return {"type": "cells", "seq": data["seq"], **self.cells.pop(0)}
 

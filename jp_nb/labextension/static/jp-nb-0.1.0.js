@@ -33,6 +33,7 @@
   const ASK_AGAIN_MS = 1000; // for outputs that no cell shows
   const MAX_MISSED = 20; // ended cells that the user may bring back
   const MAX_PIECES = 4096; // of a document that the kernel sends
+  const MAX_COUNT = 1e9; // of seconds and tokens
   // Of the cells that the kernel asks for: characters of one text, and of all together.
   const LISTED = { source: 20e3, sources: 2e6, output: 10e3, outputs: 1.5e6, images: 0 };
   const LOOKED_AT = { source: 200e3, sources: 200e3, output: 200e3, outputs: 200e3, images: 6e6 };
@@ -843,6 +844,77 @@
     }
   }
 
+  // --- the end of a turn -----------------------------------------------------------------------
+
+  /** The words about a turn that has ended; "" unless they are counts. */
+  function wordsOfEnd({ seconds, sent, received }) {
+    const isCount = (x) => Number.isInteger(x) && x >= 0 && x <= MAX_COUNT;
+    const isKnown = (x) => x !== undefined && x !== null;
+    const tokens = [sent, received].filter(isKnown);
+    if (![seconds, ...tokens].every(isCount)) return "";
+    const inText = (x) => x.toLocaleString("en-US");
+    const words = [`${inText(seconds)} s`];
+    if (isKnown(sent)) words.push(`${inText(sent)} tokens in`);
+    if (isKnown(received)) words.push(`${inText(received)} tokens out`);
+    return words.join(" · ");
+  }
+
+  /**
+   * Quiet lines below cells, with the duration and the tokens of the last turn.
+   *
+   * They are in this page only, and no outputs: neither the document nor the file has them.
+   */
+  class EndLines {
+    constructor(model, views) {
+      this.model = model;
+      this.views = views;
+      this.lines = new Map(); // by id of the cell
+    }
+
+    put(id, text) {
+      this.remove(id);
+      const outputs = cellOf(this.model, id)?.outputs;
+      if (!outputs) return;
+      const nodes = [];
+      for (const { content } of this.views.panels) {
+        const cell = content.widgets.find(({ model }) => model?.id === id);
+        if (!cell) continue;
+        const node = document.createElement("div");
+        node.className = "jp-nb-end";
+        node.textContent = text;
+        Object.assign(node.style, {
+          color: "var(--jp-ui-font-color2)",
+          fontSize: "var(--jp-ui-font-size0)",
+          padding: "2px 8px 0",
+          textAlign: "right",
+        });
+        cell.node.append(node);
+        nodes.push(node);
+      }
+      // The next run clears the cell, as the user can.
+      const onChanged = () => {
+        if (!outputs.length) this.remove(id);
+      };
+      outputs.changed.connect(onChanged);
+      this.lines.set(id, { nodes, outputs, onChanged });
+    }
+
+    remove(id) {
+      const line = this.lines.get(id);
+      if (!line) return;
+      this.lines.delete(id);
+      line.outputs.changed.disconnect(line.onChanged);
+      for (const node of line.nodes) node.remove();
+    }
+
+    /** Forget the lines of cells that the user has deleted. */
+    follow() {
+      for (const [id, { outputs }] of this.lines) {
+        if (cellOf(this.model, id)?.outputs !== outputs) this.remove(id);
+      }
+    }
+  }
+
   // --- cells for tools --------------------------------------------------------------------------
 
   const joined = (text) => (Array.isArray(text) ? text.join("") : text);
@@ -950,6 +1022,7 @@
       this.pieces = null; // of a document that the kernel sends
       this.views = new Views();
       this.keeper = null; // of the form of the open prompt
+      this.ends = null; // the lines below cells whose turn has ended
       this.showing = null; // outputs of a turn in a cell of this page
       this.ended = null; // the `showing` before
       this.shows = new Set(); // requests of this page with outputs of a turn
@@ -980,6 +1053,7 @@
         if (key === KEY) this.checkWritten();
       });
       this.keeper = new FormKeeper(context.model, this.views);
+      this.ends = new EndLines(context.model, this.views);
       context.model.contentChanged.connect(() => this.trustAwaited());
       context.model.cells.changed.connect(() => this.onCellsChanged());
       this.onCellsChanged();
@@ -1317,6 +1391,7 @@
     /** The user may have deleted, moved, or brought back the cell of a turn. */
     onCellsChanged() {
       for (const { id } of this.context.model.cells) this.cellIds.add(id);
+      this.ends.follow();
       this.showing?.follow();
       if (this.showing?.form) this.keeper.keep(this.showing);
       this.missed = this.missed.filter((missed) => {
@@ -1347,6 +1422,7 @@
 
     /** Clear a cell that was queued while it ran, when it runs again. */
     onRun(request) {
+      this.ends.remove(this.views.cellOf(request));
       const cell = cellOf(this.context.model, this.views.cellOf(request));
       if (cell && this.queued.delete(cell.id)) cell.outputs.clear();
     }
@@ -1389,6 +1465,15 @@
       else this.keeper.keep(showing);
     }
 
+    /** A turn has ended in a cell that runs. */
+    onEnded({ request, cell, ...counts }) {
+      if (typeof request !== "string" || typeof cell !== "string") return;
+      const { showing } = this;
+      const runs = showing?.request === request ? showing.cell : this.views.cellOf(request);
+      const text = wordsOfEnd(counts);
+      if (text && runs === cell) this.ends.put(cell, text);
+    }
+
     onMessage(comm, data) {
       // Each message names its notebook, because two notebooks may share a kernel.
       if (!isObject(data) || data.path !== this.path) return;
@@ -1424,6 +1509,8 @@
           return this.hello();
         case "show":
           return this.onShow(data);
+        case "ended":
+          return this.onEnded(data);
         case "input":
           return this.send({ type: "input", seq: data.seq, can: this.views.runs(data.request) });
         case "cells":
@@ -1566,7 +1653,7 @@
         collaborative: this.shared,
         stream: idOf(doc),
         n: eventsOf(doc).length,
-        tells: ["cells", "exchange", "input"],
+        tells: ["cells", "exchange", "input", "ended"],
         client: this.kernel.clientId,
         ...this.sender,
       };

@@ -40,7 +40,7 @@ from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
 from jp_nb.notebook.display.printed import PrintedTexts
 from jp_nb.rendering.prompts import PromptSummary
-from jp_nb.rendering.status import Waiting
+from jp_nb.rendering.status import TurnCounts, Waiting
 from jp_nb.rendering.turn import Transcript, TranscriptPart
 from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import one_line
@@ -402,6 +402,7 @@ class TurnDisplay:
     Args:
         run_in_agent_loop: Runs a function on the agent's event loop.
         printed: Takes the text that tools print outside of the cell's thread.
+        show_end: Shows the duration and the tokens of the turn when it has ended, if it is live.
         interval: Shortest time between two updates, in seconds.
         live: False in headless runs: outputs are shown when they are final.
     """
@@ -415,6 +416,7 @@ class TurnDisplay:
         run_in_agent_loop: Callable[[Callable[[], None]], None] = lambda job: None,
         tools: ToolOutput | None = None,
         printed: PrintedTexts | None = None,
+        show_end: Callable[[TurnCounts], None] | None = None,
         interval: float = 0.1,
         live: bool = True,
     ) -> None:
@@ -423,6 +425,7 @@ class TurnDisplay:
         self._run_in_agent_loop = run_in_agent_loop
         self._tools = tools
         self._printed = printed
+        self._show_end = show_end
         self._live = live
         self._lock = RLock()
         self._waiting = Waiting(monotonic())
@@ -623,6 +626,8 @@ class TurnDisplay:
                 if held:
                     self._outputs.cut(held)
             self._outputs.finish(live=self._live)
+        if self._live and self._show_end is not None:
+            self._show_end(self._waiting.end(monotonic()))
 
     # --- a form in the same place: implements `prompt.output.FormOutput` -----------------------
 

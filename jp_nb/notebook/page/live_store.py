@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Condition, Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -49,6 +49,9 @@ from jp_nb.record.document import (
     split_damaged,
 )
 from jp_nb.record.merge import find_uncovered
+
+if TYPE_CHECKING:
+    from jp_nb.rendering.status import TurnCounts
 
 IN_NOTEBOOK = "kept in this notebook"
 NOT_SAVED = "the page could not save the notebook"
@@ -181,6 +184,7 @@ class LiveStore:
         protocol.receive_on_control(self._kernel, self._comm_id, self._receive)
         RunningCells.of(self._kernel)
         Collaborators.of(self._kernel).find_input = self._find_input
+        Collaborators.of(self._kernel).show_end = self._show_end
         with self._state:
             opening = self._numbering.message("open", stream="", n=0)
         self._cell = CellContext()
@@ -391,6 +395,21 @@ class LiveStore:
             self._state.wait_for(lambda: self._input_found, SECOND_PAGE_S)
             return self._input_found
 
+    def _show_end(self, request: Mapping[str, Any], end: TurnCounts) -> None:
+        """Let the page that runs `request` show the end of a turn. It is not in the document."""
+        cell = RunningCell(request)
+        with self._state:
+            hello = self._pages.hello
+            closed = self._comm is None or self._closed
+            if closed or hello is None or not hello.supports_ended or not cell.cell_id:
+                return
+            if self._pages.is_of_other_notebook(cell.session):
+                return
+            fields: JsonObject = {"request": message_id(request), "cell": cell.cell_id}
+            fields |= {"seconds": end.seconds, "sent": end.sent, "received": end.received}
+            message = self._numbering.message("ended", **fields)
+        self._send(message)
+
     def running_cells(self) -> frozenset[str]:
         """Return the ids of the cells that this kernel runs now."""
         publish = getattr(self._kernel, "_publish_status", None)
@@ -412,6 +431,8 @@ class LiveStore:
         collaborators = Collaborators.of(self._kernel)
         if collaborators.find_input == self._find_input:
             collaborators.find_input = lambda request: None
+        if collaborators.show_end == self._show_end:
+            collaborators.show_end = lambda request, end: None
         if self._comm is not None:
             protocol.stop_receiving(self._kernel, self._comm_id)
             self._cell.run(self._comm.close)

@@ -119,6 +119,7 @@ class Hello:
     supports_cells: bool = False
     supports_exchange: bool = False
     supports_input: bool = False
+    supports_ended: bool = False
     session: str = ""
     client: str = ""
     user: str | None = None
@@ -139,6 +140,7 @@ class Hello:
             supports_cells="cells" in supported,
             supports_exchange="exchange" in supported,
             supports_input="input" in supported,
+            supports_ended="ended" in supported,
             session=str(data.get("session", "")),
             client=str(data.get("client", "")),
             user=read_name(data.get("user")),
