@@ -43,6 +43,7 @@ from jp_nb.record.turns import read_turns
 from jp_nb.rendering.difference import line_difference
 from jp_nb.rendering.log import INDENT, ComparedRecord, log_report, record_difference
 from jp_nb.text import MAX_LINE, one_line, plain
+from jp_nb.tools.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)
 """Numbers of arguments of git's external diff: path, old file, hash, mode, new file, hash, mode,
@@ -271,7 +272,8 @@ def show(options: argparse.Namespace) -> int:
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
-        print(log_report(document, read_turns(stream)).text)
+        toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
+        print(log_report(document, read_turns(stream), toolsets=toolsets).text)
     sys.stdout.flush()
     for line in notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)

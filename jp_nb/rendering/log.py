@@ -62,6 +62,7 @@ from jp_nb.rendering.report import (
     remark,
     table,
 )
+from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.rendering.turn import call_mark, for_user, format_approver, format_call, format_name
 from jp_nb.text import (
     MAX_CHARS,
@@ -90,10 +91,12 @@ def log_report(
     *,
     total: int | None = None,
     image_hosts: Collection[str] = (),
+    toolsets: Toolsets = NO_TOOLSETS,
 ) -> Report:
     """Return the last `turns` as a conversation, and the other conversations of the notebook.
 
     `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
+    `toolsets` name the tools that are switched together.
     """
     parts: list[Report | str] = []
     if (earlier := (total or 0) - len(turns)) > 0:
@@ -103,7 +106,7 @@ def log_report(
     for placed in find_compactions(document.conversation.entries) if turns else ():
         compactions.setdefault(placed.after, []).append(placed)
     for turn in turns:
-        parts += _turn_reports(turn, image_hosts)
+        parts += _turn_reports(turn, image_hosts, toolsets)
         parts += _compaction_reports(compactions.get(turn.number, []))
     if not turns:
         parts.append(remark("No turns in this conversation yet."))
@@ -120,11 +123,11 @@ def _get_speaker(part: Part) -> str:
     return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
 
 
-def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) -> Iterator[Report]:
     requests = (x for x in turn.parts if isinstance(x, Text) and x.by_person)
     request = next(requests, Text("", by_person=True))
     speaker = _get_speaker(request)
-    asked = _part_report(request, image_hosts)
+    asked = _part_report(request, image_hosts, toolsets)
     begins = heading(f"{turn.number} · {speaker}")
     text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
     yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
@@ -137,7 +140,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
             yield Report(heading(f"{turn.number} · {says}").markdown, f"{turn.number} {says}:")
-        yield _part_report(part, image_hosts)
+        yield _part_report(part, image_hosts, toolsets)
     if turn.uncalled:
         yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
     if turn.left_out:
@@ -159,7 +162,7 @@ def _compaction_reports(compactions: list[PlacedCompaction]) -> Iterator[Report]
         yield _line_report(f"⊟ and {more} more")
 
 
-def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
+def _part_report(part: Part, image_hosts: Collection[str], toolsets: Toolsets) -> Report:
     match part:
         case Text(content=content, by_person=by_person):
             # Markdown joins lines that do not end in two spaces.
@@ -175,7 +178,7 @@ def _part_report(part: Part, image_hosts: Collection[str]) -> Report:
         case Inquiry():
             return _line_report(_format_inquiry(part))
         case ConfigChange():
-            return _line_report(_format_change(part))
+            return _line_report(_format_change(part, toolsets))
         case _:
             assert_never(part)
 
@@ -226,10 +229,12 @@ def _format_inquiry(inquiry: Inquiry) -> str:
     return f"? {one_line(inquiry.question, limit=300)} {outcome}"
 
 
-def _format_change(change: ConfigChange) -> str:
+def _format_change(change: ConfigChange, toolsets: Toolsets) -> str:
     if change.begins_again:
         return f"⟳ configuration reset{_format_proposers(change)}"
-    settings = ", ".join(_format_settings(dict(change.delta)))
+
+    words, delta = split_change(change.delta, toolsets)
+    settings = ", ".join(_format_settings(delta))
     says = [one_line(settings, limit=300)] if settings else []
     back = frozenset(change.taken_back)
     for word, taken in (("unset", False), ("reverted", True)):
@@ -237,7 +242,9 @@ def _format_change(change: ConfigChange) -> str:
             # Each path has at least one character, so `one_line` would cut further paths.
             paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
-    return f"⟳ configuration {', '.join(says)}{_format_proposers(change)}"
+    if says:
+        words.append(f"configuration {', '.join(says)}")
+    return f"⟳ {one_line('; '.join(words), limit=600)}{_format_proposers(change)}"
 
 
 def _format_settings(

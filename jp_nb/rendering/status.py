@@ -29,6 +29,7 @@ from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
 from jp_nb.record.turns import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompts import one_name
+from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
 from jp_nb.text import MAX_FEW, MAX_IN_LINE, one_line
 
 QUIET = 1.0
@@ -252,27 +253,31 @@ FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
 def inherited_notices(change: Change) -> list[str]:
     """Return a notice about the settings that a conversation inherited, or an empty list."""
-    return [f"Kept from the previous conversation: {_join_settings(change)}"] if change else []
+    if not change:
+        return []
+    return [f"Kept from the previous conversation: {_join_settings(change, NO_TOOLSETS)}"]
 
 
-def format_dropped_settings(change: Change, *, asks: bool) -> str:
+def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = NO_TOOLSETS) -> str:
     """Return a notice about settings that a new conversation does not inherit, with commands.
 
     With `asks`, the new conversation starts with a request, and not with `%jp new`.
     """
     how = "Keep them: `%jp new --keep-config`"
     if asks:
-        how = "Set a value again: `%jp config PATH=VALUE`, or `-c PATH=VALUE` together with `-n`"
+        how = "Set them again: `-t NAME` or `-c PATH=VALUE` together with `-n`, or `%jp config`"
     return (
         "these settings of the previous conversation do not apply to the new one: "
-        f"{_join_settings(change)}. {how}. {FOR_ALL}"
+        f"{_join_settings(change, toolsets)}. {how}. {FOR_ALL}"
     )
 
 
-def _join_settings(change: Change) -> str:
-    found = [*_format_settings(change.delta), *(f"{path} unset" for path in change.unsets)]
+def _join_settings(change: Change, toolsets: Toolsets) -> str:
+    words, delta = split_change(change.delta, toolsets)
+    found = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
     more = len(found) - MAX_IN_LINE
-    return ", ".join([*found[:MAX_IN_LINE], *([f"and {more} more"] if more > 0 else [])])
+    found[MAX_IN_LINE:] = [f"and {more} more"] if more > 0 else []
+    return "; ".join([*words, ", ".join(found)] if found else words)
 
 
 def _format_settings(delta: Partial) -> Iterator[str]:

@@ -78,7 +78,9 @@ class ConversationList:
         self._previous = previous
         with suppress(ConfigError):  # reported when a command needs the configuration
             if change := self._active.settings.find_carried_over(previous):
-                self._active.notices.append(format_dropped_settings(change, asks=asks))
+                toolsets = self._active.settings.config.conversation.tools_by_toolset()
+                dropped = format_dropped_settings(change, asks=asks, toolsets=toolsets)
+                self._active.notices.append(dropped)
 
     def fork(self, last_turn: int | None = None) -> None:
         """Continue in a fork that ends with turn `last_turn`, or with the last one if None.

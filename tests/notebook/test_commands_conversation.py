@@ -106,3 +106,12 @@ def test_new_conversation_reports_the_settings_of_the_previous_one_and_can_keep_
     assert "assistant.name=Ada" in printed.partition("do not apply")[2]
     assert "assistant.model.id" not in printed.partition("do not apply")[2]
     assert "had set" not in ipython.run("%%jp -n -c assistant.name=Bea\nGo.").printed
+
+
+def test_notice_about_a_new_conversation_names_tools_without_paths(
+    ipython: IPythonShell,
+) -> None:
+    ipython.run("%%jp -m scripted/talk -t notebook\nGo.")
+    printed = ipython.run("%%jp -n\nGo.").printed
+    assert "do not apply to the new one: tools on: notebook. Set them again: `-t NAME`" in printed
+    assert "conversation.tools" not in printed

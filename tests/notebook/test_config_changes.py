@@ -173,9 +173,7 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
     assert delta == {"assistant": {"model": {"id": {"provider": "scripted", "name": "second"}}}}
     assert proposed_by == [["change_model", PATHS, "person", "form"]]
     assert (
-        '⟳ configuration assistant.model.id.provider = "scripted", '
-        'assistant.model.id.name = "second" '
-        "(proposed by change_model, applied by you (form))"
+        "⟳ model scripted/second (proposed by change_model, applied by you (form))"
     ) in run_command(user, "%jp log")
     *_, by_tool, in_force = run_command(
         user, "%jp config --explain assistant.model.id"

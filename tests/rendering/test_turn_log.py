@@ -251,6 +251,51 @@ def test_log_shows_each_setting_of_a_change_with_its_value() -> None:
     assert "hunter2" not in shown
 
 
+SWITCHED: dict[str, Any] = {
+    "read": {"enable": {"state": True}},
+    "write": {"enable": {"state": True}},
+    "run": {"enable": {"state": True}},
+    "ask": {"enable": {"state": False}},
+}
+
+
+@pytest.mark.parametrize(
+    ("toolsets", "says"),
+    [
+        ({}, "tools on: read, write, run; tools off: ask"),
+        ({"files": ["read", "write"]}, "tools on: files, run; tools off: ask"),
+        ({"files": ["read", "write", "delete"]}, "tools on: read, write, run; tools off: ask"),
+        ({"user": ["ask"], "empty": []}, "tools on: read, write, run; tools off: user"),
+    ],
+)
+def test_log_names_tools_that_were_switched_without_paths(
+    toolsets: dict[str, list[str]], says: str
+) -> None:
+    change = ConfigChange({"conversation": {"tools": SWITCHED}})
+    turn = Turn(0, (GO, change))
+    document = Document.new(clock=utc_now, made="live")
+    shown = log_module.log_report(document, [turn], toolsets=toolsets)
+    assert shown.text.splitlines()[-1] == f"  ⟳ {says}"
+
+
+def test_log_names_a_model_and_keeps_the_paths_of_other_settings() -> None:
+    model = {"model": {"id": {"provider": "a", "name": "b"}}, "name": "B"}
+    tools = {"t": {"enable": {"state": True}, "run": "ask"}, "u": {"enable": {"state": 1}}}
+    shown = line(delta={"assistant": model, "conversation": {"tools": tools}})
+    assert shown == (
+        '⟳ model a/b; tools on: t; configuration assistant.name = "B", '
+        'conversation.tools.t.run = "ask", conversation.tools.u.enable.state = 1'
+    )
+    partial = {"assistant": {"model": {"id": {"name": "b"}}}}
+    assert line(delta=partial) == '⟳ configuration assistant.model.id.name = "b"'
+
+
+def test_switched_tool_cannot_imitate_the_text_of_the_log() -> None:
+    tools = {"a; configuration b": {"enable": {"state": True}}}
+    shown = line(delta={"conversation": {"tools": tools}})
+    assert shown == '⟳ tools on: "a; configuration b"'
+
+
 def test_log_keeps_the_line_breaks_of_a_request() -> None:
     made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
     turns = [read_turn(turn.number, turn.entries) for turn in made]

@@ -527,6 +527,10 @@ class ConversationConfig(ConfigTable):
         """Return the names of the toolsets that have tools, sorted."""
         return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})
 
+    def tools_by_toolset(self) -> dict[str, list[str]]:
+        """Return the names of the tools of each toolset."""
+        return {name: self.list_toolset_tools(name) for name in self.list_toolsets()}
+
 
 class User(ConfigTable):
     """The user. These settings are never sent to a provider."""

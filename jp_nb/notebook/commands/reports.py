@@ -425,7 +425,8 @@ def log(call: Invocation) -> None:
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_TURNS)
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
-    call.show(log_report(document, turns, total=total, image_hosts=hosts))
+    toolsets = _tools_by_toolset(call.session)
+    call.show(log_report(document, turns, total=total, image_hosts=hosts, toolsets=toolsets))
 
 
 def usage(call: Invocation) -> None:
@@ -447,6 +448,13 @@ def _image_hosts(session: Session) -> tuple[str, ...]:
         return tuple(session.config.style.remote_images)
     except ConfigError:
         return ()
+
+
+def _tools_by_toolset(session: Session) -> dict[str, list[str]]:
+    try:
+        return session.config.conversation.tools_by_toolset()
+    except ConfigError:
+        return {}
 
 
 def doctor(call: Invocation) -> None:
