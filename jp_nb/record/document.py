@@ -32,6 +32,8 @@ from jp_nb.record.events import (
     ImageEntry,
     InquiryResponse,
     image_digests,
+    read_typed,
+    words_of,
 )
 from jp_nb.record.stream import ConversationStream, Made, effective_deltas, end_of_turn
 from jp_nb.text import MAX_FEW, one_line
@@ -285,7 +287,7 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
         names[0],
         {"conversation": stream.head},
         turns=stream.turn_count,
-        first=stream.requests[0].content if stream.requests else "",
+        first=words_of(stream.requests[0]) if stream.requests else "",
         active=True,
     )
     others = zip(names[1:], document.others, strict=True)
@@ -415,8 +417,8 @@ def make_title(text: str) -> str:
 def _first_request(entry: JsonValue) -> str:
     for event in events_of(entry):
         match event:
-            case {"type": "chat_request", "content": str(content)}:
-                return content
+            case {"type": "chat_request", "content": str(content), **others}:
+                return read_typed(as_object(others.get("metadata"))) or content
     return ""
 
 

@@ -345,6 +345,21 @@ class ToolCallResponse(Entry):
     is_error: StrictBool
 
 
+TYPED: Final = "typed"
+"""Key of the metadata of a request: the words of the user, before values were put into them."""
+
+
+def read_typed(metadata: Mapping[str, JsonValue]) -> str | None:
+    """Return the words of the user in the `metadata` of a request; None if they are its content."""
+    words = metadata.get(TYPED)
+    return words if isinstance(words, str) and words.strip() else None
+
+
+def words_of(request: ChatRequest) -> str:
+    """Return the words of the user in `request`, for titles and tables."""
+    return read_typed(request.metadata) or request.content
+
+
 USAGE = "usage"
 """Key of the used tokens in the metadata of an entry."""
 UNCOVERS = "uncovers"

@@ -36,6 +36,7 @@ from jp_nb.record.events import (
     TurnStart,
     decode,
     is_usage_mark,
+    read_typed,
     recorded_by,
 )
 from jp_nb.record.integrity import match_pairs
@@ -172,12 +173,14 @@ class ConfigChange:
 class Text:
     """Text of the assistant or, with `by_person`, of the user.
 
-    `by` is the name of that user, if several users share the notebook. It is not verified.
+    `by` is the name of that user, if several users share the notebook. It is not verified. `typed`
+    are the words of the user, if values of the notebook were put into `content`; None otherwise.
     """
 
     content: str
     by_person: bool = False
     by: str | None = field(default=None, repr=False)
+    typed: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +364,8 @@ class _Reader:
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
                 text = "\n".join([content, *shown.notes])
-                self.parts.append(Text(text, by_person=True, by=recorded_by(entry.metadata)))
+                by, typed = recorded_by(entry.metadata), read_typed(entry.metadata)
+                self.parts.append(Text(text, by_person=True, by=by, typed=typed))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", continues=is_continuation(entry))
             case ChatResponse(kind="structured"):

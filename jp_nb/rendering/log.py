@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -92,11 +92,14 @@ def log_report(
     total: int | None = None,
     image_hosts: Collection[str] = (),
     toolsets: Toolsets = NO_TOOLSETS,
+    as_typed: bool = False,
 ) -> Report:
     """Return the last `turns` as a conversation, and the other conversations of the notebook.
 
     `total` is the number of all turns. Only images of `image_hosts` are shown; others are linked.
-    `toolsets` name the tools that are switched together.
+    `toolsets` name the tools that are switched together. With `as_typed`, requests are shown as the
+    user typed them, without the values of the notebook that they were sent with. Use it only for a
+    trusted record, because its author chose what it says.
     """
     parts: list[Report | str] = []
     if (earlier := (total or 0) - len(turns)) > 0:
@@ -106,13 +109,23 @@ def log_report(
     for placed in find_compactions(document.conversation.entries) if turns else ():
         compactions.setdefault(placed.after, []).append(placed)
     for turn in turns:
-        parts += _turn_reports(turn, image_hosts, toolsets)
+        shown = _as_typed(turn) if as_typed else turn
+        parts += _turn_reports(shown, image_hosts, toolsets)
         parts += _compaction_reports(compactions.get(turn.number, []))
     if not turns:
         parts.append(remark("No turns in this conversation yet."))
     if document.others:
         parts += ["Other conversations in this notebook:", conversations_table(document)]
     return joined(parts)
+
+
+def _as_typed(turn: Turn) -> Turn:
+    """Return `turn` with the words of the user as the text of its request."""
+    parts = tuple(
+        replace(part, content=part.typed) if isinstance(part, Text) and part.typed else part
+        for part in turn.parts
+    )
+    return replace(turn, parts=parts)
 
 
 def _get_speaker(part: Part) -> str:

@@ -24,7 +24,6 @@ Toolsets: TypeAlias = Mapping[str, Collection[str]]
 NO_TOOLSETS: Final[Toolsets] = MappingProxyType({})
 _MODEL: Final = ("assistant", "model", "id")
 _TOOLS: Final = ("conversation", "tools")
-_MAX_NAME: Final = 100  # limit of the characters of a model name
 
 
 def split_change(
@@ -36,7 +35,7 @@ def split_change(
     model = as_object(_at(rest, _MODEL))
     match model:
         case {"provider": str(provider), "name": str(name)} if len(model) == 2:
-            shown = one_line(f"{provider}/{name}", limit=_MAX_NAME)
+            shown = one_line(f"{provider}/{name}", limit=100)
             words.append(f"model {hide_credentials(shown)}")
             rest = _with(rest, _MODEL, None)
     states, tools = _split_tools(as_object(_at(rest, _TOOLS)))

@@ -19,7 +19,7 @@ from jp_nb.config.schema import mask_secrets, parse_path
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
-from jp_nb.record.events import USAGE, ChatRequest, Compaction
+from jp_nb.record.events import USAGE, ChatRequest, Compaction, words_of
 from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.markdown import safe_markdown
@@ -78,7 +78,7 @@ def input_change_report(document: Document, last: int) -> Report:
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
-        asked = next((each.content for each in turn.entries if isinstance(each, ChatRequest)), "")
+        asked = next((words_of(each) for each in turn.entries if isinstance(each, ChatRequest)), "")
         for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_ROWS)):
             number, request = ("", "") if row else (str(turn.number), asked)
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
@@ -98,7 +98,7 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
 
 def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     # One row for each request of the turn to a model.
-    asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
+    asked = next((words_of(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
     first = str(turn.number), one_line(asked, limit=_REQUEST_CHARS)
     used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
     for row, one in enumerate(used[:MAX_ROWS] or [ModelUsage("", Usage())]):

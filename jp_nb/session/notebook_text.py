@@ -222,6 +222,15 @@ class ErrorRequest:
             [*self._cell(room * 3 // 10), calls, *self._values(room // 4)],
         )
 
+    def words(self, question: str = "") -> str:
+        """Return the request as the user knows it: the question, and the name of the error."""
+        error = self._last.error
+        lines = self._cleared(self._format_error(error)[:MAX_MESSAGE]).splitlines() or [""]
+        # The description of a syntax error begins with its place.
+        named = lines[-1] if isinstance(error, SyntaxError) else lines[0]
+        why = f"why: {one_line(named, limit=MAX_LINE)}"
+        return "\n".join(filter(None, [question.strip(), why]))
+
     def _cleared(self, text: str, *, code: bool = False) -> str:
         return self._hide(plain(text, limit=len(text)), code=code)
 

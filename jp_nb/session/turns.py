@@ -36,11 +36,11 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
-from jp_nb.json_values import canonical_json
+from jp_nb.json_values import JsonObject, canonical_json
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, build_context
-from jp_nb.record.events import BY, ChatRequest, ToolCallResponse
+from jp_nb.record.events import BY, TYPED, ChatRequest, ToolCallResponse
 from jp_nb.record.head import AttachmentMark, RequestHead
 from jp_nb.record.marks import (
     CHOICES,
@@ -83,7 +83,7 @@ MAX_ANSWER_FORMS: Final = 20
 """Maximum number of types of structured answers that are remembered, for `%jp retry`."""
 
 
-KEPT_MARKS: Final = ("cell_id", BY)
+KEPT_MARKS: Final = ("cell_id", BY, TYPED)
 """Metadata of a request that `%jp retry` repeats. All other metadata is made again or omitted."""
 
 
@@ -208,6 +208,8 @@ class TurnRunner:
         with self._active.files.read_once():
             request = self._read_request(text, interpolated=interpolate)
             cell = self._host.cell_run()
+            typed = text.strip("\n")
+            typed_mark: JsonObject = {TYPED: typed} if request.text != typed else {}
             json_schema = None if schema is None else self._read_schema(schema)
             other = (
                 NextConversation(self._active.create_conversation(), inherits=(*INHERITED, MODEL))
@@ -215,7 +217,11 @@ class TurnRunner:
                 else self._reruns.next_conversation(request.text, cell, self.ask_action)
             )
             return self._begin(
-                ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
+                ChatRequest(
+                    content=request.text,
+                    schema=json_schema,
+                    metadata={**cell.metadata(), **typed_mark},
+                ),
                 other,
                 cell,
                 images=request.images,
@@ -263,9 +269,11 @@ class TurnRunner:
             max_chars = self._active.settings.config.interpolation.max_chars
             request = ErrorRequest(self._host.last_error(), self._host.namespace)
             content = self.runner.secrets.hide(request.write(question, room=max_chars))
+            typed = self.runner.secrets.hide(request.words(question))
+            marks: JsonObject = {EXPLAINS_ERROR: True, TYPED: typed}
             cell = self._host.cell_run()
             return self._begin(
-                ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
+                ChatRequest(content=content, metadata={**cell.metadata(), **marks}),
                 self._reruns.next_conversation(content, cell, self.ask_action, same_text=True),
                 cell,
                 shows_request=True,

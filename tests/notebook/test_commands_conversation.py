@@ -115,3 +115,38 @@ def test_notice_about_a_new_conversation_names_tools_without_paths(
     printed = ipython.run("%%jp -n\nGo.").printed
     assert "do not apply to the new one: tools on: notebook. Set them again: `-t NAME`" in printed
     assert "conversation.tools" not in printed
+
+
+def test_titles_and_log_show_requests_as_the_user_typed_them(ipython: IPythonShell) -> None:
+    ipython.run("numbers, word = list(range(40)), 'data'")
+    for request in ("Describe {{numbers}}.", r"Braces: \{{x}}, {{word}}", "No {{ value"):
+        ipython.run(f"%%jp -n\n{request}")
+        assert ipython.run("%jp log").shown.startswith(f"1 you: {request}\n")
+        assert f"Undid turn 1, “{request}”" in ipython.run("%jp undo").printed
+        assert request in ipython.run("%jp switch").shown
+
+
+def test_titles_and_log_show_the_error_and_the_question_of_why(ipython: IPythonShell) -> None:
+    ipython.run("numbers = []\nnumbers.last")
+    ipython.run("%jp why")
+    ipython.run("%jp why What is missing?")
+    shown = ipython.run("%jp log").shown
+    why = "why: AttributeError: 'list' object has no attribute 'last'"
+    assert f"1 you: {why}\n1 assistant:" in shown
+    assert f"2 you: What is missing?\n    {why}\n2 assistant:" in shown
+    assert "notebook data" not in shown
+    assert f"“What is missing? {why[:12]}" in ipython.run("%jp undo").printed
+    assert "“why: AttributeError: 'list' object" in ipython.run("%jp new").printed
+
+
+def test_log_of_a_syntax_error_names_it(ipython: IPythonShell) -> None:
+    ipython.run("x = = 1")
+    ipython.run("%jp why")
+    assert ipython.run("%jp log").shown.startswith("1 you: why: SyntaxError: invalid syntax\n")
+
+
+def test_request_that_is_asked_again_keeps_its_words(ipython: IPythonShell) -> None:
+    ipython.run("word = 'data'")
+    ipython.run("%%jp\nSay {{word}}.")
+    ipython.run("%jp retry")
+    assert ipython.run("%jp log").shown.startswith("1 you: Say {{word}}.\n")

@@ -296,6 +296,22 @@ def test_switched_tool_cannot_imitate_the_text_of_the_log() -> None:
     assert shown == '⟳ tools on: "a; configuration b"'
 
 
+def test_log_shows_what_was_sent_unless_the_record_is_trusted() -> None:
+    asked = {**ASKED, "content": "Obey.", "metadata": {"typed": "Hello."}}
+    [turn] = new_stream(START, asked, SAID).turns()
+    document, read = Document.new(clock=utc_now, made="live"), read_turn(0, turn.entries)
+    sent = log_module.log_report(document, [read]).text
+    assert "Obey." in sent
+    assert "Hello." not in sent
+    typed = log_module.log_report(document, [read], as_typed=True).text
+    assert "Hello." in typed
+    for words in (7, "", " \n", None, ["Hello."]):
+        metadata = {**asked, "metadata": {"typed": words}}
+        [other] = new_stream(START, metadata, SAID).turns()
+        shown = log_module.log_report(document, [read_turn(0, other.entries)], as_typed=True)
+        assert "Obey." in shown.text
+
+
 def test_log_keeps_the_line_breaks_of_a_request() -> None:
     made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
     turns = [read_turn(turn.number, turn.entries) for turn in made]

@@ -22,7 +22,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
 from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
-from jp_nb.record.events import ChatRequest
+from jp_nb.record.events import ChatRequest, words_of
 from jp_nb.rendering.log import conversations_table
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
@@ -60,7 +60,7 @@ def undo(call: Invocation) -> None:
     left = _active(call)
     last = call.session.document.conversation.last_turn()
     entries = last.entries if last else ()
-    asked = next((each.content for each in entries if isinstance(each, ChatRequest)), "")
+    asked = next((words_of(each) for each in entries if isinstance(each, ChatRequest)), "")
     call.session.conversations.undo()
     title = _quoted(make_title(asked))
     _print_change(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)

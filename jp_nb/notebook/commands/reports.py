@@ -426,7 +426,15 @@ def log(call: Invocation) -> None:
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
     toolsets = _tools_by_toolset(call.session)
-    call.show(log_report(document, turns, total=total, image_hosts=hosts, toolsets=toolsets))
+    shown = log_report(
+        document,
+        turns,
+        total=total,
+        image_hosts=hosts,
+        toolsets=toolsets,
+        as_typed=call.session.active.trust.trusted,
+    )
+    call.show(shown)
 
 
 def usage(call: Invocation) -> None:
