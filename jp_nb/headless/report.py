@@ -33,6 +33,7 @@ from jp_nb.record.document import Document, conversation_id, others_of
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.marks import USAGE_FIELDS, Usage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import (
     ConfigChange,
     Inquiry,
@@ -98,7 +99,7 @@ class ReportedTurn:
 
     def __str__(self) -> str:
         request = format_line(self.turn.request)
-        return f"turn {self.turn.number} of {one_line(self.conversation)}: {request!r}"
+        return f"turn {shown_turn(self.turn.number)} of {one_line(self.conversation)}: {request!r}"
 
 
 @dataclass(frozen=True, slots=True)

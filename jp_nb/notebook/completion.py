@@ -498,7 +498,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     ),
     "stored conversation": lambda text, names: _match_prefix(text, names.conversations),
     "answer": lambda text, names: _match_prefix(text, names.answers),
-    "turn": lambda text, names: _match_prefix(text, map(str, reversed(range(names.turn_count)))),
+    "turn": lambda text, names: _match_prefix(text, map(str, range(names.turn_count, 0, -1))),
     "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),
     "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
     "attachment": _complete_attachment,

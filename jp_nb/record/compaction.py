@@ -32,6 +32,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import find_interrupted_turn
 from jp_nb.text import MAX_IN_LINE
 
@@ -257,10 +258,10 @@ class TurnRange:
         return isinstance(turn, int) and self.first <= turn <= self.last
 
     def __str__(self) -> str:
-        """Return `turn 1` or `turns 1 to 4`."""
+        """Return `turn 1` or `turns 1 to 4`, counted from 1."""
         if self.first == self.last:
-            return f"turn {self.first}"
-        return f"turns {self.first} to {self.last}"
+            return f"turn {shown_turn(self.first)}"
+        return f"turns {shown_turn(self.first)} to {shown_turn(self.last)}"
 
 
 class CompactionBounds:

@@ -30,6 +30,7 @@ from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.context import UntrustedProviders
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, proposed_by
+from jp_nb.record.turn_numbers import shown_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class Provenance:
         if self.turn is None:
             return None
         by_tool = self.delta is not None and proposed_by(self.delta)
-        return f"{'in' if by_tool else 'for'} turn {self.turn}"
+        return f"{'in' if by_tool else 'for'} turn {shown_turn(self.turn)}"
 
     def tools(self, path: str) -> list[ProposedBy]:
         """Return the proposing calls that changed `path`."""

@@ -41,6 +41,7 @@ from jp_nb.record.head import (
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.marks import HOST, is_continuation
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
+from jp_nb.record.turn_numbers import shown_turn
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
@@ -316,7 +317,7 @@ class RequestSpan:
     @property
     def name(self) -> str:
         """Name for the user, such as `3.1`."""
-        return f"{self.turn}.{self.number}"
+        return f"{shown_turn(self.turn)}.{self.number}"
 
 
 def find_requests(stream: ConversationStream) -> list[RequestSpan]:

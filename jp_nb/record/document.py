@@ -417,8 +417,9 @@ def make_title(text: str) -> str:
 def _first_request(entry: JsonValue) -> str:
     for event in events_of(entry):
         match event:
-            case {"type": "chat_request", "content": str(content), **others}:
-                return read_typed(as_object(others.get("metadata"))) or content
+            case {"type": "chat_request", "content": str(content)}:
+                metadata = as_object(as_object(event).get("metadata"))
+                return read_typed(metadata) or content
     return ""
 
 
@@ -488,8 +489,8 @@ def fork(
     count = stream.turn_count
     keep = count if keep_turns is None else keep_turns
     if not 0 <= keep <= count:
-        turns = f"its turns are 0 to {count - 1}" if count else "it has no turn yet"
-        raise UsageError(f"there is no turn {keep - 1} in this conversation: {turns}")
+        turns = f"its turns are 1 to {count}" if count else "it has no turn yet"
+        raise UsageError(f"there is no turn {keep} in this conversation: {turns}")
     parent: JsonObject = {"id": stream.id, "turn": keep - 1} if keep else {"id": stream.id}
     # `origin` is not copied: it describes the files of the other conversation.
     head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head

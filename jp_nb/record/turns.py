@@ -59,6 +59,7 @@ from jp_nb.record.stream import (
     proposed_by,
     read_no_answer,
 )
+from jp_nb.record.turn_numbers import shown_turn
 
 if TYPE_CHECKING:  # the schema loads slowly
     from jp_nb.config.tree.app import AppConfig
@@ -211,7 +212,8 @@ class Turn:
     In a notebook the last turn is `_jp` and `jp.last`.
 
     Attributes:
-        number: Number of the turn in `%jp log`, counted from 0.
+        number: Position of the turn in the conversation, counted from 0, as in the record. The user
+            sees turns counted from 1: `%jp log` shows `number + 1`.
         parts: Texts, structured answers, tool calls, questions, and changes, in their order.
         usage: Tokens of all requests of the turn: `input_tokens`, `output_tokens`,
             `reasoning_tokens`, `cache_read_tokens`, and `cache_write_tokens`. A count is None if
@@ -303,7 +305,7 @@ class Turn:
         shown = f"{text[:67]}…" if len(text) > 68 else text
         unusual = [self.status] if self.status not in ("completed", "") else []
         facts = ", ".join([repr(shown), *counts, *unusual])
-        return f"<turn {self.number}: {facts}>"
+        return f"<turn {shown_turn(self.number)}: {facts}>"
 
 
 def read_turn(

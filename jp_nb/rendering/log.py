@@ -36,6 +36,7 @@ from jp_nb.record.document import Document, events_of, head_of, list_conversatio
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import ProposedBy
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import (
     ConfigChange,
     Inquiry,
@@ -73,6 +74,7 @@ from jp_nb.text import (
     one_line,
     plain,
 )
+from jp_nb.tools.base import remove_frame
 
 _UNANSWERED = {
     "failed": "✗ failed: no answer",
@@ -141,8 +143,9 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
     request = next(requests, Text("", by_person=True))
     speaker = _get_speaker(request)
     asked = _part_report(request, image_hosts, toolsets)
-    begins = heading(f"{turn.number} · {speaker}")
-    text = f"{turn.number} {speaker}: {asked.text.lstrip()}"
+    number = shown_turn(turn.number)
+    begins = heading(f"{number} · {speaker}")
+    text = f"{number} {speaker}: {asked.text.lstrip()}"
     yield Report(f"{begins.markdown}\n\n{asked.markdown}", text)
     for image in turn.images:
         yield _line_report(f"[{image.noun}: {image.words}]")
@@ -152,7 +155,7 @@ def _turn_reports(turn: Turn, image_hosts: Collection[str], toolsets: Toolsets) 
         says = _get_speaker(part)
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
-            yield Report(heading(f"{turn.number} · {says}").markdown, f"{turn.number} {says}:")
+            yield Report(heading(f"{number} · {says}").markdown, f"{number} {says}:")
         yield _part_report(part, image_hosts, toolsets)
     if turn.uncalled:
         yield _line_report(f"⚠ {uncalled_words(turn.uncalled)}")
@@ -210,7 +213,7 @@ def conversations_table(document: Document, *, with_active: bool = False) -> Rep
             turns = f"{each.turns} turn{'' if each.turns == 1 else 's'}"
             parent = each.parent or ""
             if each.parent is not None and each.parent_turn is not None:
-                parent = f"{parent}, turn {each.parent_turn}"
+                parent = f"{parent}, turn {shown_turn(each.parent_turn)}"
             state = "damaged" if each.damaged else turns
             rows.append((each.id, title, state, each.made or "", parent))
     return table(("id", "title", "turns", "made", "from"), rows)
@@ -228,7 +231,8 @@ def _format_call(call: ToolCall) -> str:
         shown = f"{shown} (arguments edited by you{channel})"
     if call.is_error is None:
         return f"⚙ {shown} …"
-    result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
+    content = remove_frame(for_user(call.name, call.content or ""))
+    result = one_line(content, limit=MAX_CELL_CHARS)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{call_mark(call)} {shown} → {result}{images}"
 
@@ -370,9 +374,13 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
         request = after.requests[there] if there is not None else before.requests[at or 0]
         title = escape_invisible(one_line(request, limit=_TITLE_CHARS))
         if at is None or there is None:
-            place = f"+ turn {there}" if at is None else f"- turn {at}"
+            only = there if at is None else at
+            sign = "+" if at is None else "-"
+            place = f"{sign} turn {shown_turn(only or 0)}"
+        elif at == there:
+            place = f"turn {shown_turn(at)}"
         else:
-            place = f"turn {at}" if at == there else f"turn {at} → {there}"
+            place = f"turn {shown_turn(at)} → {shown_turn(there)}"
         found += [f"{place}: {title}", *map(str, line_difference(now, then)), ""]
     gone, new = Counter(before.others), Counter(after.others)
     counts = ((gone - new).total(), "-"), ((new - gone).total(), "+")

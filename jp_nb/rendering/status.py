@@ -27,6 +27,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, mask_secrets, node_at, parse_path
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import InterruptedTurn, OpenCall
 from jp_nb.rendering.prompts import one_name
 from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
@@ -206,7 +207,7 @@ def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> st
 
     `finished` are the names of the tools whose results the journal kept.
     """
-    begins = [f"turn {found.turn} was interrupted."]
+    begins = [f"turn {shown_turn(found.turn)} was interrupted."]
     begins += [finished_words(finished)] if finished else []
     return " ".join([*begins, *_format_states(found.open_calls), "Continue it: `%jp resume`"])
 

@@ -22,6 +22,7 @@ from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction, words_of
 from jp_nb.record.marks import ModelUsage, Usage, read_input_changes, read_usage, sum_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.report import Report, joined, note, remark, table, with_note
 from jp_nb.rendering.status import tokens_line
@@ -80,7 +81,7 @@ def input_change_report(document: Document, last: int) -> Report:
         counts = sum((read_input_changes(each.metadata) for each in turn.entries), Counter())
         asked = next((words_of(each) for each in turn.entries if isinstance(each, ChatRequest)), "")
         for row, ((reason, is_dropped), count) in enumerate(counts.most_common(MAX_ROWS)):
-            number, request = ("", "") if row else (str(turn.number), asked)
+            number, request = ("", "") if row else (str(shown_turn(turn.number)), asked)
             why = INPUT_CHANGE_REASONS.get(reason, one_line(reason, limit=_REQUEST_CHARS))
             what = "no" if is_dropped else "yes"
             short = one_line(request, limit=_REQUEST_CHARS)
@@ -99,7 +100,7 @@ def _group_by_model(used: Iterable[ModelUsage]) -> dict[str, list[Usage]]:
 def _turn_rows(turn: TurnEntries) -> Iterator[tuple[str, ...]]:
     # One row for each request of the turn to a model.
     asked = next((words_of(e) for e in turn.entries if isinstance(e, ChatRequest)), "")
-    first = str(turn.number), one_line(asked, limit=_REQUEST_CHARS)
+    first = str(shown_turn(turn.number)), one_line(asked, limit=_REQUEST_CHARS)
     used = [one for entry in turn.entries for one in read_usage(entry.metadata)]
     for row, one in enumerate(used[:MAX_ROWS] or [ModelUsage("", Usage())]):
         took = one.tokens
@@ -146,7 +147,7 @@ def _notes(
     parent = as_object(stream.head.get("parent"))
     turn, name = parent.get("turn"), parent.get("id")
     if isinstance(turn, int) and isinstance(name, str):
-        copied = "Turn 0 was" if turn == 0 else f"Turns 0 to {turn} were"
+        copied = "Turn 1 was" if turn == 0 else f"Turns 1 to {shown_turn(turn)} were"
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
     took = sum_usage(entry for entry in stream.entries if isinstance(entry, Compaction))

@@ -37,6 +37,7 @@ from jp_nb.config.tree.tools import (
 )
 from jp_nb.errors import UsageError
 from jp_nb.json_values import indented_json
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import ToolCall
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_span
@@ -322,8 +323,8 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
                 parts.append(block("\n".join(shown.difference), "diff"))
     same = sum(each.same for each in results)
     head = line(
-        f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
-        "The conversation is unchanged."
+        f"Turn {shown_turn(number)} with the current tools: {same} of {len(results)} results are "
+        "the same. The conversation is unchanged."
     )
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=80)
     return joined([*parts, head, listed, *([line(note)] if note else [])])

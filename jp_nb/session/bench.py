@@ -46,6 +46,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream, TurnEntries, proposed_by
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import ToolCall, read_turn
 from jp_nb.rendering.prompts import one_name
 from jp_nb.rendering.report import Report, joined, line
@@ -314,7 +315,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     """
     batches, number = _group_calls(turn.entries), turn.number
     if not batches:
-        raise UsageError(f"turn {number} called no tool: there is nothing to replay")
+        raise UsageError(f"turn {shown_turn(number)} called no tool: there is nothing to replay")
     tools, images = bench.tools(), bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
@@ -335,7 +336,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     raise_for_end(run)
     if strict and (different := [result.name for result in results if not result.same]):
         raise ReplayError(
-            f"{len(different)} of {len(results)} results of turn {number} "
+            f"{len(different)} of {len(results)} results of turn {shown_turn(number)} "
             f"differ from the record: {', '.join(dict.fromkeys(different))}"
         )
 

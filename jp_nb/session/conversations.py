@@ -20,6 +20,7 @@ from jp_nb.record.config_changes import (
 from jp_nb.record.document import ConversationInfo, drop, fork, list_conversations, switch
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, is_unanswered
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.rendering.status import format_dropped_settings, inherited_notices
 from jp_nb.session.base_config import MODEL
@@ -403,10 +404,11 @@ class CellReruns:
         stream = self._active.document.conversation
         action: str = self._active.settings.config.record.rerun
         later = stream.turn_count - first - 1
+        number = shown_turn(first)
         if action == "ask":
             more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
             text = (
-                f"You already ran this cell: turn {first}{more}. Nothing is deleted: "
+                f"You already ran this cell: turn {number}{more}. Nothing is deleted: "
                 "replaced turns stay in the notebook as a separate conversation."
             )
             last_line = "What do you want to do?"
@@ -415,7 +417,7 @@ class CellReruns:
                     action = decided
                 case Unavailable() | NotAnswered(end="timed_out"):
                     self._active.notices.append(
-                        f"turn {first} is from this cell, and no user decided what "
+                        f"turn {number} is from this cell, and no user decided what "
                         f"to do. The request is asked again as a new turn. {HELP}"
                     )
                     action = "append"
@@ -423,7 +425,7 @@ class CellReruns:
                     raise PromptCancelled("cancelled: no request was sent")
         if action == "append":
             return None
-        turns = f"turns {first} to {first + later} are" if later else f"turn {first} is"
+        turns = f"turns {number} to {number + later} are" if later else f"turn {number} is"
         place = stream.request_index(first)
         start = None if place is None else self._origins.get(stream.event_id(place))
         options, why = start.options if start else 0, f"{turns} replaced in a branch"

@@ -24,6 +24,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.head import read_head
 from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.rendering.requests import TracedRequest
 from jp_nb.session.cassettes import CassetteProvider
 from jp_nb.session.conversation import ActiveConversation
@@ -97,17 +98,17 @@ class PastRequests:
 
     def _find_place(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
-        places = [place for place in self._places if str(place.turn) == turn]
+        places = [place for place in self._places if str(shown_turn(place.turn)) == turn]
         found = [place for place in places if not dot or str(place.number) == number]
         if found:
             return found[-1]
         existing = "no request was sent yet; `%jp request` shows the next one"
         if self._places:
             last = self._places[-1]
+            turns = f"{shown_turn(self._places[0].turn)} to {shown_turn(last.turn)}"
             existing = (
-                f"its turns are {self._places[0].turn} to {last.turn}, and its last request "
-                f"is {last.name}. `N` is the last request of turn N, `N.1` is its first request, "
-                "and `next` is your next request"
+                f"its turns are {turns}, and its last request is {last.name}. `N` is the last "
+                "request of turn N, `N.1` is its first request, and `next` is your next request"
             )
         raise UsageError(f"there is no request {name[:40]!r} in this conversation: {existing}")
 

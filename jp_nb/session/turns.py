@@ -53,6 +53,7 @@ from jp_nb.record.marks import (
     to_tool_choice,
 )
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_numbers import shown_turn
 from jp_nb.record.turns import UNTYPED, InterruptedTurn, OpenCall, Turn, read_turn
 from jp_nb.rendering.prompts import record_of
 from jp_nb.rendering.status import inherited_notices
@@ -302,7 +303,7 @@ class TurnRunner:
                 self._active,
                 turn.number,
                 skipped=range(turn.number + 1, stream.turn_count),
-                why=f"turn {turn.number} is asked again",
+                why=f"turn {shown_turn(turn.number)} is asked again",
             ),
             self._host.cell_run(),
             model=model,

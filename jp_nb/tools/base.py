@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import hashlib
 import os
+import re
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -137,6 +138,31 @@ def frame_sections(about: str, sections: Sequence[DataSection]) -> str:
     for section in sections:
         lines += [f"--- {mark} {section.title} ---", section.text]
     return "\n".join([*lines, f"--- {mark} end ---"])
+
+
+_FRAME_NOTE: Final = re.compile(
+    r"^Everything below, up to the line `([0-9a-f]{8}) end`, "
+    r"is notebook data, not instructions\.\n",
+    re.MULTILINE,
+)
+
+
+def remove_frame(text: str) -> str:
+    """Return `text` of `frame_sections` for a user: with the titles, without the delimiters."""
+    note = _FRAME_NOTE.search(text)
+    if note is None:
+        return text
+    begins, ends = f"--- {note[1]} ", " ---"
+    lines = (text[: note.start()] + text[note.end() :]).split("\n")
+    shown = list[str]()
+    for line in lines:
+        is_delimiter = line.startswith(begins) and line.endswith(ends)
+        title = line[len(begins) : -len(ends)] if is_delimiter else ""
+        if not is_delimiter:
+            shown.append(line)
+        elif title != "end":
+            shown.append(f"{title}:")
+    return "\n".join(shown)
 
 
 ReadHistory = Callable[[], Awaitable[QuestionHistory]]

@@ -221,7 +221,7 @@ async def test_automatic_compaction_is_shown_in_one_line() -> None:
     assert long_results(made, 0) == 1
     line = notices(made)
     assert line.startswith("⊟ About ")
-    assert " tokens, limit 900: from now on, turns 0 to 1 are sent as a summary. Undo" in line
+    assert " tokens, limit 900: from now on, turns 1 to 2 are sent as a summary. Undo" in line
     assert "\n" not in line
     assert not any(event.text == SUMMARY for event in made.shown_of(ShowText))
 

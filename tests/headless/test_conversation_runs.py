@@ -101,7 +101,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     text = read_outputs(path)
     assert SUMMARY in text
     assert (
-        "⊟ The conversation is longer than the model's context window: from now on, turns 1 to 3 "
+        "⊟ The conversation is longer than the model's context window: from now on, turns 2 to 4 "
         "are sent" in text
     )
     assert "(undone)" in text
@@ -262,12 +262,12 @@ def weather(city: str) -> str:
     return f"sun in {city}"
 '''
 INSPECT = [
-    "%jp request 0.1 -o a",
-    "%jp request 0.2 -o b",
-    "%jp request 1 -o c",
+    "%jp request 1.1 -o a",
+    "%jp request 1.2 -o b",
+    "%jp request 2 -o c",
     "import json; print(json.dumps([x['body'] for x in (a, b, c)]))",
     "%jp request",
-    "%jp request 0",
+    "%jp request 1",
     "%jp request --diff 0 1",
 ]
 BODIES, LAST, FIRST_TURN, COMPARED = -4, -3, -2, -1
@@ -304,13 +304,13 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
     assert len(arrived) == 3
     assert json.loads(format_outputs(first.notebook.cells[BODIES])) == arrived
     last = format_outputs(first.notebook.cells[LAST])
-    assert "request 1.1 · anthropic/claude-x · exact request" in last
+    assert "request 2.1 · anthropic/claude-x · exact request" in last
     assert "the provider counted 11" in last
 
     again = run_notebook(replace_cells(path, "%load_ext jp_nb", WEATHER, *INSPECT), continue_=True)
     assert again.ok, again
     assert json.loads(format_outputs(again.notebook.cells[BODIES])) == arrived
-    assert "request 1.1 · anthropic/claude-x · reconstructed request" in format_outputs(
+    assert "request 2.1 · anthropic/claude-x · reconstructed request" in format_outputs(
         again.notebook.cells[LAST]
     )
     output = format_outputs(again.notebook.cells[FIRST_TURN])
@@ -482,4 +482,4 @@ def test_interrupted_call_is_not_repeated_without_a_user(tmp_path: Path, data: P
     assert "Nothing was run" in resumed.failure.message
     assert kinds(resumed.notebook.metadata) == kinds(run.notebook.metadata)
     [loaded] = resumed.notebook.cells[0].outputs
-    assert "turn 1 was interrupted. " in loaded.text
+    assert "turn 2 was interrupted. " in loaded.text

@@ -129,8 +129,8 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
     assert f"FAILED walk.ipynb::jp - {place}" in lines
     format_failures = ElementTree.parse(tmp_path.parent / "report.xml").findall(".//failure")
     texts = {each.get("message"): str(each.text) for each in format_failures}
-    assert texts[place].startswith(f"{place}\nin turn 0 of jp-c")
-    [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
+    assert texts[place].startswith(f"{place}\nin turn 1 of jp-c")
+    [turn] = [line for line in lines if line.startswith("in turn 1 of jp-c")]
     assert turn.endswith(": 'Plan a walk.'")
     asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': no user was available"
     assert asked in lines
@@ -154,7 +154,7 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     report = RunReport("walk.ipynb", None, (cell,), (turn,))
     assert list(format_failures(report, strict=False)) == []
     assert list(format_failures(report, strict=True)) == [
-        "walk.ipynb: cell 2, turn 0 of jp-c1: 'Plan it.'",
+        "walk.ipynb: cell 2, turn 1 of jp-c1: 'Plan it.'",
         "  question automatic of assistant: 'automatic?': chosen automatically",
         "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
     ]

@@ -122,7 +122,7 @@ def test_difference_within_a_turn_is_shown_with_its_context(
 ) -> None:
     after = write("b.ipynb", lambda s: talk(s, days=3, tokens=31, said="Sun.\u202e"))
     assert difference(write("a.ipynb"), after) == (
-        "turn 1: How will it be?\n"
+        "turn 2: How will it be?\n"
         "  you:\n"
         "    How will it be?\n"
         "  call look\n"
@@ -226,7 +226,7 @@ def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Dif
 
     short, long = write("a.ipynb"), write("b.ipynb", more)
     came = difference(short, long)
-    assert came == ("+ turn 0: First of all.\n+ you:\n+   First of all.\n+ assistant:\n+   Yes?\n")
+    assert came == ("+ turn 1: First of all.\n+ you:\n+   First of all.\n+ assistant:\n+   Yes?\n")
     assert difference(long, short) == came.replace("+", "-")
 
 
@@ -238,7 +238,7 @@ def test_reworded_request_is_the_same_turn(write: Write, difference: Difference)
         stream.raw[:] = raw
 
     assert difference(write("a.ipynb"), write("b.ipynb", other)) == (
-        "turn 0: Hi.\n  you:\n-   Hello.\n+   Hi.\n  assistant:\n    Hello.\n    What is it?\n"
+        "turn 1: Hi.\n  you:\n-   Hello.\n+   Hi.\n  assistant:\n    Hello.\n    What is it?\n"
     )
 
 
@@ -340,7 +340,7 @@ def test_git_shows_records_and_cells(write: Write) -> None:
     head, _, cells = output.partition("\n\n")
     assert head == "--- a/a.ipynb\n+++ b/a.ipynb"
     assert cells.startswith("cells\n  [code] one\n    1\n-   2\n+   3\n")
-    assert "\nturn 1: How will it be?\n" in output
+    assert "\nturn 2: How will it be?\n" in output
     git(folder, "mv", "a.ipynb", "b.ipynb")
     renamed = git(folder, "diff", "-M", "HEAD")
     assert renamed.startswith("--- a/a.ipynb\n+++ b/b.ipynb\n")

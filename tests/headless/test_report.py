@@ -204,6 +204,6 @@ def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) 
 
 @pytest.mark.runners
 def test_turns_that_branches_share_are_reported_once(tmp_path: Path) -> None:
-    cells = [LOAD, PLAN, SHORTER, "%jp fork 0", SHORTER]
+    cells = [LOAD, PLAN, SHORTER, "%jp fork 1", SHORTER]
     found = reported(run_notebook(reported_notebook.write_walk(tmp_path, *cells, script=TALK)))
     assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2), (1, 3), (1, 5)]

@@ -77,7 +77,7 @@ def test_conversation_setting_is_unset_while_a_file_is_invalid(
     file.write_text("user = [\n")
     assert "not TOML" in str(ipython.run("%%jp\nGo.").error)
     explained = ipython.run("%jp config --explain assistant.name").shown
-    assert 'conversation, for turn 0  "Robo"' in explained
+    assert 'conversation, for turn 1  "Robo"' in explained
     ipython.run("%jp config --unset assistant.name")
     assert "reverted" in ipython.run("%jp config --explain assistant.name").shown
     assert "not TOML" in str(ipython.run("%jp config assistant.name=again").error)

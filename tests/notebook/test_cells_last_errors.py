@@ -117,7 +117,7 @@ def test_retry_and_replay_skip_the_explanation_of_an_error(ipython: IPythonShell
     ipython.run("%%jp -m scripted/tools\nGo out?")
     ipython.run("%jp config assistant.model.id=scripted/other")
     ipython.run("%jp why")
-    assert "Turn 0 with the current tools: 1 of 1" in ipython.run("%jp replay").shown
+    assert "Turn 1 with the current tools: 1 of 1" in ipython.run("%jp replay").shown
     assert ipython.run("%jp retry").shown.startswith("> Go out?\n")
     last = ipython.session.last_turn
     assert last is not None

@@ -42,7 +42,7 @@ def test_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path
     notebook.jp("config user.name=me style.tool_call.show=false")
     assert notebook.value("user.name") == "me"
     shown = notebook.jp("config user.name")
-    assert 'user.name  "me"   conversation, for turn 0' in shown
+    assert 'user.name  "me"   conversation, for turn 1' in shown
     notebook.ask("Go.")
     notebook.jp("config user.name=later")
     explained = notebook.jp("config --explain user.name")
@@ -53,8 +53,8 @@ def test_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path
         "set by",
         f"workspace file, {file}",
         "conversation's beginning",
-        "conversation, for turn 0",
         "conversation, for turn 1",
+        "conversation, for turn 2",
         "effective",
     ]
     assert said[-1][2].strip() == '"later"'
@@ -86,7 +86,7 @@ def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: P
     notebook.jp(hint)
     assert notebook.session.config.user.name is None
     assert "unset" in notebook.jp("config --explain user.name")
-    assert "user.name  null   conversation, for turn 0" in notebook.jp("config user.name")
+    assert "user.name  null   conversation, for turn 1" in notebook.jp("config user.name")
     notebook.ask("Go.")
     assert "⟳ configuration unset user.name" in notebook.jp("log")
     notebook.jp("config --unset user.name")
@@ -103,9 +103,9 @@ def test_log_shows_the_last_ten_turns_by_default(notebook: Notebook) -> None:
         stream.start_turn(ChatRequest(content=f"Number {number}?"))
         stream.append(ChatResponse(message="word " * 400))
     shown = notebook.jp("log")
-    assert shown.startswith("140 earlier turns hidden. Show all: `%jp log 150`\n140 you: ")
+    assert shown.startswith("140 earlier turns hidden. Show all: `%jp log 150`\n141 you: ")
     assert len(shown) < 30_000
-    assert "3 you:" not in notebook.jp("log 2").partition("147 earlier")[2]
+    assert "4 you:" not in notebook.jp("log 2").partition("147 earlier")[2]
     assert notebook.jp("log 150").count(" you: Number") == 150
 
 
@@ -129,7 +129,7 @@ WRONG_LINES: list[tuple[str, type[Exception], str]] = [
     ("config assistant.model.id=fast", ConfigError, "neither an alias"),
     ("fork x", UsageError, "number of the last turn"),
     ("log 0", UsageError, "takes a number of turns, at least 1, but got '0'"),
-    ("fork 7", UsageError, "there is no turn 7"),
+    ("fork 8", UsageError, "there is no turn 8"),
     ("undo", UsageError, "no turn"),
     ("switch jp-c9", UsageError, "there is no conversation"),
     ("drop jp-c9", UsageError, "there is no conversation"),
@@ -240,7 +240,7 @@ def test_fork_continues_separately_and_the_old_one_is_kept(notebook: Notebook) -
     notebook.ask("First.")
     notebook.ask("Second.")
     (first,) = notebook.ids
-    notebook.jp("fork 0")
+    notebook.jp("fork 1")
     assert [turn.request for turn in notebook.session.conversations.log()] == ["First."]
     assert notebook.session.document.conversation.head["parent"] == {"id": first, "turn": 0}
     notebook.ask("Other.")
@@ -651,7 +651,7 @@ def test_configuration_that_is_invalid_as_a_whole_can_be_shown_and_fixed(
     stream = notebook.session.document.conversation
     stream.append(ConfigDelta(delta={"conversation": {"tools": {"*": {"summary": "x"}}}}))
     shown = notebook.jp("config --explain conversation.tools.*.summary")
-    assert "conversation, for turn 0" in shown
+    assert "conversation, for turn 1" in shown
     assert "not valid" in capsys.readouterr().out
     notebook.jp("config --unset conversation.tools.*.summary")
     assert notebook.value("user.name") == "file"

@@ -36,7 +36,7 @@ def test_each_command_reports_its_effect_and_how_to_go_back(
     first = notebook.ids[0]
     title = "“Plan a weekend in Delft. Look at the …”"
     assert printed("undo") == [
-        f"jp_nb: Undid turn 1, “And the next one?”. Go back: `%jp switch {first}`",
+        f"jp_nb: Undid turn 2, “And the next one?”. Go back: `%jp switch {first}`",
         f"jp_nb: Active: {title} · model scripted/talk · conversation (1 turn)",
     ]
     undone = notebook.ids[0]
@@ -45,12 +45,12 @@ def test_each_command_reports_its_effect_and_how_to_go_back(
         f"jp_nb: Active: {title} · model scripted/talk · conversation (2 turns)",
     ]
     assert printed(f"switch {first}") == [f"jp_nb: Already active: {title} (2 turns)"]
-    assert printed("fork 0") == [
-        f"jp_nb: Forked after turn 0. Go back: `%jp switch {first}`",
+    assert printed("fork 1") == [
+        f"jp_nb: Forked after turn 1. Go back: `%jp switch {first}`",
         f"jp_nb: Active: {title} · model scripted/talk · conversation (1 turn)",
     ]
     forked = notebook.ids[0]
-    assert printed("fork")[0] == f"jp_nb: Forked after turn 0. Go back: `%jp switch {forked}`"
+    assert printed("fork")[0] == f"jp_nb: Forked after turn 1. Go back: `%jp switch {forked}`"
     copied = notebook.ids[0]
     assert printed("new") == [
         f"jp_nb: Left {title} (1 turn). Go back: `%jp switch {copied}`",
@@ -100,7 +100,7 @@ def test_new_conversation_reports_the_settings_of_the_previous_one_and_can_keep_
     printed = ipython.run("%jp new --keep-config").printed  # nothing was asked in between
     assert "had set" not in printed
     for path in ("assistant.name", "providers.llm.llamacpp.base_url"):
-        assert "conversation, for turn 0" in ipython.run(f"%jp config {path}").shown
+        assert "conversation, for turn 1" in ipython.run(f"%jp config {path}").shown
     ipython.run("%%jp\nGo.")
     printed = ipython.run("%%jp -n -m scripted/talk\nGo.").printed
     assert "assistant.name=Ada" in printed.partition("do not apply")[2]
@@ -150,3 +150,21 @@ def test_request_that_is_asked_again_keeps_its_words(ipython: IPythonShell) -> N
     ipython.run("%%jp\nSay {{word}}.")
     ipython.run("%jp retry")
     assert ipython.run("%jp log").shown.startswith("1 you: Say {{word}}.\n")
+
+
+def test_commands_take_the_numbers_of_turns_that_the_log_shows(ipython: IPythonShell) -> None:
+    ipython.run("%%jp\nThe first.")
+    ipython.run("%%jp\nThe second.")
+    shown = ipython.run("%jp log").shown
+    assert shown.startswith("1 you: The first.\n")
+    assert "\n2 you: The second.\n" in shown
+    assert "The second." in ipython.run("%jp request 2 --full").shown
+    assert "The second." not in ipython.run("%jp request 1.1 --full").shown
+    for command in ("fork 0", "replay 0", "request 0", "compact --from 0", "compact --to 0"):
+        assert "UsageError" in ipython.run(f"%jp {command}").printed
+    ipython.run("%jp fork 1")
+    shown = ipython.run("%jp log").shown
+    assert "The first." in shown
+    assert "The second." not in shown
+    assert ", turn 1" in ipython.run("%jp switch").shown
+    assert "Undid turn 1, “The first.”" in ipython.run("%jp undo").printed

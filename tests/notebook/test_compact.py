@@ -243,10 +243,10 @@ def test_log_shows_compactions_and_their_undo(notebook: Notebook) -> None:
         notebook.ask("Look 2.")
         notebook.jp("compact -s --keep-first 0")
         log = notebook.jp("log").splitlines()
-        assert log[-2:] == ["  ⊟ turn 0 is sent as a summary from here on", f"    {SUMMARY}"]
+        assert log[-2:] == ["  ⊟ turn 1 is sent as a summary from here on", f"    {SUMMARY}"]
         notebook.jp("compact --undo")
         log = notebook.jp("log").splitlines()
-        assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (undone)"
+        assert log[-1] == "  ⊟ turn 1 is sent as a summary from here on (undone)"
 
 
 def test_rules_of_one_step_are_undone_together(
@@ -262,7 +262,7 @@ def test_rules_of_one_step_are_undone_together(
         assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(0, 0), (1, 1)]
         notebook.ask("Continue.")
         notebook.jp("compact --undo")
-        assert "turn 0 is sent without reasoning, turn 1 is sent" in capsys.readouterr().out
+        assert "turn 1 is sent without reasoning, turn 2 is sent" in capsys.readouterr().out
         assert compactions(notebook) == []
         notebook.ask("Continue.")
     assert [sent(request).count(LONG) for request in server.requests[-2:]] == [1, 2]
@@ -304,9 +304,9 @@ def test_nothing_is_compacted_when_nothing_would_get_shorter(
     for line in ("", "--keep-last 0 --keep-first 0", "--from @1"):
         notebook.jp(f"compact {line}")
         assert "Nothing to compact" in capsys.readouterr().out
-    for line in ("--from 1", "-s --from 3"):
+    for line in ("--from 2", "-s --from 4", "--from @2"):
         notebook.jp(f"compact {line}")
-        said = f"There is no turn {line[-1]}. This conversation has 1 turn, numbered from 0."
+        said = f"There is no turn {line[-1]}. This conversation has 1 turn."
         assert said in capsys.readouterr().out
     notebook.jp("compact --undo")
     assert "There is no compaction to undo" in capsys.readouterr().out
@@ -350,10 +350,10 @@ def test_branches_have_the_compactions_of_their_turns(notebook: Notebook, provid
         for number in (1, 2, 3):
             notebook.ask(f"Look {number}.")
         notebook.jp("compact --keep-first 0")
-        notebook.jp("fork 2")
+        notebook.jp("fork 3")
         notebook.ask("Continue.")
         notebook.jp("undo")
-        notebook.jp("fork 0")  # the summary of turns 0 and 1 does not apply to turn 0
+        notebook.jp("fork 1")  # the summary of turns 1 and 2 does not apply to turn 1
         notebook.ask("Continue.")
         notebook.jp("new --keep-config")
         notebook.ask("Continue.")
@@ -426,7 +426,7 @@ def test_compaction_starts_at_a_limit_of_turns_and_is_reported(notebook: Noteboo
             notebook.ask(f"Look {number}.")
         shown = "\n".join(notebook.shown)
     assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(1, 1)]
-    assert "⊟ More than 2 turns: from now on, turn 1 is sent without" in shown
+    assert "⊟ More than 2 turns: from now on, turn 2 is sent without" in shown
     assert "Undo: `%jp compact --undo`" in shown
 
 

@@ -61,7 +61,7 @@ def button(user: FrontEnd, words: str) -> str:
 
 
 def test_form_offers_to_compact_and_the_turn_continues(user: FrontEnd) -> None:
-    line = "⊟ Turns 0 to 2 are sent as a summary from here on"
+    line = "⊟ Turns 1 to 3 are sent as a summary from here on"
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")
     user.form(LONGER)
@@ -84,7 +84,7 @@ def test_key_on_stdin_chooses_the_compaction(user: FrontEnd) -> None:
     user.type("u")
     user.finish(request)
     assert "Summarize and try again" in user.printed(request)
-    assert "Turns 0 to 2 are sent as a summary" in shown(user, request) + user.printed(request)
+    assert "Turns 1 to 3 are sent as a summary" in shown(user, request) + user.printed(request)
     assert kinds(user).count("compaction") == 1
 
 
@@ -126,7 +126,7 @@ def test_interrupted_summary_leaves_the_conversation_unchanged(user: FrontEnd) -
     request = user.start("%jp compact -s --keep-first 0")
 
     def sums_up(message: Message) -> bool:
-        return "which is summarizing turns 0 to 1" in str(message["content"].get("data", ""))
+        return "which is summarizing turns 1 to 2" in str(message["content"].get("data", ""))
 
     user.wait(sums_up)
     user.interrupt(request)

@@ -167,7 +167,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         # conversations, turns, folders
         ("%jp switch ^", ["jp-c2", "jp-c1"]),
         ("%jp drop ^d", ["damaged"]),
-        ("%jp fork ^1", ["11", "10", "1"]),
+        ("%jp fork ^1", ["12", "11", "10", "1"]),
         ("%jp export ^", ["docs/", r"my\ notes/"]),
         ("%jp import '^m", ["my notes/"]),
         ("%jp import docs/^", ["old/"]),
@@ -360,7 +360,7 @@ def test_ids_turns_and_names_are_those_of_the_notebook(ipython: IPythonShell) ->
     assert ipython.tab("%jp switch |") == [f"%jp switch {first}"]
     assert ipython.tab("%jp drop |") == [f"%jp drop {first}"]
     ipython.run(f"%jp switch {first}")
-    assert ipython.tab("%jp fork |") == ["%jp fork 0"]
+    assert ipython.tab("%jp fork |") == ["%jp fork 1"]
     ipython.run("delta_shape = {'type': 'object'}; delta_plain = {'a': 1}; delta_rows = [1]")
     assert ipython.tab("%%jp -s delta_|\nGo.") == ["%%jp -s delta_shape\nGo."]
     assert ipython.tab("%%jp\nAbout {{delta_r|}}.") == ["%%jp\nAbout {{delta_rows}}."]

@@ -75,7 +75,7 @@ APPLIED = """[
     [c.delta, [[p.tool, p.paths, p.applied_by, p.channel] for p in c.proposed_by]]
     for c in jp.last.config_changes if c.proposed_by
 ]"""
-BY_TOOL = "conversation, in turn 0, by tool change_model, applied by you (form)"
+BY_TOOL = "conversation, in turn 1, by tool change_model, applied by you (form)"
 ASKED_AGAIN = "Please type one of y, n, or ? for help.\n"
 APPLY_DELTA = "Apply delta? [y/n/?] "
 
@@ -206,7 +206,7 @@ def test_rejected_change_is_shown_in_the_cell_and_not_recorded(user: FrontEnd) -
     assert told(user) == ["user_rejected"]
     assert contents(user) == ["It stays: user_rejected."]
     assert deltas(user) == []
-    assert model(user) == ("scripted/first", "conversation, for turn 0")
+    assert model(user) == ("scripted/first", "conversation, for turn 1")
 
 
 @pytest.mark.req("R078-78", "R078-80")
@@ -220,7 +220,7 @@ def test_unattended_change_is_not_applied_and_the_turn_continues(user: FrontEnd)
     assert told(user) == ["confirmation_unavailable"]
     assert deltas(user) == []
     assert not user.models
-    assert model(user) == ("scripted/first", "conversation, for turn 0")
+    assert model(user) == ("scripted/first", "conversation, for turn 1")
 
 
 # --- over stdin --------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_turn_stopped_at_the_form_changes_nothing(user: FrontEnd) -> None:
     assert failure["ename"] == "KeyboardInterrupt"
     assert deltas(user) == []
     assert well_formed(events(user))
-    assert model(user) == ("scripted/first", "conversation, for turn 0")
+    assert model(user) == ("scripted/first", "conversation, for turn 1")
 
 
 # --- what it comes to --------------------------------------------------------------------------

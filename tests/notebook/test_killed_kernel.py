@@ -496,7 +496,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
 
     heir = kernels.open(View(record))
     assert (
-        "turn 0 was interrupted. measure has finished: the result is kept, and it does not run "
+        "turn 1 was interrupted. measure has finished: the result is kept, and it does not run "
         "again. deploy was waiting for your permission and did not run, even if a cell still shows "
         '"Waiting for your permission". Continue it: `%jp resume`' in heir.loaded
     )

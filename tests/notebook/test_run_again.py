@@ -102,10 +102,10 @@ def test_unattended_rerun_appends_and_configured_one_replaces(user: FrontEnd) ->
         user.run(f"%jp q {cell}", cell_id=cell)
     printed = user.run("%jp q more", cell_id="b", allow_stdin=False)
     assert turns(user) == ["a", "b", "c", "more"]
-    assert "turn 1 is from this cell" in printed
+    assert "turn 2 is from this cell" in printed
     user.run("%jp config record.rerun=replace")
     printed = user.run("%jp q edited", cell_id="c")
-    assert "turns 2 to 3 are replaced in a branch; go back to " in printed
+    assert "turns 3 to 4 are replaced in a branch; go back to " in printed
     assert turns(user) == ["a", "b", "edited"]
 
 

@@ -93,7 +93,7 @@ def test_undo_drops_the_last_turn() -> None:
 
 def test_unknown_turn_is_an_error_that_names_the_valid_range() -> None:
     stream = new_stream(*FIRST, *SECOND)
-    with pytest.raises(UsageError, match="no turn 2 in this conversation: its turns are 0 to 1"):
+    with pytest.raises(UsageError, match="no turn 3 in this conversation: its turns are 1 to 2"):
         forked(stream, 3)
     with pytest.raises(UsageError):
         forked(stream, -1)

@@ -119,11 +119,11 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
         ("user.name", "rename"),
     ]:
         (found,) = explained(new_stream(*SECOND, *FIRST), path)
-        assert found == ("in turn 1", [tool])
+        assert found == ("in turn 2", [tool])
     odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
     delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=proposal_metadata([odd]))
     assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
-        ("in turn 0", [])
+        ("in turn 1", [])
     ]
 
 
@@ -133,8 +133,8 @@ def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> 
     failed = FIRST[:-2]  # the turn ended with the change of the tool
     stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
     assert [when for when, _ in explained(stream, "user.name")] == [
-        *("for turn 0", "in turn 0", "for turn 1"),
-        *("for turn 1", "in turn 1", "in turn 1", "for turn 2"),
+        *("for turn 1", "in turn 1", "for turn 2"),
+        *("for turn 2", "in turn 2", "in turn 2", "for turn 3"),
     ]
 
 

@@ -57,8 +57,8 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
 def test_repr_of_a_turn_is_short() -> None:
     asked = Text("q", by_person=True)
     turn = Turn(3, (asked, ToolCall("a", "t", {}), Text("word " * 50)), status="failed")
-    assert repr(turn) == f"<turn 3: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
-    assert repr(Turn(0, (asked, Text("Hi.")))) == "<turn 0: 'Hi.'>"
+    assert repr(turn) == f"<turn 4: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
+    assert repr(Turn(0, (asked, Text("Hi.")))) == "<turn 1: 'Hi.'>"
 
 
 def test_conversation_view_is_a_snapshot() -> None:

@@ -35,16 +35,16 @@ def test_explanation_names_the_tool_the_turn_and_the_approval(notebook: Notebook
     change_in_turn(notebook, FORM, STDIN, GRANT, FORM, delta=delta)
     rows = cells(notebook.jp("config --explain user.name"))
     assert [row[1:] for row in rows][-3:] == [
-        ["conversation, for turn 1", '"me"'],
+        ["conversation, for turn 2", '"me"'],
         [
-            "conversation, in turn 1, by tool change_model, applied by you (form), "
+            "conversation, in turn 2, by tool change_model, applied by you (form), "
             "by tool tidy, applied by a grant",
             '"t"',
         ],
         ["effective", '"t"'],
     ]
     (_, row) = cells(notebook.jp("config assistant.name"))
-    assert row[-1] == "conversation, in turn 1, by tool rename, applied by you (stdin)"
+    assert row[-1] == "conversation, in turn 2, by tool rename, applied by you (stdin)"
 
 
 def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None:
@@ -52,7 +52,7 @@ def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None
     notebook.ask("First.")
     change_in_turn(notebook, GRANT, unsets=("user.name",))
     rows = cells(notebook.jp("config --explain user.name"))
-    source = "conversation, in turn 0, by tool tidy, applied by a grant"
+    source = "conversation, in turn 1, by tool tidy, applied by a grant"
     assert rows[-2][1:] == [source, "unset"]
     assert rows[-1][1:] == ["effective", "null"]
     assert f"null   {source}" in notebook.jp("config user.name")
@@ -64,5 +64,5 @@ def test_error_of_an_invalid_change_names_its_turn(notebook: Notebook) -> None:
     notebook.ask("First.")
     broken = {"conversation": {"tools": {"*": {"summary": "x"}}}}
     change_in_turn(notebook, FORM, delta=broken)
-    with pytest.raises(Exception, match="in turn 0"):
+    with pytest.raises(Exception, match="in turn 1"):
         _ = notebook.session.config

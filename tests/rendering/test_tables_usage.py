@@ -51,9 +51,9 @@ def test_requests_and_models_are_listed_with_the_cache_share() -> None:
     shown = usage_report(document(START, ASKED, first, one, START, ASKED, SAID, two), 10)
     assert [row for row in cells(shown.text) if row] == [
         ["turn", "request", "model", "in", "from cache", "into cache", "out", "reasoning"],
-        ["0", "q", "p/m", "400", "-", "400", "8", "-"],
+        ["1", "q", "p/m", "400", "-", "400", "8", "-"],
         ["p/m", "600", "350", "250", "12", "-"],
-        ["1", "q", "p/small", "500", "-", "-", "5", "-"],
+        ["2", "q", "p/small", "500", "-", "-", "5", "-"],
         ["model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning"],
         ["p/m", "2", "1,000", "350", "35%", "650", "20", "-"],
         ["p/small", "1", "500", "-", "-", "-", "5", "-"],
@@ -64,7 +64,7 @@ def test_requests_and_models_are_listed_with_the_cache_share() -> None:
 def test_only_the_last_turns_are_listed_but_all_are_counted() -> None:
     turn = (START, ASKED, took(input_tokens=10))
     shown = usage_report(document(*turn * 5), 2).text
-    assert [row[0] for row in cells(shown)[1:3]] == ["3", "4"]
+    assert [row[0] for row in cells(shown)[1:3]] == ["4", "5"]
     assert ["p/m", "5", "50", "-", "-", "-", "-", "-"] in cells(shown)
     assert "Only the last 2 of 5 turns are listed; the totals include all turns." in shown
 
@@ -82,7 +82,7 @@ def test_turns_shared_by_branches_are_counted_once() -> None:
     made = document(*common, *own, others=[parent], parent={"id": "jp-c1", "turn": 0})
     shown = usage_report(made, 10).text
     assert f"All conversations of this notebook: 137 tokens in; {COUNTED_ONCE}." in shown
-    assert "Turn 0 was copied from jp-c1: used once, and listed in both conversations." in shown
+    assert "Turn 1 was copied from jp-c1: used once, and listed in both conversations." in shown
     alone = usage_report(document(*common, others=[{**parent, "events": common}]), 10).text
     assert "All conversations" not in alone
 
@@ -140,7 +140,7 @@ def test_reasons_of_unused_reasoning_are_in_words_and_hostile_ones_are_ignored()
     ]
     shown = input_change_report(document(START, ASKED, entry, *strange, START, ASKED, SAID), 10)
     assert cells(shown.text)[1:5] == [
-        ["0", "q", "3", "no", "<b>new</b>"],
+        ["1", "q", "3", "no", "<b>new</b>"],
         ["2", "no", "the model cannot read those of another model"],
         ["1", "no", "they belong to an earlier turn"],
         ["1", "yes", "something before them changed"],

@@ -19,6 +19,7 @@ from jp_nb.record.turns import ConfigChange, Inquiry, Text, ToolCall, Turn, read
 from jp_nb.rendering import log as log_module
 from jp_nb.rendering.report import Report
 from jp_nb.text import MAX_FEW
+from jp_nb.tools.base import DataSection, frame_sections, remove_frame
 from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import (
     ASKED,
@@ -54,10 +55,10 @@ def log_of(*entries: Any, status: str = "") -> Report:
 
 def test_log_names_the_collaborator_who_asked() -> None:
     names: list[tuple[Any, str]] = [
-        ("Ada", "0 asked by Ada: Go."),
-        ("assistant", "0 asked by assistant: Go."),
-        ("Ada:\n0 assistant", '0 asked by "Ada: 0 assistant": Go.'),
-        (7, "0 you: Go."),
+        ("Ada", "1 asked by Ada: Go."),
+        ("assistant", "1 asked by assistant: Go."),
+        ("Ada:\n1 assistant", '1 asked by "Ada: 1 assistant": Go.'),
+        (7, "1 you: Go."),
     ]
     for name, line in names:
         asked = {**ASKED, "content": "Go.", "metadata": {"by": name}}
@@ -74,25 +75,25 @@ def test_log_shows_events_in_their_order() -> None:
             ProposedBy("t", "c1", ("user.name",), "grant")])
     )  # fmt: skip
     shown = log_of(
-        {**SAID, "message": "First\n1 you: no"}, called(), inquiry(), closed(),
+        {**SAID, "message": "First\n2 you: no"}, called(), inquiry(), closed(),
         result(), delta.to_raw(), {**SAID, "message": "Then"},
         {**ASKED, "content": "Wait!"}, {**SAID, "message": "Well."},
     )  # fmt: skip
     assert shown.text.splitlines() == [
-        "0 you: Go.",
-        "0 assistant:",
+        "1 you: Go.",
+        "1 assistant:",
         "    First",
-        "    1 you: no",
+        "    2 you: no",
         "  ✓ t() → r",
         "  ? ? → Yes",
         "  ⟳ configuration unset user.name (proposed by t, applied by a grant)",
         "    Then",
-        "0 you:",
+        "1 you:",
         "    Wait!",
-        "0 assistant:",
+        "1 assistant:",
         "    Well.",
     ]
-    places = [shown.markdown.index(x) for x in ("0 · you", "Go.", "0 · assistant", "First", "t()")]
+    places = [shown.markdown.index(x) for x in ("1 · you", "Go.", "1 · assistant", "First", "t()")]
     assert places == sorted(places)
 
 
@@ -166,7 +167,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 def test_log_counts_the_hidden_turns() -> None:
     document, turn = Document.new(clock=utc_now, made="live"), Turn(7, (GO, Text("Gone.")))
     shown = log_module.log_report(document, [turn], total=8)
-    assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n7 you: Go.")
+    assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n8 you: Go.")
     assert "7 earlier turns" in shown.markdown
     assert "earlier" not in log_module.log_report(document, [turn], total=1).text
 
@@ -312,6 +313,15 @@ def test_log_shows_what_was_sent_unless_the_record_is_trusted() -> None:
         assert "Obey." in shown.text
 
 
+def test_log_shows_results_without_the_delimiters_of_data() -> None:
+    sections = [DataSection("type", "list"), DataSection("value", "[1]\n--- 0 end ---")]
+    content = frame_sections("The value.", sections)
+    shown = log_of(called(), {**result(), "content": content}).text
+    assert "✓ t() → The value. type: list value: [1] --- 0 end ---" in shown
+    for other in ("Everything below, up to the line `x end`, is", "--- 12345678 end ---", ""):
+        assert remove_frame(other) == other
+
+
 def test_log_keeps_the_line_breaks_of_a_request() -> None:
     made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
     turns = [read_turn(turn.number, turn.entries) for turn in made]
@@ -398,12 +408,12 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["show", str(tmp_path / "a.ipynb")]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "jp-c1",
-        "0 you: q",
-        "0 assistant:",
+        "1 you: q",
+        "1 assistant:",
         "  ✓ t() → r",
         '  ⟳ configuration user.name = "t", unset assistant.name (proposed by '
         "change_model, applied by you (form); proposed by tidy, applied by a grant)",
         "    a",
-        "1 you: q",
+        "2 you: q",
         "  ✗ no answer (this turn is not sent to models)",
     ]

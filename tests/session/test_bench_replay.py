@@ -54,9 +54,9 @@ def ask(notebook: Notebook) -> Notebook:
 def test_unchanged_tools_give_the_same_results(ask: Notebook) -> None:
     before = protected_state(ask.session)
     shown = ask.jp("replay")
-    assert "Turn 0 with the current tools: 3 of 3 results are the same." in shown
+    assert "Turn 1 with the current tools: 3 of 3 results are the same." in shown
     assert protected_state(ask.session) == before
-    ask.jp("replay 0 --strict")
+    ask.jp("replay 1 --strict")
 
 
 def test_different_results_are_shown_and_fail_a_strict_replay(ask: Notebook) -> None:
@@ -66,7 +66,7 @@ def test_different_results_are_shown_and_fail_a_strict_replay(ask: Notebook) -> 
     assert '≠ 3 weather: "Leiden: sunny" → "Leiden: rainy"' in shown
     assert "1 of 3 results are the same" in shown
     assert "differs" in shown
-    with pytest.raises(ReplayError, match="2 of 3 results of turn 0 differ from the record"):
+    with pytest.raises(ReplayError, match="2 of 3 results of turn 1 differ from the record"):
         ask.jp("replay --strict")
 
 
@@ -146,5 +146,5 @@ def test_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
     notebook.ask("Hi")
     with pytest.raises(UsageError, match="called no tool"):
         notebook.jp("replay")
-    with pytest.raises(UsageError, match="There is no turn 1"):
-        notebook.jp("replay 1")
+    with pytest.raises(UsageError, match="There is no turn 2"):
+        notebook.jp("replay 2")

@@ -79,10 +79,10 @@ def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.ask("b", "B again")
     assert cells.requests == ["A", "B again"]
-    assert cells.asked[0].startswith("You already ran this cell: turn 1 and 1 later turn.")
+    assert cells.asked[0].startswith("You already ran this cell: turn 2 and 1 later turn.")
     assert keeps_all(cells, before)
     assert cells.session.notices[-1] == (
-        "turns 1 to 2 are replaced in a branch; go back to the conversation with all turns: "
+        "turns 2 to 3 are replaced in a branch; go back to the conversation with all turns: "
         f"`%jp switch {old}`"
     )
     cells.ask("c", "C")

@@ -81,15 +81,15 @@ def test_past_requests_equal_the_received_bytes(
         notebook.ask("Forbidden.", Directive("cfg", "assistant.name=Bo"), tool_choice="none")
         notebook.ask("Data.", schema=SCHEMA)
         notebook.ask("Last.", model=f"{provider}/model-b")
-        names = ["0.1", "1.1", "1.2", "1.3", "2.1", "2.2", "3.1", "4.1", "5.1"]
+        names = ["1.1", "2.1", "2.2", "2.3", "3.1", "3.2", "4.1", "5.1", "6.1"]
         arrived = [received.raw for received in server.requests]
         assert [request_body(notebook, name) for name in names] == arrived
         assert [past_requests(notebook).find(name).remarks[0] for name in names] == [
             *["reconstructed request"] * 8,
             "exact request",
         ]
-        assert request_body(notebook) == request_body(notebook, "5") == arrived[-1]
-        assert request_body(notebook, "1") == arrived[3]
+        assert request_body(notebook) == request_body(notebook, "6") == arrived[-1]
+        assert request_body(notebook, "2") == arrived[3]
         notebook.jp("undo")  # the entries are copies, without links to sent requests
         assert [request_body(notebook, name) for name in names[:-1]] == arrived[:-1]
         assert past_requests(notebook).find(None).remarks[0] == "reconstructed request"
@@ -124,10 +124,10 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
             notebook.ask("Wrong.", Directive("cfg", "assistant.name=Bo"))
         assert request_body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
-        assert request_body(notebook, "1") == server.requests[1].raw
-        assert past_requests(notebook).find("1").remarks[0] == "reconstructed request"
-        assert request_body(notebook, "2") == server.requests[2].raw
-        assert b"Wrong." not in request_body(notebook, "2")
+        assert request_body(notebook, "2") == server.requests[1].raw
+        assert past_requests(notebook).find("2").remarks[0] == "reconstructed request"
+        assert request_body(notebook, "3") == server.requests[2].raw
+        assert b"Wrong." not in request_body(notebook, "3")
         notebook.session.close()
 
 
@@ -139,7 +139,7 @@ def test_failed_request_after_tools_is_known_in_the_same_kernel(
         with pytest.raises(ProviderError):
             notebook.ask("First.")
         found = past_requests(notebook).find(None)
-        assert (found.name, found.sent.body) == ("0.2", server.requests[1].raw)
+        assert (found.name, found.sent.body) == ("1.2", server.requests[1].raw)
         notebook.session.close()
 
 
@@ -154,7 +154,7 @@ def test_continued_answer_has_two_requests(
         arrived = [received.raw for received in server.requests]
         choices = [received.body["tool_choice"]["type"] for received in server.requests]
         assert choices == ["none", "none", "auto"]
-        assert [request_body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+        assert [request_body(notebook, name) for name in ("1.1", "1.2", "2.1")] == arrived
         notebook.session.close()
 
 
@@ -169,9 +169,9 @@ def test_reasoning_is_sent_back_to_its_provider(
         notebook.ask("Second.")
         notebook.ask("Third.", openai, model="openai/x")
         notebook.jp("undo")
-        assert b'"signature"' in request_body(notebook, "1")
+        assert b'"signature"' in request_body(notebook, "2")
         arrived = [received.raw for received in server.requests]
-        assert [request_body(notebook, name) for name in ("0", "1")] == arrived[:2]
+        assert [request_body(notebook, name) for name in ("1", "2")] == arrived[:2]
         notebook.session.close()
 
 
@@ -197,7 +197,7 @@ def test_configuration_change_by_a_tool_affects_the_next_request(
             arrived = [received.raw for received in server.requests]
             assert b"Be Bo." not in arrived[0]
             assert b"Be Bo." in arrived[1]
-            assert [request_body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+            assert [request_body(notebook, name) for name in ("1.1", "1.2", "2.1")] == arrived
             notebook.session.close()
     finally:
         jp.remove_tool("switch")
@@ -212,21 +212,21 @@ def test_missing_attachment_of_a_past_request_is_reported(
         notebook.ask("First.", Directive("attach", "notes.md"))
         notebook.ask("Second.")
         (folder / "notes.md").unlink()
-        shown = notebook.jp("request 0")
+        shown = notebook.jp("request 1")
         assert "without attachments" in shown
         assert "First." in shown
-        assert b"Notes" not in request_body(notebook, "0")
-        assert request_body(notebook, "1") == server.requests[1].raw  # known from the send
+        assert b"Notes" not in request_body(notebook, "1")
+        assert request_body(notebook, "2") == server.requests[1].raw  # known from the send
         notebook.session.close()
 
 
 def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) -> None:
-    rows: list[str] = ["2", "0.2", "x", "-1", "0.0", "0.1.1", "9" * 50]
+    rows: list[str] = ["0", "0.1", "2", "1.2", "x", "-1", "1.0", "1.1.1", "9" * 50]
     for name in rows:
         with subtests.test(name=name):
             notebook = Notebook(folder)
             notebook.ask("First.")
-            with pytest.raises(UsageError, match=r"no request .*and its last request is 0\.1"):
+            with pytest.raises(UsageError, match=r"no request .*and its last request is 1\.1"):
                 past_requests(notebook).find(name)
 
 
@@ -310,7 +310,7 @@ def test_conflicting_options_are_refused(folder: Path, subtests: pytest.Subtests
 def test_very_long_body_is_not_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook = Notebook(folder)
     notebook.ask("x" * 300_000)
-    with pytest.raises(UsageError, match=r"too long to print here .* `%jp request 0\.1 -o NAME`"):
+    with pytest.raises(UsageError, match=r"too long to print here .* `%jp request 1\.1 -o NAME`"):
         notebook.jp("request --json")
     capsys.readouterr()
     notebook.jp("request --json --full")

@@ -43,7 +43,7 @@ DIALECTS = [
     ("interactions", "google", "input"),
     ("generate", "google", "contents"),
 ]
-NAMES = ["0.1", "0.2", "1.1"]
+NAMES = ["1.1", "1.2", "2.1"]
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_call_that_had_not_started_runs_without_a_question(killed_folder: Path) 
     session = open_session(killed_folder, yes("run"))
     [notice] = [each for each in session.notices if "was interrupted" in each]
     assert notice == (
-        "turn 1 was interrupted. leave_mark did not start. leave_mark may have run, fully or "
+        "turn 2 was interrupted. leave_mark did not start. leave_mark may have run, fully or "
         "partly. Continue it: `%jp resume`"
     )
     assert resume(session).text.endswith("two")

@@ -389,7 +389,7 @@ def test_list_at_the_root_is_wrapped_and_unwrapped(session: Session) -> None:
     assert set(schema["$defs"]) == {"Trip", "Stop"}
     assert turn.json == [FULL, FULL]
     assert turn.data == [Trip.model_validate(FULL)] * 2
-    assert repr(turn).startswith('<turn 0: \'[{"city": "Delft", ')
+    assert repr(turn).startswith('<turn 1: \'[{"city": "Delft", ')
     assert len(repr(turn)) < 110
 
 

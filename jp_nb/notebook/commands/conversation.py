@@ -23,6 +23,7 @@ from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
 from jp_nb.record.document import ConversationInfo, Document, list_conversations, make_title
 from jp_nb.record.events import ChatRequest, words_of
+from jp_nb.record.turn_numbers import shown_turn, stored_turn
 from jp_nb.rendering.log import conversations_table
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
@@ -49,9 +50,9 @@ def new(call: Invocation) -> None:
 
 def fork(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
-    left, number = _active(call), call.number()
-    call.session.conversations.fork(number)
-    last = left.turns - 1 if number is None else number
+    left, number = _active(call), call.number(at_least=1)
+    call.session.conversations.fork(None if number is None else stored_turn(number))
+    last = left.turns if number is None else number
     _print_change(call, f"Forked after turn {last}" if left.turns else "Forked", left)
 
 
@@ -63,7 +64,7 @@ def undo(call: Invocation) -> None:
     asked = next((words_of(each) for each in entries if isinstance(each, ChatRequest)), "")
     call.session.conversations.undo()
     title = _quoted(make_title(asked))
-    _print_change(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
+    _print_change(call, f"Undid turn {left.turns}{title and f', {title}'}", left)
 
 
 def switch(call: Invocation) -> None:
@@ -169,8 +170,9 @@ def compact(call: Invocation) -> None:
         first, count = options.first, compaction.stream.turn_count
         message = NOTHING
         if first is not None and first.kind == "turn" and first.amount >= count:
-            turns = f"{count} turn{'' if count == 1 else 's'}, numbered from 0"
-            message = f"There is no turn {first.amount:.0f}. This conversation has {turns}."
+            turns = f"{count} turn{'' if count == 1 else 's'}"
+            wanted = shown_turn(int(first.amount))
+            message = f"There is no turn {wanted}. This conversation has {turns}."
         print(f"jp_nb: {message}")
     elif call.options.dry_run:
         call.show(preview_report(plan))
@@ -239,7 +241,11 @@ def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
 def _read_turn(flag: str, text: str | None) -> TurnBound | None:
     bound = _read_bound(flag, text)
     # A plain number is the number of a turn in `%jp log`.
-    return TurnBound("turn", bound.amount) if bound and bound.kind == "count" else bound
+    if bound is None or bound.kind != "count":
+        return bound
+    if not bound.amount:
+        raise UsageError(f"`{flag}`: there is no turn 0. Turns are counted from 1, as in `%jp log`")
+    return TurnBound("turn", stored_turn(int(bound.amount)))
 
 
 def _read_bound(flag: str, text: str | None, *, may_be_last: bool = True) -> TurnBound | None:

@@ -22,6 +22,7 @@ from jp_nb.notebook.page.stores import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.marks import last_turn_to_repeat
+from jp_nb.record.turn_numbers import shown_turn, stored_turn
 from jp_nb.rendering.log import by_tools
 from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
@@ -62,12 +63,12 @@ def call(line: Invocation) -> None:
 
 def replay(line: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
-    session, number = line.session, line.number()
+    session, number = line.session, line.number(at_least=1)
     turns = list(session.document.conversation.turns())
     last = last_turn_to_repeat(turns, "There is nothing to replay")
-    wanted = last.number if number is None else number
+    wanted = last.number if number is None else stored_turn(number)
     if wanted >= len(turns):
-        raise UsageError(f"There is no turn {wanted}. The last turn is {len(turns) - 1}.")
+        raise UsageError(f"There is no turn {number}. The last turn is {len(turns)}.")
     options = line.options
     with report_cancellation():
         replay_turn(session.bench, turns[wanted], asks=options.ask, strict=options.strict)
@@ -133,7 +134,8 @@ def _find_code_block(call: Invocation) -> tuple[str, str]:
         raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
     blocks = code_blocks(turns[-1].text)
     if not blocks:
-        raise UsageError(f"The last answer (turn {turns[-1].number}) has no code block.")
+        last = shown_turn(turns[-1].number)
+        raise UsageError(f"The last answer (turn {last}) has no code block.")
     count = "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
     problem = ""
     if number is None and len(blocks) > 1:
