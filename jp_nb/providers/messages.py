@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, Attachment, ModelRequest
 from jp_nb.images import Image
-from jp_nb.json_values import spaced_json
+from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers.attachments import IMAGES, MEDIA
 from jp_nb.providers.call_rules import CallRules
 from jp_nb.providers.head_changes import HeadChange, find_change, keep_first_head
@@ -328,14 +328,19 @@ class Rendering(ABC):
 
 
 def format_response_text(response: ChatResponse) -> str:
-    """Return the text that replays a message or structured data; "" for a blank message."""
+    """Return the text that replays a message or structured data; "" for a blank message.
+
+    Half a surrogate pair becomes U+FFFD here: joined with the next text, two could become one
+    character, and the request would not begin with the previous one.
+    """
     if response.kind == "structured":
-        return spaced_json(response.data)
-    text = response.message or ""
+        return replace_surrogates(spaced_json(response.data))
+
+    text = replace_surrogates(response.message or "")
     return text if text.strip() else ""
 
 
 def format_reasoning_text(response: ChatResponse) -> str:
     """Return reasoning as `<think>` text, for an API that does not accept it as reasoning."""
-    text = (response.reasoning or "").strip()
+    text = replace_surrogates(response.reasoning or "").strip()
     return f"<think>\n{text}\n</think>\n\n" if text else ""

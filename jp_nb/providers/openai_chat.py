@@ -19,7 +19,7 @@ from jp_nb.config.tree.models import (
     Server,
 )
 from jp_nb.images import MAX_NAME_CHARS, PDF, Image
-from jp_nb.json_values import spaced_json
+from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers import schemas
 from jp_nb.providers.attachments import (
     IMAGES,
@@ -279,7 +279,7 @@ class ChatRendering(Rendering):
             self._open_answer().setdefault("reasoning_details", []).extend(details)
         elif response.reasoning:
             message = self._open_answer()
-            message[field] = message.get(field, "") + response.reasoning
+            message[field] = message.get(field, "") + replace_surrogates(response.reasoning)
         return True
 
     def _add_call(self, call: ToolCallRequest) -> None:

@@ -121,7 +121,7 @@ def test_lost_reasoning_is_counted_by_turn_and_logged_with_its_event(
     assert changes_of(notebook) == [{"dropped": {"prefix": 2}}] * 2
     header, row, *_ = notebook.jp("usage --why").splitlines()
     assert header.split() == ["turn", "request", "reasoning", "blocks", "used", "reason"]
-    assert row.split() == ["1", "Two.", "4", "no", *["something", "before", "them", "changed"]]
+    assert row.split() == ["2", "Two.", "4", "no", *["something", "before", "them", "changed"]]
     stream = notebook.session.document.conversation
     signed = [
         stream.event_id(index)

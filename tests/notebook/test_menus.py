@@ -296,7 +296,9 @@ def test_continue_waits_for_tools_and_reports_the_interrupted_function(
     assert static(user, request).splitlines() == [
         f'⊘ hold(gate="gate") — {WENT_ON}',
         '✓ wait(gate="gate")',
+        "    wait begins",
         '✓ work(gate="gate")',
+        "    work begins",
         "Done.",
     ]
 

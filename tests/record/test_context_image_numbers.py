@@ -19,30 +19,30 @@ MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_bac
 def test_positions_of_requests(subtests: pytest.Subtests) -> None:
     for entries, places in [
         ([], []),
-        ([START, ASKED, SAID], [("0.1", 2, 3, True)]),
-        ([START, ASKED, THOUGHT, SAID], [("0.1", 2, 4, True)]),
-        ([START, ASKED, SAID, START, ASKED, SAID], [("0.1", 2, 3, True), ("1.1", 5, 6, True)]),
+        ([START, ASKED, SAID], [("1.1", 2, 3, True)]),
+        ([START, ASKED, THOUGHT, SAID], [("1.1", 2, 4, True)]),
+        ([START, ASKED, SAID, START, ASKED, SAID], [("1.1", 2, 3, True), ("2.1", 5, 6, True)]),
         (  # two calls in one answer, then what it made of the results
             [START, ASKED, SAID, called("a"), called("b"), result("a"), result("b"), SAID],
-            [("0.1", 2, 5, True), ("0.2", 7, 8, True)],
+            [("1.1", 2, 5, True), ("1.2", 7, 8, True)],
         ),
         (  # the change of a tool applies to the next request
             [START, ASKED, called(), result(), CHANGED, SAID],
-            [("0.1", 2, 3, True), ("0.2", 5, 6, True)],
+            [("1.1", 2, 3, True), ("1.2", 5, 6, True)],
         ),
-        ([START, ASKED, SAID, GOES_ON], [("0.1", 2, 3, True), ("0.2", 3, 4, False)]),
+        ([START, ASKED, SAID, GOES_ON], [("1.1", 2, 3, True), ("1.2", 3, 4, False)]),
         (  # what is thought ahead of a continuation is part of it
             [START, ASKED, THOUGHT, SAID, THOUGHT, GOES_ON],
-            [("0.1", 2, 4, True), ("0.2", 4, 6, False)],
+            [("1.1", 2, 4, True), ("1.2", 4, 6, False)],
         ),
-        ([START, ASKED, THOUGHT, GOES_ON], [("0.1", 2, 4, True)]),
+        ([START, ASKED, THOUGHT, GOES_ON], [("1.1", 2, 4, True)]),
         (  # another request while the response is streamed
             [START, ASKED, SAID, ASKED, SAID],
-            [("0.1", 2, 3, True), ("0.2", 4, 5, False)],
+            [("1.1", 2, 3, True), ("1.2", 4, 5, False)],
         ),
-        ([START, ASKED, MARK], [("0.1", 2, 2, True)]),  # it got no answer
-        ([START, ASKED, MARK, START, ASKED, SAID], [("0.1", 2, 2, True), ("1.1", 5, 6, True)]),
-        ([ASKED, SAID], [("0.1", 1, 2, True)]),
+        ([START, ASKED, MARK], [("1.1", 2, 2, True)]),  # it got no answer
+        ([START, ASKED, MARK, START, ASKED, SAID], [("1.1", 2, 2, True), ("2.1", 5, 6, True)]),
+        ([ASKED, SAID], [("1.1", 1, 2, True)]),
     ]:
         with subtests.test(entries=entries):
             found = find_requests(new_stream(*entries))

@@ -299,7 +299,7 @@ def test_record_and_log_show_the_rejected_answer(session: Session) -> None:
     [turn] = read.log()
     assert turn.data == turn.json == BONN
     text = log_report(session.document, [turn]).text
-    assert "0 answer rejected:" in text
+    assert "1 answer rejected:" in text
     assert "write it with small letters" in text
 
 

@@ -65,7 +65,7 @@ def test_pdfs_are_sent_recorded_and_sent_again(
         notebook.ask("Compare {{draft}} with the report.")
         notebook.ask("And now?")
         arrived = [request.raw for request in server.requests]
-        assert [reconstruct(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+        assert [reconstruct(notebook, name) for name in ("1.1", "1.2", "2.1")] == arrived
         entries = notebook.session.document.conversation.raw
         stored = [entry for entry in entries if entry["type"] == "image"]
         assert [entry["media_type"] for entry in stored] == ["application/pdf"] * 2

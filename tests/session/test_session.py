@@ -84,7 +84,7 @@ def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
     store: Any = session.store
     assert store.entries == session.document.conversation.raw
     asked = next(entry for entry in store.entries if entry["type"] == "chat_request")
-    assert asked["metadata"] == {"cell_id": "cell-1"}
+    assert asked["metadata"] == {"cell_id": "cell-1", "typed": "About {{city}}."}
 
 
 def test_closing_the_session_closes_providers_and_tool_sources(
