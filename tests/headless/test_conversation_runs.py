@@ -268,7 +268,7 @@ INSPECT = [
     "import json; print(json.dumps([x['body'] for x in (a, b, c)]))",
     "%jp request",
     "%jp request 1",
-    "%jp request --diff 0 1",
+    "%jp request --diff 1 2",
 ]
 BODIES, LAST, FIRST_TURN, COMPARED = -4, -3, -2, -1
 
