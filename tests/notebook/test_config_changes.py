@@ -145,6 +145,11 @@ def model(user: FrontEnd) -> tuple[str, str]:
     return "/".join(json.loads(in_force).values()), set_by
 
 
+def without_results(markdown: str) -> str:
+    """Return the Markdown of a turn without the folded results of its calls."""
+    return re.sub(r"<details>.*?</details>\n\n", "", markdown, flags=re.DOTALL)
+
+
 # --- applied -----------------------------------------------------------------------------------
 
 
@@ -158,7 +163,7 @@ def test_tool_changes_the_model_within_a_turn(user: FrontEnd) -> None:
         f"⟳ change_model: {CHANGE} — applied by you (form)",
         "The second continues.",  # its script expects the tool's result in the request
     ]
-    assert shown["text/markdown"].split("\n\n") == [
+    assert without_results(shown["text/markdown"]).split("\n\n") == [
         f"✓ `{CALL}`",
         f"⟳ `change_model: {CHANGE}` — applied by you (form)",
         "The second continues.",
@@ -197,7 +202,7 @@ def test_rejected_change_is_shown_in_the_cell_and_not_recorded(user: FrontEnd) -
         "Config delta rejected. Tool re-invoked.",
         "The first continues.",
     ]
-    assert shown["text/markdown"].split("\n\n") == [
+    assert without_results(shown["text/markdown"]).split("\n\n") == [
         f"✓ `{CALL}`",
         f"⟳ `change_model: {CHANGE}` — rejected by you (form)",
         "*Config delta rejected. Tool re-invoked.*",

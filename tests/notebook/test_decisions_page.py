@@ -276,6 +276,7 @@ def test_code_is_shown_edited_restored_and_run(opened: Opened) -> None:
     assert "monospace" in area.evaluate("area => getComputedStyle(area).fontFamily")
     picture(page, "run-python-edit")
     keys(page, "End", "#", "Escape")
+    click(page, "Discard")
     page.form().locator(".jp-nb-exact").wait_for()
     lines = page.form().locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
     assert lines == CODE.split("\n")

@@ -267,7 +267,7 @@ def fill_in(user: FrontEnd, request: str, *lines: str) -> str:
 def test_invalid_value_is_asked_again_on_stdin(trips: FrontEnd) -> None:
     request = trips.start("trip = jp.ask(Trip)\nprint(repr(trip))")
     printed = fill_in(trips, request, *TYPED)
-    assert "nobody has found Atlantis yet" in printed
+    assert "Nobody has found Atlantis yet" in printed
     assert printed.splitlines()[-1] == (
         "Trip(city='Delft', days=2, size=<Size.LARGE: 'l'>, begins=None)"
     )

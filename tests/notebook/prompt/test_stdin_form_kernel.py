@@ -135,7 +135,6 @@ def test_code_in_the_cell_leaves_the_record_of_its_form(user: FrontEnd) -> None:
     user.finish(cell)
     (record,) = user.displays(cell)
     assert record["text/plain"] == (
-        "Which store? → interrupted\n    ☐ pg\n    ☐ rd\n"
-        "Which key? → interrupted\nHow many? → interrupted"
+        "Which store? → interrupted\nWhich key? → interrupted\nHow many? → interrupted"
     )
-    assert record["text/markdown"].startswith("Which store? → **interrupted**\n\n- ☐ pg\n- ☐ rd")
+    assert record["text/markdown"].startswith("Which store? → **interrupted**\n\nWhich key?")
