@@ -78,6 +78,7 @@ from jp_nb.text import (
     spell_lines,
     truncate,
 )
+from jp_nb.tools.base import remove_frame
 
 EDITED = " (arguments edited by you)"
 MAX_CALL_CHARS = 120
@@ -193,7 +194,7 @@ def _blocks_below(begins: ToolBegins, ends: ToolEnds | None) -> Iterator[Report]
 
 def _folded_result(ends: ToolEnds) -> Report:
     # The result for pages. A text cannot be unfolded, so it has none.
-    content = for_user(ends.name, ends.content)
+    content = remove_frame(for_user(ends.name, ends.content))
     if not ends.folds_result or not content.strip() or _is_reason(ends):
         return Report("", "")
 
