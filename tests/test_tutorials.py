@@ -287,7 +287,7 @@ def test_bench_tutorial_keeps_trials_out_of_the_conversation(
     assert called == [
         ("reading_plan", {"title": "Sanditon", "days": 0}),
         ("reading_plan", {"title": "Sanditon", "days": 1}),
-        ("notebook_variables", {}),
+        ("notebook_variable", {"name": "books"}),
         ("notebook_variable", {"name": "shelf"}),
     ]
     said = [e["content"] for e in entries if e["type"] == "tool_call_response"]
