@@ -20,6 +20,7 @@ import jp_nb
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
 HTTP = {"httpx", "httpx2"}
+MCP = {"mcp", "mcp_types", "anyio"}
 GROUND = {
     "errors",
     "json_values",
@@ -38,6 +39,7 @@ BELOW = {
     "interop": GROUND | {"config", "record"},
     "values": GROUND,
     "tools": GROUND | {"config", "record", "values"},
+    "mcp": GROUND | {"config", "record", "values", "tools"},
     "agent": GROUND | {"config", "record", "values", "tools"},
     "providers": GROUND | {"config", "record", "tools", "agent"},
     "storage": GROUND | {"config", "record", "values", "tools", "agent"},
@@ -45,6 +47,8 @@ BELOW = {
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
+MCP_SERVER = "headless/mcp_server.py"
+"""The module that offers tools to other programs."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
 CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
@@ -135,8 +139,10 @@ def test_libraries_are_imported_only_in_their_rooms() -> None:
 def _may_import(module: Module, library: str) -> bool:
     if module.room in CORE:
         return library in {"pydantic", "pydantic_core", *LIBRARIES.get(module.path, ())}
+    if library in MCP:
+        return module.room == "mcp" or module.path == MCP_SERVER
     if library in HTTP:
-        return module.path == "providers/http.py"
+        return module.path == "providers/http.py" or (library, module.room) == ("httpx2", "mcp")
     return library not in JUPYTER or module.room == "notebook"
 
 
@@ -178,7 +184,7 @@ def loaded(code: str) -> set[str]:
 
 def test_import_of_the_package_is_light() -> None:
     found = loaded("import jp_nb; assert jp_nb.last is None; dir(jp_nb)")
-    assert not found & {*JUPYTER, *HTTP, "pydantic", "nbformat", "nbclient"}
+    assert not found & {*JUPYTER, *HTTP, *MCP, "pydantic", "nbformat", "nbclient"}
 
 
 def test_tools_can_be_defined_without_jupyter() -> None:
@@ -202,7 +208,7 @@ def test_rooms_below_the_notebook_import_no_jupyter() -> None:
 
 def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
     found = loaded("import jp_nb.notebook.magics")
-    assert not found & {*HTTP, "ipywidgets", "anywidget"}
+    assert not found & {*HTTP, *MCP, "ipywidgets", "anywidget"}
 
 
 def test_load_ext_with_configuration_imports_no_settings_of_turns(tmp_path: Path) -> None:

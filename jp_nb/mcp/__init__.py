@@ -1,0 +1,1 @@
+"""MCP servers as sources of tools. Only this package imports the library `mcp`."""
