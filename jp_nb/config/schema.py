@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.server_secrets import hide_server_settings
 from jp_nb.config.tree.app import AppConfig, is_ignored
 from jp_nb.config.tree.base import (
     APPEND,
@@ -31,6 +32,7 @@ from jp_nb.config.tree.base import (
     ShortTable,
     shorten_for_error,
 )
+from jp_nb.config.tree.servers import MCP
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
@@ -387,6 +389,8 @@ def is_secret_path(keys: Sequence[str]) -> bool:
 
 def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
+    if len(keys) > len(MCP) and tuple(keys[: len(MCP)]) == MCP:
+        return hide_server_settings(value, keys[len(MCP) + 1 :])
     if isinstance(value, dict):
         return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
     if value is None or isinstance(value, bool):

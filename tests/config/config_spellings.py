@@ -176,7 +176,6 @@ IGNORED: list[tuple[str, Any]] = [
     ("conversation.start_local", True),
     ("conversation.title", {"from_heading": False}),
     ("assistant.request.cache", "10m"),
-    ("providers.mcp.s", {"command": "serve"}),
     ("style.tool_call.progress.show", False),
     (f"{TOOL}.style.results_file_link", "off"),
     ("interrupt.streaming.compose_in_editor", "always"),

@@ -111,6 +111,13 @@ AUTHORITY = [
     "record.journal", "record.reproducible", "prompt.answers",
     "providers.cassette.path", "providers.cassette.mode", "providers.cassette.tools",
     "interpolation.max_chars", "values.image_side", "style.remote_images",
+    *(f"style.mcp_startup.{key}" for key in ("show", "delay_secs", "interval_ms")),
+    "providers.mcp", "providers.mcp_files",
+    *(f"providers.mcp.*.{key}" for key in (
+        "type", "command", "arguments", "variables", "env", "env.*", "env_file", "cwd",
+        "checksum.algorithm", "checksum.value", "url", "headers", "headers.*", "insecure",
+        "optional", "startup_timeout_secs", "call_timeout_secs", "max_response_bytes",
+        "instructions", "inputs", "inputs.*")),
 ]  # fmt: skip
 
 

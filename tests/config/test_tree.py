@@ -73,8 +73,7 @@ OF_TERMINALS = [
     "assistant.request.cache", "conversation.inquiry.assistant.request.cache",
     "conversation.tools.t.questions.q.target.request.cache",
     *(f"style.{part}.{key}" for key in PROGRESS for part in (
-        "mcp_startup", "streaming.progress", "tool_call.progress", "tool_call.preparing")),
-    *(f"providers.mcp.s.{key}" for key in ("type", "command", "checksum.algorithm")),
+        "streaming.progress", "tool_call.progress", "tool_call.preparing")),
 ]  # fmt: skip
 """Settings that only a terminal uses."""
 

@@ -43,6 +43,7 @@ from jp_nb.config.tree.base import (
     table,
 )
 from jp_nb.config.tree.models import Assistant, AssistantOverrides, ModelChoice, Providers
+from jp_nb.config.tree.servers import McpStartup
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
 Display = Literal["full", "hidden", "static"]
@@ -95,6 +96,7 @@ class Style(ConfigTable):
 
     reasoning: ReasoningStyle = table()
     tool_call: ToolCallStyle = table()
+    mcp_startup: McpStartup = table()
     remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
     """Hosts whose images are loaded. Images of other hosts are shown as links."""
     update_interval_ms: Count = 100
@@ -328,12 +330,10 @@ IGNORED_SETTINGS: Final = frozenset(
         "loader",
         "plugins",
         "providers.llm.*.auth",
-        "providers.mcp",
         "style.code",
         "style.inline_code",
         "style.lock_wait",
         "style.markdown",
-        "style.mcp_startup",
         "style.reasoning.background",
         "style.reasoning.extend_across_tool_calls",
         "style.reasoning.summary_model",

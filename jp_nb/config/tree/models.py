@@ -44,6 +44,7 @@ from jp_nb.config.tree.base import (
     shorten_for_error,
     table,
 )
+from jp_nb.config.tree.servers import McpServer, McpServerName
 from jp_nb.errors import ConfigError
 
 
@@ -654,9 +655,14 @@ class Cassette(ConfigTable):
 
 
 class Providers(ConfigTable):
-    """Providers of models, and the cassette that can replace them."""
+    """Providers of models and tools, and the cassette that can replace them."""
 
     llm: Llm = table()
+    mcp: dict[McpServerName, McpServer] = Field(default_factory=dict)
+    """MCP servers, by name."""
+    mcp_files: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    """Files of other applications with MCP servers, such as `.mcp.json`, relative to the
+    workspace. A server in `mcp` has priority over one of the same name in a file."""
     cassette: Cassette = table()
 
 

@@ -1,0 +1,131 @@
+"""Settings of MCP servers: `providers.mcp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.config.layers import parse_assignment, read_environment
+from jp_nb.config.partial import Partial, build_partial, merge
+from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.validation import validate
+from jp_nb.errors import ConfigError
+
+
+def read_server(settings: Partial, name: str = "books") -> McpServer:
+    """Return the server `name` of a configuration with these settings."""
+    config = validate(build_partial(f"providers.mcp.{name}", settings))
+    return config.providers.mcp[name]
+
+
+@pytest.mark.req("R-MCP-64")
+def test_server_has_the_settings_of_jp_and_of_other_applications() -> None:
+    of_jp = read_server(
+        {
+            "type": "stdio",
+            "command": "serve",
+            "arguments": ["--all"],
+            "variables": ["BOOKS_TOKEN"],
+            "checksum": {"algorithm": "sha1", "value": "0" * 40},
+            "optional": True,
+            "startup_timeout_secs": 0,
+        }
+    )
+    remote = read_server(
+        {"url": "https://books.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+    )
+    local = read_server({"command": "serve", "env": {"TOKEN": "${TOKEN}"}, "cwd": "~/books"})
+
+    assert (of_jp.transport, of_jp.variables, of_jp.optional) == ("stdio", ["BOOKS_TOKEN"], True)
+    assert remote.transport == "http"
+    assert remote.headers == {"Authorization": "Bearer ${TOKEN}"}
+    assert (local.transport, local.env) == ("stdio", {"TOKEN": "${TOKEN}"})
+
+
+def test_defaults_of_a_server() -> None:
+    server = read_server({"command": "serve"})
+    assert (server.startup_timeout_secs, server.call_timeout_secs) == (60, 300)
+    assert server.max_response_bytes == 16 * 1024 * 1024
+    assert not any((server.optional, server.instructions, server.insecure))
+
+
+def test_transport_has_the_spellings_of_other_applications() -> None:
+    for word in ("http", "streamable-http", "streamableHttp", "HTTP"):
+        assert read_server({"type": word, "url": "https://h/mcp"}).transport == "http"
+    assert read_server({"type": "stdio", "command": "x"}).transport == "stdio"
+
+
+@pytest.mark.req("R-MCP-72")
+def test_name_of_a_server_has_only_letters_digits_and_dashes() -> None:
+    for name in ("a", "Git-Hub_2", "x" * 32):
+        assert read_server({"command": "serve"}, name).command == "serve"
+    for name in ("", "x" * 33, "a b", "a/b", "ä", "a\n", "\x1b[31m"):
+        servers: JsonValue = {name: {"command": "serve"}}
+        with pytest.raises(ConfigError, match="cannot be the name of an MCP server"):
+            validate(build_partial("providers.mcp", servers))
+
+
+@pytest.mark.parametrize(
+    ("settings", "at"),
+    [
+        ({"type": "sse", "url": "https://h"}, "type"),
+        ({"type": "websocket"}, "type"),
+        ({"command": " "}, "command"),
+        ({"command": "a\0b"}, "command"),
+        ({"arguments": "a b"}, "arguments"),
+        ({"arguments": [1]}, "arguments"),
+        ({"variables": ["A=1"]}, "variables"),
+        ({"env": {"A=B": "1"}}, "env"),
+        ({"env": {"A": 1}}, "env"),
+        ({"env": {"A": "x\0"}}, "env"),
+        ({"headers": {"A b": "1"}}, "headers"),
+        ({"headers": {"A": "1\r\nHost: evil"}}, "headers"),
+        ({"startup_timeout_secs": -1}, "startup_timeout_secs"),
+        ({"max_response_bytes": 0}, "max_response_bytes"),
+        ({"checksum": {"algorithm": "md5", "value": "0"}}, "checksum"),
+        ({"checksum": {"algorithm": "sha1"}}, "checksum"),
+        ({"args": ["x"]}, "args"),
+        ({"insecure": "yes"}, "insecure"),
+    ],
+)
+def test_invalid_setting_is_an_error_that_names_it(settings: dict[str, Any], at: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_server({"command": "serve", **settings})
+    assert caught.value.path.startswith(f"providers.mcp.books.{at}")
+
+
+def test_error_shows_no_value_that_may_be_a_key() -> None:
+    key = "ghp_" + "a1" * 18
+    wrong: list[Partial] = [{"type": key}, {"variables": [f"{key} "]}, {"checksum": key}]
+    for settings in wrong:
+        with pytest.raises(ConfigError) as caught:
+            read_server(settings)
+        assert key not in str(caught.value.problems)
+
+
+def test_layers_add_to_a_server() -> None:
+    weaker: Partial = build_partial(
+        "providers.mcp.books", {"command": "serve", "arguments": ["a"], "env": {"A": "1"}}
+    )
+    stronger: Partial = build_partial(
+        "providers.mcp.books", {"arguments": ["b"], "env": {"B": "2"}, "optional": True}
+    )
+    server = validate(merge(weaker, stronger)).providers.mcp["books"]
+    assert (server.command, server.arguments) == ("serve", ["a", "b"])
+    assert (server.env, server.optional) == ({"A": "1", "B": "2"}, True)
+
+
+def test_server_is_set_by_assignments_and_variables() -> None:
+    change = parse_assignment('providers.mcp.books:={"command": "serve"}', {})
+    assert validate(change.delta).providers.mcp["books"].command == "serve"
+
+    layer = read_environment({"JP_CFG_PROVIDERS__MCP__BOOKS__ARGUMENTS": "a,b"})
+    assert validate(layer.partial).providers.mcp["books"].arguments == ["a", "b"]
+
+
+def test_settings_beside_the_servers() -> None:
+    config = validate({"providers": {"mcp_files": [".mcp.json"]}})
+    assert config.providers.mcp_files == [".mcp.json"]
+    assert (config.style.mcp_startup.show, config.style.mcp_startup.delay_secs) == (True, 4)
