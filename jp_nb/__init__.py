@@ -327,7 +327,8 @@ def call(
         raise UsageError(f"given more than once: {', '.join(sorted(repeated))}")
 
     def run() -> CallOutcome:
-        tools = session.bench.tools()
+        name = tool if isinstance(tool, str) else ""
+        tools = session.bench.tools(*filter(None, [name]))
         return session.bench.call(tools, tools.find(tool), by_name | named)
 
     with session.report_errors():

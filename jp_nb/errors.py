@@ -7,6 +7,7 @@ JpNbError
 │   ├── ProtocolError   the server sent data that its API does not document
 │   └── UnrecordedError the cassette that replaces the model does not contain the request
 ├── AnswerError         a structured answer is missing or does not match its schema
+├── ToolSourceError     a source of tools, such as a server, cannot start
 ├── StorageError        a record cannot be read, changed, imported, or exported
 ├── PromptUnavailable   a decision needs the user, and no user is available
 ├── PromptCancelled     the user did not answer a question
@@ -170,6 +171,10 @@ class AnswerError(JpNbError):
         super().__init__(message)
         self.data = data
         self.text = text
+
+
+class ToolSourceError(JpNbError):
+    """Raised if a source of tools cannot start, or if the turn needs it and it has failed."""
 
 
 class StorageError(JpNbError):

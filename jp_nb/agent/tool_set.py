@@ -1,19 +1,18 @@
-"""Tools that are available to the model in one cycle, and their sources.
+"""Tools that are available to the model in one cycle.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import ToolDefinition
+from jp_nb.agent.tool_sources import SourceAttempt, ToolSources, is_enabled_or_forced
 from jp_nb.config.authority import Grants
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import (
@@ -29,110 +28,10 @@ from jp_nb.config.tree.tools import (
     ToolConfig,
 )
 from jp_nb.json_values import as_object
-from jp_nb.tools.base import Tool, ToolSource, error_summary, is_cancelled
+from jp_nb.tools.base import Tool, ToolSource
 from jp_nb.tools.command import CommandFormatter, name_in_source
 from jp_nb.tools.outcome import MAX_RESULT_CHARS
 from jp_nb.tools.parameters import format_documentation, parameters_schema
-
-log = logging.getLogger(__name__)
-
-SOURCE_TIMEOUT_S: Final = 30.0
-"""Maximum time for a source to start and to list its tools."""
-
-
-class ToolSources:
-    """Runs the sources of a session on the agent's event loop.
-
-    A source starts with the first request for one of its tools. It is closed when its configuration
-    changes or is removed, when it cannot list its tools, and with the session.
-    """
-
-    def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
-        self._available = available
-        self._running: dict[str, ToolSource] = {}
-        self._lock = asyncio.Lock()
-
-    async def find(
-        self, config: AppConfig, wanted: Mapping[str, ToolConfig]
-    ) -> tuple[dict[str, tuple[Tool, ToolSource]], ToolSet]:
-        """Return the `wanted` tools that exist, and a set with problems, to which none is added.
-
-        The sources are asked concurrently. A failure affects only its source.
-        """
-        sources = {source.name: source for source in self._available(config)}
-        shares: dict[str, dict[str, ToolConfig]] = {}
-        missing: dict[str, str] = {}
-        for name, tool in wanted.items():
-            parts = (tool.source or "").split(".")
-            prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-            if (own := next((x for x in prefixes if x in sources), None)) is not None:
-                shares.setdefault(own, {})[name] = tool
-            else:
-                missing[name] = _missing_in_source(tool)
-        async with self._lock:
-            await self._close(*(x for x in self._running.values() if sources.get(x.name) != x))
-            lists = await asyncio.gather(*(self._list_tools(sources[x], shares[x]) for x in shares))
-        tools: dict[str, tuple[Tool, ToolSource]] = {}
-        for (own, share), found in zip(shares.items(), lists, strict=True):
-            for name, tool in share.items():
-                if isinstance(found, str):
-                    missing[name] = found
-                elif name in found:
-                    tools[name] = found[name], sources[own]
-                else:
-                    missing[name] = _missing_in_source(tool)
-        clashes: dict[str, str] = {}
-        for source in sources.values():
-            clashes |= source.clashes(config.conversation.tools)
-        problems = tuple(found for found in lists if isinstance(found, str))
-        return tools, ToolSet({}, missing, clashes, problems)
-
-    async def aclose(self) -> None:
-        """Close all running sources."""
-        async with self._lock:
-            await self._close(*self._running.values())
-
-    async def _list_tools(
-        self, source: ToolSource, wanted: Mapping[str, ToolConfig]
-    ) -> Mapping[str, Tool] | str:
-        """Start `source` if necessary, and return its tools; an error message on failure."""
-        failed, limit = "did not start", asyncio.timeout(SOURCE_TIMEOUT_S)
-        try:
-            async with limit:
-                if source.name not in self._running:
-                    self._running[source.name] = source
-                    await source.start()
-                failed = "did not list its tools"
-                return await self._running[source.name].list(wanted)
-        except (Exception, asyncio.CancelledError) as exc:
-            await self._close(source)
-            if is_cancelled():
-                raise
-            log.debug("A tool source failed", exc_info=True)
-            why = f"no response within {SOURCE_TIMEOUT_S:g} s"
-            if not limit.expired():
-                why = error_summary(exc)
-        return f"the tool source {source.name!r} {failed}: {why}"
-
-    async def _close(self, *sources: ToolSource) -> None:
-        """Close `sources` concurrently, because one may hang."""
-        running = [each for x in sources if (each := self._running.pop(x.name, None)) is not None]
-        await asyncio.gather(*map(_close_one, running))
-
-
-async def _close_one(source: ToolSource) -> None:
-    try:
-        async with asyncio.timeout(SOURCE_TIMEOUT_S):
-            await source.close()
-    except (Exception, asyncio.CancelledError):  # the others must also be closed
-        if is_cancelled():
-            raise
-        log.warning("The tool source %r did not close", source.name, exc_info=True)
-
-
-def _missing_in_source(tool: ToolConfig) -> str:
-    return f"the source {tool.source!r} has no tool of this name"
-
 
 T = TypeVar("T")
 
@@ -206,13 +105,17 @@ class ToolSet:
 
     Attributes:
         clashes: Description of each name that two sources have.
-        problems: One text for each source that failed, with its name.
+        problems: One text for each optional source that failed, with its name.
+        failures: The same for required sources.
+        config: The configuration, with the tools that its sources found.
     """
 
     tools: dict[str, OfferedTool]
     missing: dict[str, str]
     clashes: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    config: AppConfig | None = None
 
     @property
     def documentation(self) -> Mapping[str, str]:
@@ -251,25 +154,31 @@ async def offer_tools(
     *,
     unavailable_reason: str | None = None,
     answered: Callable[[str], bool] = lambda _: False,
+    attempt: SourceAttempt | None = None,
 ) -> ToolSet:
     """Return the tools that `config` enables, and the tool that it names as `tool_choice`.
 
     A named tool with a state that is locked off is not returned. With an `unavailable_reason`,
-    tools that need a user are missing, except those with prepared answers (`answered`).
+    tools that need a user are missing, except those with prepared answers (`answered`). A source
+    that failed in `attempt` is not tried again.
     """
+    attempt = SourceAttempt() if attempt is None else attempt
+    config = await sources.discover(config, attempt)
     star = config.conversation.tools.get(STAR, ToolConfig())
     enabled = {
         name: tool
         for name, tool in config.conversation.tools.items()
-        if name != STAR and _is_enabled_or_forced(name, config)
+        if name != STAR and is_enabled_or_forced(name, config)
     }
     wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
-    found, offered = await sources.find(config, wanted)
+    found = await sources.find(config, wanted, attempt)
+    offered = ToolSet({}, found.missing, found.clashes, found.problems, found.failures, config)
+
     for name, tool in enabled.items():
         if tool.source is None:
             offered.missing[name] = f"conversation.tools.{name}.source is not set"
-        elif name in found:
-            executor, source = found[name]
+        elif name in found.tools:
+            executor, source = found.tools[name]
             configured = any(question.answer is not None for question in tool.questions.values())
             lacks_user = executor.needs_user and unavailable_reason is not None
             if lacks_user and not configured and not answered(name):
@@ -277,13 +186,6 @@ async def offer_tools(
             else:
                 offered.tools[name] = _make_offered_tool(name, tool, star, executor, source)
     return offered
-
-
-def _is_enabled_or_forced(name: str, config: AppConfig) -> bool:
-    state, rule = config.conversation.get_tool_state(name)
-    choice = config.assistant.tool_choice
-    is_named = name == choice and choice not in ("auto", "none", "required")
-    return state or (is_named and rule != "never")
 
 
 def _make_offered_tool(

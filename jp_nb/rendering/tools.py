@@ -11,9 +11,9 @@ import keyword
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from pydantic import JsonValue
 
@@ -47,7 +47,16 @@ from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.python import PythonTool, suggest_improvements
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
-MakeOffer = Callable[[AppConfig], ToolSet]
+
+
+class MakeOffer(Protocol):
+    """Returns the tools that a configuration enables. `may_start` is as in `SourceAttempt`."""
+
+    def __call__(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+        """Return the tools of `config`."""
+        ...
+
+
 _SWITCH_TEXTS: Mapping[str, str] = {
     "any": "-t and -T can switch it",
     "if_named": "-t and -T can switch it only by its name",
@@ -60,7 +69,9 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
 
     With `toolset`, return only its tools.
     """
-    offered, possible = offer(config), offer(with_all_tools_enabled(config))
+    offered = offer(config)
+    config = offered.config or config
+    possible = offer(with_all_tools_enabled(config), may_start=False)
     rows = []
     for name, tool in config.conversation.tools.items():
         if name == STAR or toolset not in (None, tool.toolset):
@@ -72,7 +83,22 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
         state = _describe_state(name, config, offered)
         how = (found.run or "", found.result or "", _format_grants(tool.access))
         rows.append((name, state, source, tool.toolset or "-", *how))
+    for name in config.conversation.list_source_toolsets():
+        is_shown = toolset in (None, name) and not config.conversation.list_toolset_tools(name)
+        if is_shown:
+            state = _describe_source(name, config, offered)
+            rows.append((f"{name}.*", state, name, name, "", "", ""))
     return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
+
+
+def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
+    """Return the state of a source whose tools are not known."""
+    failed = [text for text in (*offered.failures, *offered.problems) if name in text]
+    if failed:
+        return f"missing: {failed[0]}"
+    if config.conversation.toolsets[name].state:
+        return "on"
+    return f"off: {name} has not started. List its tools: `%jp tools {name}`"
 
 
 def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
@@ -91,14 +117,16 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         UsageError: There is no such tool; the message suggests the nearest one.
     """
     configured = config.conversation.tools.get(name)
-    if configured is None and config.conversation.list_toolset_tools(name):
+    is_source = name in config.conversation.list_source_toolsets()
+    if configured is None and (is_source or config.conversation.list_toolset_tools(name)):
         return tools_report(config, offer, name)
     if configured is None or name == STAR:
         known = [x for x in config.conversation.tools if x != STAR]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
         raise UsageError(f"Tool not found: {name}{hint}")
-    offered, possible = offer(config), offer(with_all_tools_enabled(config))
+    offered = offer(config)
+    possible = offer(with_all_tools_enabled(config), may_start=False)
     found = possible.tools.get(name)
     tool = found.executor if found else None
     advice = suggest_improvements(tool) if isinstance(tool, PythonTool) else ()

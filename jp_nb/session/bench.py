@@ -125,11 +125,14 @@ class ToolBench:
     turns: TurnRunner
     active: ActiveConversation
 
-    def tools(self) -> BenchTools:
-        """Return the tools of the effective configuration."""
+    def tools(self, *names: str) -> BenchTools:
+        """Return the tools of the effective configuration. The sources of `names` start."""
         self.active.refuse_while_running()
-        config, tools = self.active.settings.config, self.turns.tools
-        return BenchTools(tools(config), tools(with_all_tools_enabled(config)))
+        self.turns.discover_tools(*names)
+        offered = self.turns.tools(self.active.settings.config, may_start=False)
+        config = offered.config or self.active.settings.config
+        possible = self.turns.tools(with_all_tools_enabled(config), may_start=False)
+        return BenchTools(offered, possible)
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
         """Ask the user whether `calls` of an untrusted record run.
@@ -316,7 +319,8 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     batches, number = _group_calls(turn.entries), turn.number
     if not batches:
         raise UsageError(f"turn {shown_turn(number)} called no tool: there is nothing to replay")
-    tools, images = bench.tools(), bench.active.document.conversation.images
+    names = {call.name for batch in batches for call in batch.calls}
+    tools, images = bench.tools(*names), bench.active.document.conversation.images
     recorded = read_turn(number, turn.entries, images=images).tool_calls
     final = iter(recorded)  # with the final arguments
 

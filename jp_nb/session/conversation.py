@@ -35,6 +35,7 @@ from jp_nb.text import MAX_FEW
 
 if TYPE_CHECKING:
     from jp_nb.session.cassettes import Cassettes
+    from jp_nb.session.discovered_tools import DiscoveredTools
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
     from jp_nb.session.signed_here import SignedHere
@@ -140,13 +141,24 @@ class ActiveConversation:
         return SignedHere(self)
 
     @cached_property
+    def discovered(self) -> DiscoveredTools:
+        """The tools that sources of this kernel have found."""
+        from jp_nb.session.discovered_tools import DiscoveredTools
+
+        return DiscoveredTools()
+
+    @cached_property
     def settings(self) -> Settings:
         """The settings of the active conversation."""
         from jp_nb.session.settings import Settings
 
         trusted = self._is_trusted or self.trust.trusted
         return Settings(
-            self.document.conversation, self.files, trusted=trusted, is_local=self.is_local
+            self.document.conversation,
+            self.files,
+            self.discovered,
+            trusted=trusted,
+            is_local=self.is_local,
         )
 
     @cached_property

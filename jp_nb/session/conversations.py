@@ -27,7 +27,6 @@ from jp_nb.session.base_config import MODEL
 from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import Settings
-from jp_nb.storage.config_files import ConfigFiles
 
 if TYPE_CHECKING:
     from jp_nb.record.config_history import Projection
@@ -204,11 +203,12 @@ class NextConversation:
     untrusted_count: int | None = None  # of its first changes, if it is not trusted; None: all
     inherits: tuple[str, ...] = INHERITED  # paths of settings of the active conversation
 
-    def settings(self, files: ConfigFiles) -> Settings:
-        """Return its settings on top of `files`."""
+    def settings(self, active: ActiveConversation) -> Settings:
+        """Return its settings on top of the files and tools of `active`."""
         return Settings(
             self.stream,
-            files,
+            active.files,
+            active.discovered,
             trusted=self.trusted,
             is_local=self.is_new,
             untrusted_count=self.untrusted_count,
@@ -221,7 +221,7 @@ class NextConversation:
         """
         trust, is_empty = active.trust, not len(self.stream)
         if settings is None:
-            settings = self.settings(active.files)
+            settings = self.settings(active)
             active.notices += inherited_notices(settings.inherit(active.settings, self.inherits))
         active.document.archive_active()
         active.document.conversation = self.stream

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +31,8 @@ from jp_nb.agent.provider import (
     ToolChoice,
 )
 from jp_nb.agent.recording import RecordedResults
-from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import SourceAttempt, ToolSources
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
@@ -51,7 +52,7 @@ from jp_nb.config.tree.models import (
 )
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
-from jp_nb.errors import ConfigError, ProviderError, UsageError
+from jp_nb.errors import ConfigError, ProviderError, ToolSourceError, UsageError
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.scripted import NAME as SCRIPTED
 from jp_nb.providers.scripted import ScriptedProvider
@@ -143,19 +144,25 @@ class Resolver:
         *,
         tool_choice: ToolChoice | None = None,
         unavailable_reason: str | None = None,
+        attempt: SourceAttempt | None = None,
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools, and attachments.
 
         `tool_choice` replaces the configured one. `unavailable_reason` is the reason why no user
-        can answer, or None.
+        can answer, or None. Sources that failed in `attempt` are not tried again.
 
         Raises:
             ConfigError: A part is not available. The error has the path.
             UsageError: No tool fits `tool_choice`.
+            ToolSourceError: A required source of tools failed.
         """
         config, parameters = basis.config, basis.config.assistant.model.parameters
         model, provider = self.model(config)
-        tools = await self.tools(config, unavailable_reason=unavailable_reason)
+        attempt = SourceAttempt() if attempt is None else attempt
+        tools = await self.tools(config, unavailable_reason=unavailable_reason, attempt=attempt)
+        if tools.failures:
+            raise ToolSourceError("\n".join(tools.failures))
+        offered = config if tools.config is None else tools.config
         attachments = self.attachments(config)
         results: RecordedResults | None = None
         if self._cassette is not None and self._cassette.choice.tools == "recorded":
@@ -172,7 +179,7 @@ class Resolver:
             tool_choice=(
                 _read_tool_choice(config.assistant.tool_choice, tools)
                 if tool_choice is None
-                else _check_tool_choice(tool_choice, config, tools)
+                else _check_tool_choice(tool_choice, offered, tools)
             ),
             parameters=_parameters(parameters),
             request=config.assistant.request,
@@ -334,12 +341,53 @@ class Resolver:
                 f"the model that {purpose} cannot be used: {text}", path=path
             ) from exc
 
-    async def tools(self, config: AppConfig, *, unavailable_reason: str | None = None) -> ToolSet:
+    async def tools(
+        self,
+        config: AppConfig,
+        *,
+        unavailable_reason: str | None = None,
+        attempt: SourceAttempt | None = None,
+    ) -> ToolSet:
         """Return the tools that `config` enables; without a user, omit the tools that need one."""
         answered = self._load_answers(config).answers_questions_of
-        return await offer_tools(
-            config, self._sources, unavailable_reason=unavailable_reason, answered=answered
-        )
+        try:
+            return await offer_tools(
+                config,
+                self._sources,
+                unavailable_reason=unavailable_reason,
+                answered=answered,
+                attempt=attempt,
+            )
+        finally:
+            self._note_discovered(config)
+
+    def has_discovering_sources(self, config: AppConfig) -> bool:
+        """Return True if a source may have tools that `config` does not name."""
+        is_known = bool(self._active.discovered.state.toolsets)
+        return is_known or any(source.discovers for source in self._sources.available(config))
+
+    async def discover(
+        self,
+        config: AppConfig,
+        attempt: SourceAttempt,
+        *,
+        names: Collection[str] = (),
+        only_named: bool = False,
+    ) -> bool:
+        """Let the sources that `config` uses find their tools; return True if any have changed.
+
+        A source is also asked if `names` has its name or one of its tools, or only then.
+        """
+        finding = [source for source in self._sources.available(config) if source.discovers]
+        named = [x.name for x in finding if any(_is_tool_of(x, name) for name in names)]
+        await self._sources.discover(config, attempt, named=named, only_named=only_named)
+        return self._note_discovered(config)
+
+    def _note_discovered(self, config: AppConfig) -> bool:
+        sources = [each.name for each in self._sources.available(config) if each.discovers]
+        if not sources and not self._active.discovered.state.toolsets:
+            return False
+        return self._active.discovered.update(sources, self._sources.discovered)
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return coroutines that close the providers and tool sources. Forget the providers."""
@@ -348,6 +396,11 @@ class Resolver:
         self._providers.clear()
         self._replaced_providers.clear()
         return closing
+
+
+def _is_tool_of(source: ToolSource, name: str) -> bool:
+    is_source = name == source.name or name.startswith(f"{source.name}.")
+    return is_source or source.may_have(name)
 
 
 def _attachments_of(layer: Layer) -> list[str]:

@@ -85,7 +85,8 @@ class TurnResumption:
                 "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
             )
         if turn.open_calls:
-            _refuse_missing_tools(turn, self._session.bench.tools())
+            names = [call.request.name for call in turn.open_calls]
+            _refuse_missing_tools(turn, self._session.bench.tools(*names))
         again, skipped = self._ask_user(turn)
         notices = self._active.notices
         if turn.finished:

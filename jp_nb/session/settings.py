@@ -71,6 +71,7 @@ from jp_nb.session.base_config import (
     to_store,
     with_model,
 )
+from jp_nb.session.discovered_tools import DiscoveredState, DiscoveredTools
 from jp_nb.session.notebook_text import is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, format_paths
@@ -78,10 +79,10 @@ from jp_nb.storage.config_writer import ConfigFile
 from jp_nb.tools.builtin import tools_config
 
 
-@lru_cache(maxsize=1)
-def _registrations(version: int) -> Layer:
+@lru_cache(maxsize=4)
+def _registrations(version: int, discovered: DiscoveredState) -> Layer:
     """Return the layer of all tools, for this `version` of the registry."""
-    return Layer(REGISTRATIONS, tools_config(registered_functions()))
+    return Layer(REGISTRATIONS, discovered.add_to(tools_config(registered_functions())))
 
 
 class DirectiveDraft(Draft):
@@ -202,12 +203,14 @@ class Settings:
         self,
         stream: ConversationStream,
         files: ConfigFiles,
+        discovered: DiscoveredTools | None = None,
         *,
         trusted: bool,
         is_local: bool = False,
         untrusted_count: int | None = None,
     ) -> None:
         self._files = files
+        self._discovered = DiscoveredTools() if discovered is None else discovered
         self._skips_invalid_files = False
         self.projection = Projection(
             stream,
@@ -222,7 +225,7 @@ class Settings:
         found = files.load_valid_layers()[0] if skips else files.layers()
         python = sys.modules.get("jp_nb.tools.python")
         version = python.REGISTRY.version if python is not None else 0
-        return [_registrations(version), *found]
+        return [_registrations(version, self._discovered.state), *found]
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:

@@ -29,12 +29,19 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice
 from jp_nb.agent.tool_set import ToolSet
+from jp_nb.agent.tool_sources import SourceAttempt
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_state import LastRequest, RecordedAnswer, Resolved, TurnRecord, host_of
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
+from jp_nb.errors import (
+    ConfigError,
+    PromptUnavailable,
+    ProviderError,
+    ToolSourceError,
+    UsageError,
+)
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, canonical_json
 from jp_nb.providers.errors import format_model_choices
@@ -371,17 +378,20 @@ class TurnRunner:
         stream, settings = active.document.conversation, active.settings
         inherited: list[str] = []
         if other is not None:
-            stream, settings = other.stream, other.settings(active.files)
+            stream, settings = other.stream, other.settings(active)
             paths = [path for path in other.inherits if model is None or path != MODEL]
             inherited = inherited_notices(settings.inherit(active.settings, paths))
         names, folder = self._host.namespace, active.files.folder
         directives, notices = resolve_variables(directives, names, folder)
-        draft = settings.draft(directives, model=model)
+        attempt = SourceAttempt()
+        draft = self._draft_with_tools(settings, directives, model, tool_choice, attempt)
         draft.notices[:] = [*inherited, *draft.notices, *notices]
         self.resolver.scripts.choose_changed(draft.made)
         if model is not None:  # also if it was the model before
             self.resolver.scripts.choose(model, draft.config().providers.llm.aliases)
-        resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
+        resolved = self.resolve(
+            settings.snapshot(draft), stream.id, tool_choice=tool_choice, attempt=attempt
+        )
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
         try:
@@ -393,14 +403,60 @@ class TurnRunner:
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
         return settings, draft, resolved
 
+    def _draft_with_tools(
+        self,
+        settings: Settings,
+        directives: Sequence[Directive],
+        model: str | None,
+        tool_choice: ToolChoice | None,
+        attempt: SourceAttempt,
+    ) -> Draft:
+        """Return the draft of `directives`, after the sources that it uses have found their tools.
+
+        The source of a named tool starts first. The changed settings may use other sources.
+        """
+        switched = [x for x in directives if x.kind in ("tool", "no_tool") and x.text]
+        if switched:
+            named = [each.text for each in switched if each.kind == "tool"]
+            self._discover(settings.config, attempt, names=named, only_named=True)
+
+        draft = settings.draft(directives, model=model)
+        choice = [] if tool_choice is None else [tool_choice.removeprefix("tool:")]
+        if self._discover(draft.config(), attempt, names=choice):
+            draft = settings.draft(directives, model=model)
+        return draft
+
+    def _discover(
+        self,
+        config: AppConfig,
+        attempt: SourceAttempt,
+        *,
+        names: Sequence[str] = (),
+        only_named: bool = False,
+    ) -> bool:
+        """Let sources find their tools; see `Resolver.discover`."""
+        if not self.resolver.has_discovering_sources(config):
+            return False
+        work = self.resolver.discover(config, attempt, names=names, only_named=only_named)
+        return self._agent.wait_for(work)
+
     def resolve(
-        self, basis: ConfigSnapshot, conversation_id: str, *, tool_choice: ToolChoice | None = None
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
+        attempt: SourceAttempt | None = None,
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
         reason = self._front_end.unavailable_reason(basis.config)
         self._describe_attached_values(basis.config)
         work = self.resolver.resolve(
-            basis, conversation_id, tool_choice=tool_choice, unavailable_reason=reason
+            basis,
+            conversation_id,
+            tool_choice=tool_choice,
+            unavailable_reason=reason,
+            attempt=attempt,
         )
         return self._agent.wait_for(work)
 
@@ -433,10 +489,26 @@ class TurnRunner:
         else:
             print(f"jp_nb: {line}")
 
-    def tools(self, config: AppConfig) -> ToolSet:
-        """Return the tools that `config` enables, from the cell's thread."""
+    def tools(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
+        """Return the tools that `config` enables, from the cell's thread.
+
+        `may_start` is as in `SourceAttempt`.
+        """
         reason = self._front_end.unavailable_reason(config)
-        return self._agent.wait_for(self.resolver.tools(config, unavailable_reason=reason))
+        attempt = SourceAttempt(may_start=may_start)
+        work = self.resolver.tools(config, unavailable_reason=reason, attempt=attempt)
+        return self._agent.wait_for(work)
+
+    def discover_tools(self, *names: str) -> None:
+        """Let the sources that may have these tools or toolsets find their tools.
+
+        Raises:
+            ToolSourceError: One failed.
+        """
+        attempt = SourceAttempt()
+        self._discover(self._active.settings.config, attempt, names=names, only_named=True)
+        if attempt.failures:
+            raise ToolSourceError("\n".join(x.text for x in attempt.failures.values()))
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the attachments of `config`; see `Resolver.attachments`."""

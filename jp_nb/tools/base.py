@@ -379,6 +379,13 @@ class Tool(ABC):
         """
 
 
+SOURCE_TIMEOUT_S: Final = 30.0
+"""Maximum time for a source to start and to list its tools, and to close."""
+
+ToolRegistrations = Mapping[str, Mapping[str, JsonValue]]
+"""Partials of `conversation.tools`, by the name of the tool."""
+
+
 class ToolSource(ABC):
     """A source of tools, such as the functions of the notebook, or a server.
 
@@ -388,10 +395,17 @@ class ToolSource(ABC):
     Attributes:
         name: The prefix of the setting `source` of its tools, such as `python` or `mcp.books`.
         run: Default of the setting `run` of its tools.
+        discovers: True if `discover` finds tools that are not configured. They are the toolset with
+            the name of the source, which is off unless a setting turns it on.
+        start_timeout_s: Maximum time to start and to list the tools; 0 for no limit.
+        is_required: True if the turn ends when the source fails. Otherwise it runs without it.
     """
 
     name: str
     run: RunMode = "ask"
+    discovers = False
+    start_timeout_s = SOURCE_TIMEOUT_S
+    is_required = False
 
     @property
     def title(self) -> str:
@@ -399,8 +413,19 @@ class ToolSource(ABC):
         return self.name
 
     async def start(self) -> None:
-        """Prepare to list tools. Any exception is reported as a failure of the source."""
+        """Prepare to list tools. Any exception is reported as a failure of the source.
+
+        The words of a `ToolSourceError` are reported as they are.
+        """
         return
+
+    async def discover(self) -> ToolRegistrations:
+        """Return the registrations of all tools that the source has now, in a stable order."""
+        return {}
+
+    def may_have(self, name: str) -> bool:
+        """Return True if `name` is one that `discover` gives to tools of this source."""
+        return False
 
     @abstractmethod
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:

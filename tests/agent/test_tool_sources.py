@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jp_nb.agent import tool_set
 from jp_nb.agent.display import Notice
 from jp_nb.agent.provider import ProviderEvent
-from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.errors import ToolSourceError
 from jp_nb.session.resolver import TOOL_SOURCES
 from jp_nb.tools.base import CellThread, Tool, ToolContext, ToolSource
 from jp_nb.tools.command import CommandTools
@@ -174,7 +175,7 @@ async def test_failing_source_is_named_closed_and_tried_again(
 
 
 async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool_set, "SOURCE_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(Server, "start_timeout_s", 0.02)
     books = Server(starts=asyncio.Event())
     tools = await offer(make_sources(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (
@@ -182,6 +183,36 @@ async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert "pay" in tools.tools
     assert books.happened == ["start", "close"]
+
+
+async def test_source_without_a_time_limit_starts_when_it_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Server, "start_timeout_s", 0)
+    books = Server(starts=asyncio.Event())
+    offering = asyncio.create_task(offer(make_sources(books)))
+    await until(lambda: books.happened)
+    assert books.starts is not None
+    books.starts.set()
+    assert "search" in (await offering).tools
+
+
+async def test_failure_in_a_group_of_exceptions_is_told_by_its_first_exception() -> None:
+    inner = ExceptionGroup("inner", [OSError("no such program"), ValueError("later")])
+    books = Server(fails={"start": BaseExceptionGroup("unhandled errors in a TaskGroup", [inner])})
+    tools = await offer(make_sources(books))
+    assert tools.problems == (
+        "the tool source 'mcp.books' did not start: OSError: no such program",
+    )
+
+
+async def test_failure_of_a_required_source_is_kept_apart() -> None:
+    books = Server(fails={"start": ToolSourceError("the server books ended: npx books")})
+    books.is_required = True
+    bank = Server("mcp.bank", "b", ("pay",), fails={"start": OSError("gone")})
+    tools = await offer(make_sources(books, bank))
+    assert tools.failures == ("the server books ended: npx books",)
+    assert tools.problems == ("the tool source 'mcp.bank' did not start: OSError: gone",)
 
 
 @pytest.mark.parametrize("how", [OSError("stuck"), asyncio.CancelledError()])

@@ -25,7 +25,8 @@ from jp_nb.agent.provider import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_state import Resolved, TurnContext, TurnRecord, UsageCounter
 from jp_nb.config.aliases import resolve_model

@@ -877,7 +877,7 @@ def test_report_of_a_tool_shows_no_secret() -> None:
     }
     config = configured(for_tool("fetch", **settings))
 
-    def offered(config: AppConfig) -> ToolSet:
+    def offered(config: AppConfig, *, may_start: bool = True) -> ToolSet:
         executors: dict[str, dict[str, Tool]] = {"local": {"fetch": MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 
@@ -904,7 +904,7 @@ def test_report_of_a_tool_escapes_markup() -> None:
     }
     config = configured(for_tool(HOSTILE, **settings))
 
-    def offered(config: AppConfig) -> ToolSet:
+    def offered(config: AppConfig, *, may_start: bool = True) -> ToolSet:
         executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 

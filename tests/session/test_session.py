@@ -13,7 +13,7 @@ import pytest
 
 import jp_nb
 from jp_nb.agent.display import ShowText
-from jp_nb.agent.tool_set import ToolSources
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.directives import Directive
 from jp_nb.config.validation import validate_plain
 from jp_nb.errors import UsageError

@@ -17,7 +17,8 @@ from jp_nb.agent.prompts import (
     Prompt,
     Unavailable,
 )
-from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig

@@ -527,6 +527,16 @@ class ConversationConfig(ConfigTable):
         """Return the names of the toolsets that have tools, sorted."""
         return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})
 
+    def list_source_toolsets(self) -> list[str]:
+        """Return the names of the toolsets of sources that discover their tools: `mcp.books`."""
+        return sorted(name for name in self.toolsets if "." in name)
+
+    def list_tools_from(self, source: str) -> list[str]:
+        """Return the names of the tools with this `source`, such as `mcp.books.search`."""
+        if "." not in source or source in self.toolsets:
+            return []
+        return [name for name, tool in self.tools.items() if tool.source == source]
+
     def tools_by_toolset(self) -> dict[str, list[str]]:
         """Return the names of the tools of each toolset."""
         return {name: self.list_toolset_tools(name) for name in self.list_toolsets()}

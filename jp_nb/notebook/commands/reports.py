@@ -412,11 +412,12 @@ DEFAULT_TURNS = 10
 
 def tools(call: Invocation) -> None:
     """Run `%jp tools`: list all tools, or describe one."""
-    config, offer = call.session.config, call.session.turns.tools
+    turns = call.session.turns
     if call.word is None:
-        call.show(tools_module.tools_report(config, offer))
-    else:
-        call.show(tools_module.tool_report(call.word, config, offer))
+        call.show(tools_module.tools_report(call.session.config, turns.tools))
+        return
+    turns.discover_tools(call.word)
+    call.show(tools_module.tool_report(call.word, call.session.config, turns.tools))
 
 
 def log(call: Invocation) -> None:

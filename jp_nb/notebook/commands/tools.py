@@ -38,8 +38,8 @@ def call(line: Invocation) -> None:
     """Run `%jp call`: run a tool as in a turn, and show the result that the model would get."""
     name, _, rest = line.text.partition(" ")
     bench = line.session.bench
-    tools = bench.tools()
     if rest.lstrip().startswith("{"):
+        tools = bench.tools(name)
         bench.call(tools, tools.find(name), read_object(rest))
         return
     parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
@@ -52,6 +52,7 @@ def call(line: Invocation) -> None:
     wanted = options.name or (recorded.name if recorded else None)
     if wanted is None:
         raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
+    tools = bench.tools(wanted)
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
     arguments |= read_assignments(words, tool.definition.parameters)

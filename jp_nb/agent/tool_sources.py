@@ -1,0 +1,332 @@
+"""Sources of tools: their start, their tools, their failures, and their end.
+
+Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D37, D217.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import build_partial, get_path, merge
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import STAR, Enable, ToolConfig
+from jp_nb.errors import ToolSourceError
+from jp_nb.tools.base import (
+    SOURCE_TIMEOUT_S,
+    Tool,
+    ToolRegistrations,
+    ToolSource,
+    error_summary,
+    is_cancelled,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CHOICES: Final = ("auto", "none", "required")
+"""Values of `assistant.tool_choice` that name no tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """A source that has no tools now, with the reason. A required one ends the turn."""
+
+    text: str
+    is_required: bool = False
+
+
+@dataclass(slots=True)
+class SourceAttempt:
+    """The sources that failed while one turn was prepared: each one is tried once.
+
+    Attributes:
+        may_start: False if sources that discover tools must not start, as for a preview.
+    """
+
+    may_start: bool = True
+    failures: dict[str, SourceFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTools:
+    """The wanted tools that exist, each with its source, and reasons for the others.
+
+    Attributes:
+        clashes: Description of each name that two sources have.
+        problems: One text for each optional source that failed, with its name.
+        failures: The same for required sources.
+    """
+
+    tools: dict[str, tuple[Tool, ToolSource]]
+    missing: dict[str, str]
+    clashes: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class ToolSources:
+    """Runs the sources of a session on the agent's event loop.
+
+    A source starts with the first request for one of its tools. It is closed when its configuration
+    changes or is removed, when it cannot list its tools, and with the session.
+
+    Attributes:
+        discovered: The tools that sources have found, by the name of the source.
+    """
+
+    def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
+        self.available = available
+        self.discovered: Mapping[str, ToolRegistrations] = {}
+        self._running: dict[str, ToolSource] = {}
+        self._lock = asyncio.Lock()
+
+    async def discover(
+        self,
+        config: AppConfig,
+        attempt: SourceAttempt,
+        *,
+        named: Collection[str] = (),
+        only_named: bool = False,
+    ) -> AppConfig:
+        """Return `config` with the tools that its sources find, and remember these tools.
+
+        A source is asked if `config` uses one of its tools, or if it is `named`, or `only_named`.
+        """
+        sources = self.available(config)
+        finding = [source for source in sources if source.discovers]
+        asked = [each for each in finding if each.name in named]
+        if not only_named:
+            asked = [each for each in finding if each in asked or is_used(each, config)]
+
+        async with self._lock:
+            await self._close_outdated(sources)
+            found = await asyncio.gather(*(self._discover_tools(x, attempt) for x in asked))
+
+        known = {source.name for source in finding}
+        now = {name: tools for name, tools in self.discovered.items() if name in known}
+        for source, tools in zip(asked, found, strict=True):
+            if tools is not None:
+                now[source.name] = tools
+        self.discovered = now
+        return add_registrations(config, now, finding) if finding else config
+
+    async def find(
+        self, config: AppConfig, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
+    ) -> FoundTools:
+        """Return the `wanted` tools that exist.
+
+        The sources are asked concurrently. A failure affects only its source.
+        """
+        sources = {source.name: source for source in self.available(config)}
+        shares: dict[str, dict[str, ToolConfig]] = {}
+        missing: dict[str, str] = {}
+        for name, tool in wanted.items():
+            own = _find_source_name(tool, sources)
+            if own is None:
+                missing[name] = _missing_in_source(tool)
+            else:
+                shares.setdefault(own, {})[name] = tool
+
+        async with self._lock:
+            await self._close_outdated(sources.values())
+            asked = (self._list_tools(sources[own], shares[own], attempt) for own in shares)
+            lists = await asyncio.gather(*asked)
+
+        tools: dict[str, tuple[Tool, ToolSource]] = {}
+        for (own, share), found in zip(shares.items(), lists, strict=True):
+            for name, tool in share.items():
+                if found is None:
+                    missing[name] = attempt.failures[own].text
+                elif name in found:
+                    tools[name] = found[name], sources[own]
+                else:
+                    missing[name] = _missing_in_source(tool)
+
+        clashes: dict[str, str] = {}
+        for source in sources.values():
+            clashes |= source.clashes(config.conversation.tools)
+        failures = [x for own, x in attempt.failures.items() if own in sources]
+        return FoundTools(
+            tools,
+            missing,
+            clashes,
+            problems=tuple(each.text for each in failures if not each.is_required),
+            failures=tuple(each.text for each in failures if each.is_required),
+        )
+
+    async def aclose(self) -> None:
+        """Close all running sources."""
+        async with self._lock:
+            await self._close(*self._running.values())
+
+    async def _discover_tools(
+        self, source: ToolSource, attempt: SourceAttempt
+    ) -> ToolRegistrations | None:
+        return await self._ask(source, attempt, lambda running: running.discover())
+
+    async def _list_tools(
+        self, source: ToolSource, wanted: Mapping[str, ToolConfig], attempt: SourceAttempt
+    ) -> Mapping[str, Tool] | None:
+        return await self._ask(source, attempt, lambda running: running.list(wanted))
+
+    async def _ask(
+        self,
+        source: ToolSource,
+        attempt: SourceAttempt,
+        ask: Callable[[ToolSource], Awaitable[T]],
+    ) -> T | None:
+        """Start `source` if necessary, and ask it; None after a failure, which is noted."""
+        if source.name in attempt.failures:
+            return None
+        is_running = source.name in self._running
+        if source.discovers and not is_running and not attempt.may_start:
+            attempt.failures[source.name] = SourceFailure(NOT_STARTED.format(source.name))
+            return None
+
+        failed = "did not start"
+        limit = asyncio.timeout(source.start_timeout_s or None)
+        try:
+            async with limit:
+                if not is_running:
+                    self._running[source.name] = source
+                    await source.start()
+                failed = "did not list its tools"
+                return await ask(self._running[source.name])
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as exc:
+            cause = _find_cause(exc)
+            log.debug("A tool source failed", exc_info=True)
+            await self._close(source)
+            if is_cancelled():
+                raise asyncio.CancelledError from exc
+
+        if isinstance(cause, ToolSourceError):
+            text = str(cause)
+        else:
+            reason = error_summary(cause)
+            if limit.expired():
+                reason = f"no response within {source.start_timeout_s:g} s"
+            text = f"the tool source {source.name!r} {failed}: {reason}"
+        attempt.failures[source.name] = SourceFailure(text, source.is_required)
+        return None
+
+    async def _close_outdated(self, sources: Collection[ToolSource]) -> None:
+        current = {source.name: source for source in sources}
+        await self._close(*(x for x in self._running.values() if current.get(x.name) != x))
+
+    async def _close(self, *sources: ToolSource) -> None:
+        """Close `sources` concurrently, because one may hang."""
+        running = [each for x in sources if (each := self._running.pop(x.name, None)) is not None]
+        await asyncio.gather(*map(_close_one, running))
+
+
+NOT_STARTED: Final = "the tool source {!r} has not started. It starts with the next turn"
+
+
+async def _close_one(source: ToolSource) -> None:
+    try:
+        async with asyncio.timeout(SOURCE_TIMEOUT_S):
+            await source.close()
+    except (Exception, BaseExceptionGroup, asyncio.CancelledError):  # the others must be closed too
+        if is_cancelled():
+            raise
+        log.warning("The tool source %r did not close", source.name, exc_info=True)
+
+
+def _find_cause(exc: BaseException) -> BaseException:
+    """Return the first single exception in a group of exceptions."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
+
+
+def _missing_in_source(tool: ToolConfig) -> str:
+    return f"the source {tool.source!r} has no tool of this name"
+
+
+def _find_source_name(tool: ToolConfig, names: Collection[str]) -> str | None:
+    """Return the longest beginning of the setting `source` that is the name of a source."""
+    parts = (tool.source or "").split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in names), None)
+
+
+def is_enabled_or_forced(name: str, config: AppConfig) -> bool:
+    """Return True if the tool `name` is on, or if the tool choice names it and may turn it on."""
+    state, rule = config.conversation.get_tool_state(name)
+    choice = config.assistant.tool_choice
+    is_named = name == choice and choice not in CHOICES
+    return state or (is_named and rule != "never")
+
+
+def is_used(source: ToolSource, config: AppConfig) -> bool:
+    """Return True if `config` has tools of `source` that are on."""
+    toolset = config.conversation.toolsets.get(source.name)
+    if toolset is not None and toolset.state:
+        return True
+    if any(is_enabled_or_forced(name, config) for name in _own_tools(source, config)):
+        return True
+    choice = config.assistant.tool_choice
+    is_known = choice in CHOICES or choice in config.conversation.tools
+    return not is_known and source.may_have(choice)
+
+
+def _own_tools(source: ToolSource, config: AppConfig) -> Iterator[str]:
+    for name, tool in config.conversation.tools.items():
+        if name == STAR:
+            continue
+        if tool.source is not None:
+            if _find_source_name(tool, (source.name,)) is not None:
+                yield name
+        elif source.may_have(name) and tool.enable is not None and tool.enable.state is not None:
+            yield name  # switched on before this kernel has discovered it
+
+
+def add_registrations(
+    config: AppConfig,
+    discovered: Mapping[str, ToolRegistrations],
+    finding: Sequence[ToolSource] = (),
+) -> AppConfig:
+    """Return `config` with the `discovered` tools of the sources `finding`.
+
+    The settings of a tool are completed with its registration. A tool that is configured with the
+    same source under another name has only that name.
+    """
+    tools = dict(config.conversation.tools)
+    found = {name: x for registrations in discovered.values() for name, x in registrations.items()}
+    other_names = {tool.source for name, tool in tools.items() if name not in found}
+    for name, registration in found.items():
+        own = tools.get(name)
+        if registration.get("source") in other_names:
+            tools.pop(name, None)
+        elif own is None or own.source is None:
+            tools[name] = _register(name, registration, own)
+
+    for name, tool in config.conversation.tools.items():
+        owner = next((each.name for each in finding if each.may_have(name)), None)
+        if name in tools and owner is not None and tools[name].source is None:
+            tools[name] = _register(name, {"source": owner, "toolset": owner}, tool)
+
+    toolsets = dict(config.conversation.toolsets)
+    for source in finding:
+        toolsets.setdefault(source.name, Enable(state=False))
+    conversation = config.conversation.model_copy(update={"tools": tools, "toolsets": toolsets})
+    return config.model_copy(update={"conversation": conversation})
+
+
+def _register(
+    name: str, registration: Mapping[str, JsonValue], own: ToolConfig | None
+) -> ToolConfig:
+    """Return the settings `own` of a tool on top of its `registration`."""
+    if own is None:
+        return ToolConfig.model_validate(registration)
+    path = f"conversation.tools.{name}"
+    settings = own.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    merged = merge(build_partial(path, dict(registration)), build_partial(path, settings))
+    return ToolConfig.model_validate(get_path(merged, path))
