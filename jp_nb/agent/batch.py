@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from jp_nb.agent.call_runner import CANCELED_ITSELF, CallRunner, stopped_text
+from jp_nb.agent.call_runner import CANCELED_ITSELF, CallRunner, end_runs, stopped_text
 from jp_nb.agent.display import InterruptReceived, Notice
 from jp_nb.agent.interrupts import (
     USER_STOPPED,
@@ -265,6 +265,8 @@ class Batch:
                 # The other calls still get their responses.
                 log.error("A canceled tool call failed", exc_info=error)
         for call in self._calls:
+            if call.task is not None and not call.task.done():  # it ignores its cancellation
+                end_runs(call)
             call.task = None
         self._menu = self._error = None
         self._functions.settled.set()  # the function before was canceled

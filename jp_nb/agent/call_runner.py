@@ -121,6 +121,7 @@ class CallRunner:
                 self._show_end(call, RESTARTED, is_error=False, skipped=True)
             self._drop_images(call)
             call.reset()
+
         try:
             result = await self._run(call)
         except CallEnded as end:
@@ -129,6 +130,10 @@ class CallRunner:
                 content = _truncate_result(content, call.tool)
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
+        finally:
+            if call.task is asyncio.current_task():  # else it was abandoned, and has ended before
+                end_runs(call)
+
         self.finish(call, result.content, is_error=result.is_error)
         return False
 
@@ -401,6 +406,16 @@ class CallRunner:
                 folds_result=folds,
             )
         )
+
+
+def end_runs(call: Call) -> None:
+    """Tell the tool of `call` that the call does not run again."""
+    if call.tool is None:
+        return
+    try:
+        call.tool.executor.ended(call.request.id)
+    except Exception:  # the call has its response
+        log.exception("The tool %s did not release a call", call.tool.name)
 
 
 def _original_error(exc: BaseException) -> BaseException:

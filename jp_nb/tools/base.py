@@ -378,6 +378,15 @@ class Tool(ABC):
             Exception: Any other error. The model reads its type and text.
         """
 
+    def ended(self, call_id: str) -> None:
+        """Release what the runs of a call have kept: the call ended, and does not run again.
+
+        It is called once after each call, on the event loop, whatever ended it: its result, an
+        error, a refusal of the user, an interrupt, or the end of the kernel. A call that starts
+        again has ended before. It must not block.
+        """
+        return
+
 
 SOURCE_TIMEOUT_S: Final = 30.0
 """Maximum time for a source to start and to list its tools, and to close."""
