@@ -16,6 +16,8 @@ from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.config.layers import format_value
 from jp_nb.config.schema import mask_secrets, parse_path
+from jp_nb.config.server_risks import describe_setting_risks
+from jp_nb.config.tree.servers import MCP
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
@@ -274,14 +276,23 @@ PENDING_HEAD: Final = ("path", "value", "file")
 def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
     """Return the settings that wait for consent: path, value, and file."""
     return [
-        (
-            spell_invisible(path),
-            escape_invisible(format_value(mask_secrets(value, parse_path(path)))),
-            spell_invisible(file),
-        )
+        (spell_invisible(path), format_consent_value(path, value), spell_invisible(file))
         for pending in found
         for path, value, file in pending.leaves
     ]
+
+
+def format_consent_value(path: str, value: JsonValue) -> str:
+    """Return the `value` of a setting for the user's consent: exact, without secrets, with risks.
+
+    The settings of an MCP server have their risks in brackets, such as those of `BASH_ENV`.
+    """
+    keys = parse_path(path)
+    shown = escape_invisible(format_value(mask_secrets(value, keys)))
+    if len(keys) <= len(MCP) + 1 or keys[: len(MCP)] != MCP:
+        return shown
+    risks = describe_setting_risks(keys[len(MCP) + 1 :], value)
+    return f"{shown} [{'; '.join(risks)}]" if risks else shown
 
 
 def treatment_report(stream: ConversationStream) -> Report:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.schema import format_masked
 from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
 from jp_nb.config.validation import unexpected_word
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
@@ -26,7 +25,13 @@ from jp_nb.record.events import ChatRequest, words_of
 from jp_nb.record.turn_numbers import shown_turn, stored_turn
 from jp_nb.rendering.log import conversations_table
 from jp_nb.rendering.report import table
-from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
+from jp_nb.rendering.tables import (
+    PENDING_HEAD,
+    compaction_report,
+    format_consent_value,
+    pending_rows,
+    preview_report,
+)
 from jp_nb.session.compaction import CompactionOptions, ManualCompaction
 from jp_nb.session.resume import TurnResumption
 from jp_nb.storage import trust as trust_module
@@ -288,8 +293,10 @@ def _setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """Return the settings that a record would set if it were trusted: path and value."""
     rows = []
     for path, value in sorted(ignored.items()):
-        shown = path if path.startswith("(") else format_masked(path, value)
-        rows.append((spell_invisible(path), escape_invisible(shown)))
+        shown = (
+            escape_invisible(path) if path.startswith("(") else format_consent_value(path, value)
+        )
+        rows.append((spell_invisible(path), shown))
     return rows
 
 

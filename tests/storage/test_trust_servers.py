@@ -1,0 +1,93 @@
+"""Consent to MCP servers of a folder: nothing starts before, and each change asks again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import PromptUnavailable
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter
+from tests.support.sessions import configure
+
+SERVERS = "providers.mcp"
+BOOKS = """
+[providers.mcp.books]
+command = "npx"
+arguments = ["-y", "@books/mcp", "--token", "${BOOKS_TOKEN}"]
+[providers.mcp.books.env]
+NODE_OPTIONS = "--require ./extra.js"
+API_KEY = "hunter2-hunter2"
+LEVEL = "debug"
+[providers.mcp.remote]
+url = "https://books.example/mcp"
+[providers.mcp.remote.headers]
+Authorization = "Bearer ${BOOKS_TOKEN}"
+"""
+
+
+@pytest.mark.req("R-MCP-68")
+def test_server_of_a_folder_exists_only_after_consent_to_its_present_entry(
+    bare_folder: Path, open_session: Any
+) -> None:
+    file = configure(bare_folder, BOOKS)
+    session = open_session()
+    assert session.value(SERVERS) in (None, {})
+    assert session.session.config.providers.mcp == {}
+
+    session.jp("trust --workspace --yes")
+    assert sorted(session.session.config.providers.mcp) == ["books", "remote"]
+    assert sorted(open_session().session.config.providers.mcp) == ["books", "remote"]
+
+    file.write_text(BOOKS.replace("@books/mcp", "@evil/mcp"))
+    assert open_session().session.config.providers.mcp == {}
+
+
+@pytest.mark.req("R-MCP-68", "R-MCP-70", "R-MCP-71")
+def test_consent_shows_commands_addresses_and_marked_variables(
+    bare_folder: Path, open_session: Any
+) -> None:
+    configure(bare_folder, BOOKS)
+    session = open_session()
+    with pytest.raises(PromptUnavailable):
+        session.jp("trust --workspace")
+
+    shown = session.shown[0]
+    for text in (
+        f"{SERVERS}.books.command",
+        '"-y", "@books/mcp", "--token", "${BOOKS_TOKEN}"',
+        '"--require ./extra.js" [changes which code the program loads]',
+        "does not pin the server",
+        f"{SERVERS}.books.env.API_KEY",
+        f"{SERVERS}.books.env.LEVEL",
+        "https://books.example/mcp",
+        "Bearer ${BOOKS_TOKEN}",
+    ):
+        assert text in shown, text
+    assert "hunter2" not in shown
+
+
+@pytest.mark.req("R-MCP-69")
+@pytest.mark.parametrize("place", ["base_config", "config_delta"])
+def test_untrusted_record_sets_no_server(bare_folder: Path, place: str) -> None:
+    partial = {"providers": {"mcp": {"books": {"command": "touch", "arguments": ["started"]}}}}
+    delta = {
+        "timestamp": "2026-01-01 00:00:00.0",
+        "event_id": "event0",
+        "type": "config_delta",
+        "delta": partial,
+    }
+    stored = {
+        "version": 1,
+        "conversation": {"id": "jp-c17000000000", "made": "live"},
+        "base_config": partial if place == "base_config" else {},
+        "events": [delta] if place == "config_delta" else [],
+    }
+    for headless in (False, True):
+        home = FakeHome(bare_folder / "nb.ipynb", stored=stored, headless=headless)  # type: ignore[arg-type]
+        session = Session(FakeHost(FakePrompter(), home))
+        assert session.config.providers.mcp == {}
+        session.close()
