@@ -229,6 +229,33 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     return None
 
 
+def count_steps(root: Schema, *, limit: int) -> int:
+    """Return the number of subschemas that a validation with `root` applies, at most `limit` + 1.
+
+    A subschema that several references share counts each time. A schema that contains itself never
+    ends for some values, so it counts as more than `limit`.
+
+    Raises:
+        UsageError: A reference is not valid or not supported.
+    """
+    known = all_schemas(root)
+    if len(known) > limit or find_loop(root) is not None:
+        return limit + 1
+
+    steps: dict[SchemaPath, int] = {}
+    waiting: list[SchemaPath] = [()]
+    while waiting:
+        path = waiting[-1]
+        following = _iter_next(root, path, known[path], same_value=False)
+        below = [step for step in following if step in known]
+        if missing := [step for step in below if step not in steps]:
+            waiting += missing
+            continue
+        steps[path] = min(limit + 1, 1 + sum(steps[step] for step in below))
+        waiting.pop()
+    return steps[()]
+
+
 def _iter_next(
     root: Schema, path: SchemaPath, schema: Schema, *, same_value: bool
 ) -> Iterator[SchemaPath]:

@@ -56,6 +56,7 @@ CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
 LIBRARIES = {
     "tools/templates.py": {"jinja2", "markupsafe"},
     "packages.py": {"rfc3987_syntax"},
+    "tools/misfits.py": {"jsonschema", "referencing"},
 }
 """Additional libraries of modules of the core."""
 

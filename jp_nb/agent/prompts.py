@@ -27,6 +27,8 @@ Channel = Literal["form", "stdin", "terminal"]
 Mark = AnswerMark
 EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
 """Mark of an empty answer that the user confirmed."""
+REFUSED_MARK: Final[frozenset[Mark]] = frozenset({"refused"})
+"""Mark of a question that the user declined, and did not only leave open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class NotAnswered:
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
     by: str | None = None
+    marks: frozenset[Mark] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,20 +206,26 @@ class FormPrompt(Prompt[FormEnd]):
         pages: One question each, which may have several fields. None offers "for this turn".
         partial: True if required questions may stay open: the tool accepts missing answers.
         menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
+        declines: True if the user may decline each question, which is not the same as Cancel.
     """
 
     pages: tuple[QuestionPrompt, ...]
     partial: bool = False
     menu: bool = False
+    declines: bool = False
 
 
 def make_prompt(
-    pages: tuple[QuestionPrompt, ...], *, partial: bool = False, menu: bool = False
+    pages: tuple[QuestionPrompt, ...],
+    *,
+    partial: bool = False,
+    menu: bool = False,
+    declines: bool = False,
 ) -> QuestionPrompt | FormPrompt:
     """Return a form, or the only page if it needs none: a required question without fields."""
     question = pages[0].question
-    if len(pages) > 1 or partial or menu or not question.required:
-        return FormPrompt(pages, partial, menu)
+    if len(pages) > 1 or partial or menu or declines or not question.required:
+        return FormPrompt(pages, partial, menu, declines)
     return FormPrompt(pages) if isinstance(question.answer_type, FormAnswer) else pages[0]
 
 
@@ -228,7 +237,7 @@ AnyEnd = PromptEnd[Answered | FormEnd]
 def get_outcome(end: Answered | NotAnswered) -> QuestionOutcome:
     """Return the outcome of a question whose prompt had this `end`."""
     if isinstance(end, NotAnswered):
-        return QuestionOutcome(end.end, end.channel, by=end.by)
+        return QuestionOutcome(end.end, end.channel, end.marks, end.by)
     return QuestionOutcome("answered", end.channel, end.marks, end.by)
 
 
@@ -265,13 +274,20 @@ class PageDraft:
     """Content of one page. Its question is open while it has no `answer`.
 
     `empty` is the answer if the user confirms an empty page; None if that is not valid. `problem`
-    is an error message about the input. `timed_out` is True if no answer came in time.
+    is an error message about the input. `timed_out` is True if no answer came in time, and
+    `declined` if the user pressed Decline.
     """
 
     answer: Answered | None = None
     empty: Answered | None = None
     problem: str = ""
     timed_out: bool = False
+    declined: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """True if it has neither an answer nor invalid input."""
+        return self.answer is None and not self.problem
 
 
 BLANK = PageDraft()
@@ -297,6 +313,7 @@ class FormDraft:
         self.end: PromptEnd[FormEnd] | None = None
         self._channel = channel
         self._pages = [BLANK] * len(prompt.pages)
+        self._leaving = NotAnswered("cancelled", channel)  # the end after the screen `discard`
 
     @property
     def asked(self) -> QuestionPrompt:
@@ -325,8 +342,9 @@ class FormDraft:
 
     @property
     def open_pages(self) -> list[int]:
-        """Indexes of the pages without an answer."""
-        return [index for index, page in enumerate(self._pages) if page.answer is None]
+        """Indexes of the pages that are neither answered nor declined."""
+        pages = enumerate(self._pages)
+        return [index for index, page in pages if page.answer is None and not page.declined]
 
     @property
     def blocked(self) -> int | None:
@@ -336,11 +354,12 @@ class FormDraft:
 
     def _is_missed(self, index: int) -> bool:
         required = self.prompt.pages[index].question.required
-        return required and not self.prompt.partial and self._pages[index].answer is None
+        page = self._pages[index]
+        return required and not self.prompt.partial and page.answer is None and not page.declined
 
     def hold(self, draft: PageDraft) -> None:
-        """Store the content of the current page."""
-        if self.end is None:
+        """Store the content of the current page. A blank one leaves a declined page declined."""
+        if self.end is None and not (self._pages[self.page].declined and draft.is_blank):
             self._pages[self.page] = draft
 
     def next(self) -> None:
@@ -397,10 +416,29 @@ class FormDraft:
         """
         if self.prompt.menu:
             self._show("menu")
-        elif entered or any(page.answer or page.problem for page in self._pages):
+        else:
+            self._leave(NotAnswered("cancelled", self._channel), entered=entered)
+
+    def decline(self, *, entered: bool = False) -> None:
+        """Decline the current page, and go to the next one, or to the summary after the last.
+
+        A form with one page ends, but asks before input is discarded, as `cancel` does.
+        """
+        if len(self._pages) == 1:
+            self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
+            return
+        self._pages[self.page] = PageDraft(declined=True)
+        if self.is_last or self.reviewed:
+            self.review()
+        else:
+            self.next()
+
+    def _leave(self, end: NotAnswered, *, entered: bool) -> None:
+        self._leaving = end
+        if entered or not all(page.is_blank for page in self._pages):
             self._show("discard")
         else:
-            self._end(NotAnswered("cancelled", self._channel))
+            self._end(end)
 
     def resume(self) -> None:
         """Return to the current page."""
@@ -408,7 +446,7 @@ class FormDraft:
 
     def discard(self) -> None:
         """End the form and discard the answers."""
-        self._end(NotAnswered("cancelled", self._channel))
+        self._end(self._leaving)
 
     def reply(self, text: str) -> None:
         """Send `text` to the model with the answers so far."""
@@ -426,10 +464,14 @@ class FormDraft:
             self._end(FormEnd(self._ends("declined")))
 
     def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
-        return tuple(
-            page.answer or NotAnswered("timed_out" if page.timed_out else left, self._channel)
-            for page in self._pages
-        )
+        return tuple(page.answer or self._end_without_answer(page, left) for page in self._pages)
+
+    def _end_without_answer(
+        self, page: PageDraft, left: Literal["declined", "cancelled"]
+    ) -> NotAnswered:
+        if page.declined:
+            return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
+        return NotAnswered("timed_out" if page.timed_out else left, self._channel)
 
     def _end(self, end: PromptEnd[FormEnd]) -> None:
         if self.end is None:
@@ -455,7 +497,7 @@ class FormDraft:
         if picked is not None and not question.exclusive:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)
-        elif held is None:
+        elif held is None and not self._pages[index].declined:
             end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
             chosen = end if isinstance(end, Answered) else None
             self._pages[index] = PageDraft(chosen, timed_out=True)

@@ -564,7 +564,8 @@ def _rememberable(question: Question) -> bool:
 
 def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[Answered | FormEnd]:
     needs, tool = group.needs, group.tool
-    alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
+    may_stay_open = needs.partial and not needs.decline
+    alone = len(needs.questions) == 1 and not (needs.partial or needs.menu or needs.decline)
     pages = tuple(
         QuestionPrompt(
             inquiry.question,
@@ -575,5 +576,5 @@ def _make_prompt(group: _InquiryGroup, inquiries: list[_OpenInquiry]) -> Prompt[
         for inquiry in inquiries
     )
     if len(needs.questions) > 1:  # also if the others have their answers
-        return FormPrompt(pages, needs.partial, needs.menu)
-    return make_prompt(pages, partial=needs.partial, menu=needs.menu)
+        return FormPrompt(pages, may_stay_open, needs.menu, needs.decline)
+    return make_prompt(pages, partial=may_stay_open, menu=needs.menu, declines=needs.decline)

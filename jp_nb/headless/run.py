@@ -177,7 +177,10 @@ def _format_example(question: Question) -> str:
     if isinstance(kind, SelectAnswer):
         first = [option.value for option in kind.options][:1]
         return _format_toml(list(first) if kind.multi else first[0] if first else "")
-    return {"boolean": "true", "number": "0.0", "integer": "0"}.get(kind.type, '""')
+    return _EXAMPLES.get(kind.type, '""')
+
+
+_EXAMPLES: Final = {"boolean": "true", "number": "0.0", "integer": "0", "url": "true"}
 
 
 def _format_comment(text: str) -> str:

@@ -168,6 +168,7 @@ RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "number": (),
     "integer": (),
     "form": ("fields",),
+    "url": ("url",),
 }
 """The kinds of recorded questions, with the fields that each requires."""
 

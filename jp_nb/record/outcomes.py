@@ -9,7 +9,7 @@ Source: `docs/record.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, NamedTuple, get_args
@@ -35,7 +35,7 @@ QuestionEnd = Literal[
     "failed",
     "open",
 ]
-AnswerMark = Literal["auto", "timed_out", "empty"]
+AnswerMark = Literal["auto", "timed_out", "empty", "refused"]
 MARKS: Final[tuple[AnswerMark, ...]] = get_args(AnswerMark)
 REASONS: Final[Mapping[QuestionEnd, str]] = {
     "declined": "user",
@@ -72,7 +72,8 @@ class QuestionOutcome:
             Otherwise it is `configured`, `answers` (an answers file), `remembered`, or `model`.
             None for an automatic answer, or if it is unknown.
         marks: `auto` if the user did not choose the answer, `timed_out` if it was given when the
-            time limit passed, and `empty` if it is blank on purpose.
+            time limit passed, and `empty` if it is blank on purpose. A declined question is
+            `refused` if the user pressed Decline, and was not only left open.
         by: Name of the user, if several users share the notebook. It is not verified.
         is_secret: True if the answer is a secret, which is not recorded.
         unexpected: Stored reason that is not one of `REASONS`, or another stored end of an
@@ -194,6 +195,13 @@ END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
     "failed": EndWords("no model could answer"),
     "open": EndWords("open"),
 }
+REFUSED: Final = "declined"
+"""The end of a question that is `refused`, for the user."""
+
+
+def end_in_words(end: QuestionEnd, marks: Collection[AnswerMark]) -> str:
+    """Return an end without an answer, for the user."""
+    return REFUSED if "refused" in marks else END_WORDS[end].user
 
 
 class ChannelWords(NamedTuple):
@@ -224,6 +232,10 @@ CHANNEL_WORDS: Final[Mapping[str, ChannelWords]] = {
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
+DONE: Final = "done"
+"""The answer to a question with a URL, for the user."""
+CONFIRMED: Final = "confirmed"
+"""The answer to a form without fields, for the user."""
 MAX_LEVELS: Final = 8
 """Maximum nesting of forms and answers. Deeper values are shown as JSON."""
 
@@ -251,6 +263,8 @@ class _Formatter:
         }
         self._fields = {str(field.get("id")): field for field in _objects(kind.get("fields"))}
         self._is_form = kind.get("type") == "form" or isinstance(kind.get("fields"), list)
+        self._yes = DONE if kind.get("type") == "url" else "Yes"
+        self._no_answer = CONFIRMED if self._is_form and kind.get("fields") == [] else EMPTY
 
     def format(self, answer: JsonValue, levels: int) -> str:
         key = sorted_json(answer)
@@ -258,7 +272,7 @@ class _Formatter:
             return self._labels[key] if levels else key
         match answer:
             case bool():
-                return "Yes" if answer else "No"
+                return self._yes if answer else "No"
             case str():
                 return answer if answer.strip() else EMPTY
             case None:
@@ -271,7 +285,7 @@ class _Formatter:
                 return ", ".join(texts) or NONE_OF_THESE
             case dict():
                 texts = [self._format_field(*each, levels - 1) for each in answer.items()]
-                return "; ".join(texts) or EMPTY
+                return "; ".join(texts) or self._no_answer
         return key
 
     def _format_field(self, name: str, answer: JsonValue, levels: int) -> str:

@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import (
     SimplePrompt,
     get_outcome,
 )
-from jp_nb.record.outcomes import END_WORDS, NONE_OF_THESE
+from jp_nb.record.outcomes import NONE_OF_THESE, REFUSED, end_in_words
 from jp_nb.rendering.difference import Difference, Line, difference
 from jp_nb.rendering.questions import (
     MAX_ALTERNATIVES,
@@ -57,11 +57,20 @@ from jp_nb.text import (
     spell_prose,
     unspell,
 )
-from jp_nb.tools.answer_types import AnswerType, SelectAnswer
+from jp_nb.tools.answer_types import AnswerType, SelectAnswer, UrlAnswer
 from jp_nb.tools.question import FormAnswer
+from jp_nb.tools.web_address import WebAddress, read_web_address
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
+DECLINE: Final = "Decline"
+CONFIRM: Final = "Confirm"
+"""Label of Submit for a form without fields."""
+DONE: Final = "Done"
+"""Label of Submit for a question with a URL."""
+OPEN_ADDRESS: Final = "Open {} in a new tab"
+ADDRESS_AT: Final = "an address at {}"
+NOT_OPENED: Final = "Open it yourself only if you are sure: copy the address"
 SUGGESTED = "suggested"
 """Mark of the tool's default on a button or in a list of keys."""
 COLUMNS = ("path", "now", "proposed")
@@ -72,7 +81,7 @@ SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its co
 MAX_DIFFERENCE_LINES = 100
 """Limit of all changed values together in the record of a decision."""
 NOTHING_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
-NOTHING_CHANGED = "You changed nothing. To send the proposed value, press Submit."
+NOTHING_CHANGED = "You changed nothing. To send the proposed value, press {}."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
 UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
 NO_INPUT = "the page that ran the cell was reloaded or closed, or has run the cell again"
@@ -241,6 +250,56 @@ class PromptSummary(NamedTuple):
     markdown: str
 
 
+def submit_label(prompt: QuestionPrompt) -> str:
+    """Return the label of the button that sends the answer to a single question."""
+    kind = prompt.question.answer_type
+    if isinstance(kind, FormAnswer) and not kind.fields:
+        return CONFIRM
+    return DONE if isinstance(kind, UrlAnswer) else SUBMIT
+
+
+def address(prompt: SimplePrompt) -> WebAddress | None:
+    """Return the URL that the user should open; None if the question has none."""
+    if isinstance(prompt, ActionPrompt) or not isinstance(prompt.question.answer_type, UrlAnswer):
+        return None
+    return read_web_address(prompt.question.answer_type.url)
+
+
+def address_warnings(found: WebAddress) -> list[str]:
+    """Return the reasons to be careful with a URL, each in one line."""
+    lines = [f"⚠ {one_line(spell_invisible(warning))}." for warning in found.warnings]
+    return lines if found.link else [*lines, f"{NOT_OPENED}."]
+
+
+def address_lines(prompt: SimplePrompt) -> list[str]:
+    """Return the whole URL in one line, its host, and the warnings, for a console."""
+    found = address(prompt)
+    if found is None:
+        return []
+    host = [f"  Host: {spell_invisible(found.host)}"] if found.host else []
+    warnings = [f"  {warning}" for warning in address_warnings(found)]
+    return [f"  {spell_invisible(found.text)}", *host, *warnings]
+
+
+def address_block(found: WebAddress) -> str:
+    """Return HTML that shows a URL as text with its host marked, and a link that opens it.
+
+    The link is styled as a button. The new tab gets no access to the page and no referrer.
+    """
+    parts = [escape(spell_invisible(part)) for part in (found.before, found.host, found.after)]
+    marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}" if found.host else parts[0]
+    block = f'<div class="jp-nb-url"><bdo dir="ltr">{marked}</bdo></div>'
+    for warning in address_warnings(found):
+        block += f'<div class="jp-nb-warning">{escape(warning)}</div>'
+    if found.link is None:
+        return block
+    label = escape(OPEN_ADDRESS.format(spell_invisible(found.host)))
+    return (
+        f'{block}<a class="jupyter-button jp-nb-open" target="_blank" rel="noopener noreferrer" '
+        f'href="{escape(found.link)}">{label}</a>'
+    )
+
+
 def titled(prompt: SimplePrompt) -> str:
     """Return header, question, proposed changes and asking tool in one line."""
     title = header(prompt)
@@ -344,7 +403,7 @@ def _record(
         for_turn = ", for this turn" if end.remember else ""
         said = f"{words}{for_turn}{format_marks(get_outcome(end))}"
     elif isinstance(end, NotAnswered):
-        said = f"{END_WORDS[end.end].user}{by_in_words(end.by)}"
+        said = f"{end_in_words(end.end, end.marks)}{by_in_words(end.by)}"
     else:
         said = f"not asked ({one_line(end.reason)})"
     below = (f"    {line}" for line in card_text(card))
@@ -362,7 +421,10 @@ def _card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard
 
 
 def _option_lines(page: QuestionPrompt) -> Iterator[str]:
-    return (f"    {line}" for line in card_text(_card(page, None)))
+    # Of a URL only the host: a page may make a link of the whole text.
+    if (found := address(page)) is not None and found.host:
+        yield f"    {ADDRESS_AT.format(spell_invisible(found.host))}"
+    yield from (f"    {line}" for line in card_text(_card(page, None)))
 
 
 BACK: Final = "Back"
@@ -434,6 +496,8 @@ def summary(draft: FormDraft) -> list[SummaryLine]:
         given = sentence(held.problem) or NOT_ANSWERED
         if held.answer:
             given = format_answer(page, held.answer)
+        elif held.declined:
+            given, is_open = REFUSED, False
         lines.append(SummaryLine(question(page), given, is_open, empty))
     return lines
 

@@ -25,11 +25,14 @@ from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
 from jp_nb.record.outcomes import (
     CHANNEL_WORDS,
+    CONFIRMED,
+    DONE,
     EMPTY,
     END_WORDS,
     NONE_OF_THESE,
     LoggedAnswer,
     QuestionOutcome,
+    end_in_words,
 )
 from jp_nb.rendering.markdown import code_block, no_markup, quoted
 from jp_nb.rendering.report import (
@@ -126,7 +129,8 @@ def question_card(
     if isinstance(answer, str) and len(_own_lines(answer)) > 1:
         return QuestionCard(_first_line(answer), own=answer, answered=True)
     if isinstance(answer, bool):
-        return QuestionCard("Yes" if answer else "No", answered=True)
+        yes = DONE if kind.get("type") == "url" else "Yes"
+        return QuestionCard(yes if answer else "No", answered=True)
     return QuestionCard(one_line(_text(answer), limit=MAX_LINE_CHARS) or EMPTY, answered=True)
 
 
@@ -205,7 +209,7 @@ def _form_card(fields: list[JsonValue], answer: JsonValue, *, answered: bool) ->
             name = text if isinstance(text, str) and text.strip() else key
             cards.append((_format_label(name), card))
     filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
-    words = one_line(filled, limit=MAX_LINE_CHARS) or EMPTY
+    words = one_line(filled, limit=MAX_LINE_CHARS) or (EMPTY if fields else CONFIRMED)
     return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
 
 
@@ -230,7 +234,7 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
 def format_cause(outcome: QuestionOutcome) -> str:
     """Return why there is no answer, for the user."""
     unknown = outcome.unexpected if outcome.end == "cancelled" else None
-    return unknown or END_WORDS[outcome.end].user
+    return unknown or end_in_words(outcome.end, outcome.marks)
 
 
 def format_marks(outcome: QuestionOutcome) -> str:

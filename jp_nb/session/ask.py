@@ -232,7 +232,7 @@ class CodeQuestions:
         self._answers[question.id] = None if given else question.automatic
         if question.may_stay_open and not given:
             return []
-        if not isinstance(kind, FormAnswer) or question.exclusive:
+        if not isinstance(kind, FormAnswer) or not kind.fields or question.exclusive:
             return [question]
         answer = kind.with_defaults(given)
         missing = [x for x in kind.fields if x.required and x.id not in answer]

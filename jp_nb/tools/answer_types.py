@@ -1,4 +1,4 @@
-"""Types of answers: boolean, text, secret, number, integer, and select.
+"""Types of answers: boolean, text, secret, number, integer, select, and url.
 
 To add a type, define a class and add an entry to each of these tables:
 
@@ -36,9 +36,12 @@ from pydantic import (
 )
 
 from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.record.outcomes import DONE
 from jp_nb.record.outcomes import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.text import one_line, spell_invisible
+from jp_nb.tools.misfits import is_linear_pattern, matches_pattern
 from jp_nb.tools.parameters import TextFormat, has_format, has_type
+from jp_nb.tools.web_address import MAX_URL_CHARS, remove_details
 
 Misfit = Literal["type", "option", "value"]
 """Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
@@ -53,6 +56,7 @@ class AnswerType(BaseModel):
         type: Name of the type, in the JSON of tools and in records.
         json_type: JSON type of an answer.
         secret: True if an answer is never shown, stored, or sent to a model.
+        needs_user: True if no model may answer, because the user has to do something.
         rememberable: True if the user may give one answer for all repetitions of the question in
             the turn.
     """
@@ -61,6 +65,7 @@ class AnswerType(BaseModel):
     type: str
     json_type: ClassVar[str] = "string"
     secret: ClassVar[bool] = False
+    needs_user: ClassVar[bool] = False
     rememberable: ClassVar[bool] = False
 
     def answer_schema(self) -> dict[str, JsonValue]:
@@ -84,6 +89,11 @@ class AnswerType(BaseModel):
     def has_secret(self) -> bool:
         """True if an answer, or a part of it, is secret."""
         return self.secret
+
+    @property
+    def is_for_user(self) -> bool:
+        """True if no model may answer: the user has to do something, or a part is secret."""
+        return self.needs_user or self.has_secret
 
     @property
     def automatic(self) -> JsonValue:
@@ -151,6 +161,8 @@ class TextAnswer(AnswerType):
 
     Attributes:
         format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
+        pattern: Regular expression that is found in the text, without lookaround and
+            back-references, so that it is checked in linear time.
         lines: True to show a box for several lines.
     """
 
@@ -158,18 +170,28 @@ class TextAnswer(AnswerType):
     format: TextFormat | None = None
     min_length: StrictInt = Field(0, ge=0)
     max_length: StrictInt | None = Field(None, ge=0)
+    pattern: str | None = None
     lines: StrictBool = True
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError("`min_length` is greater than `max_length`")
+        if self.pattern is not None and not is_linear_pattern(self.pattern):
+            raise ValueError(
+                "`pattern` is not a regular expression that can be checked in linear time: write "
+                "it without lookaround and back-references"
+            )
         return self
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a string with these conditions."""
         bounds = {"minLength": self.min_length or None, "maxLength": self.max_length}
-        conditions: dict[str, JsonValue] = {"format": self.format, **bounds}
+        conditions: dict[str, JsonValue] = {
+            "format": self.format,
+            "pattern": self.pattern,
+            **bounds,
+        }
         return super().answer_schema() | {k: x for k, x in conditions.items() if x is not None}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
@@ -177,16 +199,24 @@ class TextAnswer(AnswerType):
         if not isinstance(answer, str):
             return "type"
         longest = math.inf if self.max_length is None else self.max_length
-        fits = self.format is None or has_format(answer, self.format)
-        return None if fits and self.min_length <= len(answer) <= longest else "value"
+        fits = self.min_length <= len(answer) <= longest
+        fits = fits and (self.format is None or has_format(answer, self.format))
+        fits = fits and (self.pattern is None or matches_pattern(answer, self.pattern))
+        return None if fits else "value"
 
     @property
     def expects(self) -> str:
-        """The format or `a string`, with the bounds."""
+        """The format or `a string`, with the bounds and the pattern."""
         what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
-        return f"{what}{_format_bounds(self.min_length or None, self.max_length, ' characters')}"
+        bounds = _format_bounds(self.min_length or None, self.max_length, " characters")
+        if self.pattern is None:
+            return f"{what}{bounds}"
+        pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
+        return f"{what}{bounds} that matches {pattern}"
 
 
+MAX_SHOWN_PATTERN: Final = 200
+"""Maximum number of characters of a pattern in the description of a valid answer."""
 _FORMAT_WORDS: dict[TextFormat, str] = {
     "email": "an e-mail address such as name@example.org",
     "uri": "an address such as https://example.org",
@@ -205,6 +235,39 @@ class SecretAnswer(AnswerType):
     def format_answer(self, answer: JsonValue) -> str:
         """Return the placeholder for secrets."""
         return SECRET_ANSWER
+
+
+class UrlAnswer(AnswerType):
+    """Answered by `true`, once the user has opened `url` in a browser and has done what it asks.
+
+    Only the user opens it, with a button. It is recorded without its query, which may have a key.
+    """
+
+    type: Literal["url"] = "url"
+    json_type: ClassVar[str] = "boolean"
+    needs_user: ClassVar[bool] = True
+    expects: ClassVar[str] = "true, after the user opened the address"
+    url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of `true`."""
+        return super().answer_schema() | {"const": True}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for another type, and `value` for `false`."""
+        return super().misfit(answer) or (None if answer else "value")
+
+    def format_answer(self, answer: JsonValue) -> str:
+        """Return `done`."""
+        return DONE
+
+    def to_record(self) -> dict[str, JsonValue]:
+        """Return the JSON object for the record, with the URL without its details."""
+        return super().to_record() | {"url": remove_details(self.url)}
+
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Return the URL."""
+        return (self.url,)
 
 
 def _check_number(value: Any) -> Any:

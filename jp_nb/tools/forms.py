@@ -1,7 +1,8 @@
 """Typed forms from JSON Schemas, dataclasses and Pydantic models.
 
-An unsupported part of a schema is an error with its path. For a Python type, the type itself checks
-the conditions that a form does not support.
+A part of a schema that no field can show, such as a nested object, is an error with its path.
+Conditions that a field does not know are checked for the whole answer: by the Python type, or by a
+validator of JSON Schema.
 
 Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation,
 https://json-schema.org/draft/2020-12/json-schema-validation,
@@ -24,6 +25,8 @@ from pydantic_core import core_schema
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_schema_path, resolve_reference
+from jp_nb.json_values import compact_json
+from jp_nb.text import one_line
 from jp_nb.tools.answer_types import (
     BOUNDS,
     MAX_FIELDS,
@@ -36,7 +39,8 @@ from jp_nb.tools.answer_types import (
     SelectAnswer,
     TextAnswer,
 )
-from jp_nb.tools.parameters import TextFormat
+from jp_nb.tools.misfits import find_property_problems, find_schema_problem, is_linear_pattern
+from jp_nb.tools.parameters import TextFormat, declared_types
 
 Node = Mapping[str, JsonValue]
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines
@@ -54,16 +58,49 @@ _LEVELS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class FormParts:
+    """The parts of a form for a type or a JSON schema.
+
+    Attributes:
+        fields: The arguments of `Question` for each field.
+        check: A function that checks the whole answer; None if the fields check everything.
+        keeps_cleared: Attribute of `FormAnswer`.
+    """
+
+    fields: list[dict[str, Any]]
+    check: _TypedForm | SchemaCheck | None
+    title: str | None
+    description: str | None
+    keeps_cleared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """Check of the whole answer by a JSON schema, which is stored as text."""
+
+    schema: str
+
+    def __call__(self, answer: Mapping[str, JsonValue]) -> Mapping[str, str]:
+        """Return the problems of `answer` by field id. "" is the id of the whole form."""
+        return find_property_problems(answer, json.loads(self.schema))
+
+
+@dataclass(frozen=True, slots=True)
 class _ObjectSchema:
     """JSON schema of an object, as the source of a form.
 
     Attributes:
-        typed: True if a Python type checks the answers. Unsupported conditions are no errors then.
+        typed: True if a Python type checks the answers.
+        of_server: True for the schema of a server, whose author cannot repair it: defaults and
+            titles that do not fit are ignored.
+        checked_as_whole: Paths of the conditions that no field checks.
     """
 
     schema: Node
     name: str = "the schema"
     typed: bool = False
+    of_server: bool = False
+    checked_as_whole: list[SchemaPath] = field(default_factory=list)
 
     def fail(self, path: SchemaPath, reason: str) -> NoReturn:
         """Raise a `UsageError` with the path and the reason."""
@@ -75,7 +112,7 @@ class _ObjectSchema:
         """Yield the arguments of `Question` for each field, and True if null is a valid value."""
         path, root = self.resolved((), self.schema)
         properties = root.get("properties")
-        if root.get("type") != "object" or not isinstance(properties, dict) or not properties:
+        if root.get("type") != "object" or not isinstance(properties, dict):
             self.fail(path, "expected an object with `properties`")
         if len(properties) > MAX_FIELDS:
             self.fail((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
@@ -101,7 +138,7 @@ class _ObjectSchema:
             with suppress(ValueError):
                 default = kind.from_text(default)
         if default is not None and kind.misfit(default):
-            if not self.typed:
+            if not (self.typed or self.of_server):
                 self.fail((*path, "default"), f"expected {kind.expects}")
             default = None
         # If the user empties the field, the type would silently use its default: require a value.
@@ -110,7 +147,7 @@ class _ObjectSchema:
             "id": name,
             "text": title or name,
             "answer_type": kind,
-            "context": self.text(path, node, "description"),
+            "context": self._describe(path, node, kind),
             "default": default,
             "required": (required or has_default) and not nullable,
         }
@@ -165,17 +202,24 @@ class _ObjectSchema:
                 return path, {**above, keyword: [x for _, x in rest]}, True
         return path, node, False
 
+    def _describe(self, path: SchemaPath, node: Node, kind: AnswerType) -> str | None:
+        lines = [self.text(path, node, "description")]
+        if not self.typed and isinstance(kind, TextAnswer):
+            lines.append(_describe_free_text(node))
+        return "\n\n".join(filter(None, lines)) or None
+
     def check_keywords(self, path: SchemaPath, node: Node, known: set[str]) -> None:
-        # A type checks the answers itself.
         for keyword in node:
-            if keyword not in known and keyword not in _ANNOTATIONS and not self.typed:
-                self.fail((*path, keyword), "a form cannot check this condition: remove it")
+            if keyword not in known and keyword not in _ANNOTATIONS:
+                self.checked_as_whole.append((*path, keyword))
 
     def text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
         found = node.get(keyword)
-        if found is not None and not isinstance(found, str):
+        if found is None or isinstance(found, str):
+            return found or None
+        if not self.of_server:
             self.fail((*path, keyword), "expected a text")
-        return found or None
+        return None
 
 
 def _name_to_title(name: str) -> str:
@@ -197,12 +241,42 @@ def _answer_type(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerT
             types = {x.get("type") for x in members if isinstance(x, dict)}
             if "number" in types and types <= {"number", "integer", "string"}:
                 name = "number"  # a Decimal is a number or its digits
+        if not source.typed and not isinstance(name, str) and _accepts_text(node):
+            return _read_any_text(source, path)
         if not isinstance(name, str) or name not in _READERS:
             source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
         return _READERS[name](source, path, node)
     except ValidationError as exc:  # contradictory bounds, or invalid options
         [first, *_] = exc.errors(include_url=False, include_input=False)
         source.fail(path, first["msg"].removeprefix("Value error, "))
+
+
+def _accepts_text(node: Node) -> bool:
+    # The type is a list with `string`, one of several members is a string, or any type is valid.
+    types = _member_types(node)
+    if types:
+        return "string" in types
+    return not node.keys() & {"type", "anyOf", "oneOf", "allOf", "properties", "items"}
+
+
+def _member_types(node: Node) -> set[str]:
+    members = node.get("oneOf")
+    return declared_types(node) or declared_types({"anyOf": members})
+
+
+def _read_any_text(source: _ObjectSchema, path: SchemaPath) -> AnswerType:
+    source.checked_as_whole.append(path)
+    return TextAnswer(lines=False)
+
+
+def _describe_free_text(node: Node) -> str:
+    if node.get("type") != "string":
+        types = sorted(_member_types(node) - {"null"})
+        return f"Type: {' or '.join(types)}" if types else ""
+    wanted = node.get("format")
+    if isinstance(wanted, str) and wanted not in get_args(TextFormat):
+        return f"Format: {one_line(wanted, limit=60)}"
+    return ""
 
 
 def _describe_node(node: Node) -> str:
@@ -219,12 +293,14 @@ def _options(source: _ObjectSchema, path: SchemaPath, node: Node) -> tuple[Optio
     if isinstance(values := node.get("enum"), list):
         labels = node.get(ENUM_NAMES, values)
         if not isinstance(labels, list) or len(labels) != len(values):
-            source.fail(
-                (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
-            )
+            if not source.of_server:
+                source.fail(
+                    (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
+                )
+            labels = values
         pairs = zip(values, labels, strict=True)
         options = [_option(source, path, {"const": x, "title": str(label)}) for x, label in pairs]
-        if source.typed:  # without the aliases of an Enum
+        if source.typed or source.of_server:  # without the aliases of an Enum
             first: dict[tuple[type, JsonValue], Option] = {}
             for option in options:
                 first.setdefault((type(option.value), option.value), option)  # True == 1
@@ -260,15 +336,21 @@ def _option(source: _ObjectSchema, path: SchemaPath, node: Node) -> Option:
 
 def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     wanted = node.get("format")
-    source.check_keywords(path, node, {"type", "format", "minLength", "maxLength"})
+    source.check_keywords(path, node, {"type", "format", "minLength", "maxLength", "pattern"})
     if wanted == "password":
-        if "default" in node and not source.typed:
+        if "default" in node and not (source.typed or source.of_server):
             source.fail((*path, "default"), "a secret cannot have a default")
+        conditions = {"minLength", "maxLength", "pattern"} & node.keys()
+        source.checked_as_whole.extend((*path, keyword) for keyword in conditions)
         return SecretAnswer()
     known: tuple[TextFormat, ...] = get_args(TextFormat)
     formats = [name for name in known if name == wanted]
-    if wanted is not None and not formats and not source.typed:
-        source.fail((*path, "format"), f"expected one of {', '.join(known)}, or no `format`")
+    if wanted is not None and not formats:
+        source.checked_as_whole.append((*path, "format"))
+    pattern = node.get("pattern")
+    is_checked_by_author = source.typed or source.of_server
+    if isinstance(pattern, str) and is_checked_by_author and not is_linear_pattern(pattern):
+        pattern = None
     least, most, default = node.get("minLength", 0), node.get("maxLength"), node.get("default")
     has_lines = isinstance(default, str) and "\n" in default
     is_long = isinstance(most, int) and most > LONG_TEXT
@@ -277,6 +359,7 @@ def _read_text(source: _ObjectSchema, path: SchemaPath, node: Node) -> AnswerTyp
             "format": formats[0] if formats else None,
             "min_length": least,
             "max_length": most,
+            "pattern": pattern,
             "lines": not formats and (has_lines or is_long or node.get("lines") is True),
         }
     )
@@ -319,24 +402,34 @@ _READERS: Final[Mapping[str, Callable[[_ObjectSchema, SchemaPath, Node], AnswerT
 }
 
 
-def form_of(what: Any) -> tuple[list[dict[str, Any]], _TypedForm | None, str | None, str | None]:
+def form_of(what: Any, *, of_server: bool = False) -> FormParts:
     """Return the form for a type or JSON schema, or raise a `UsageError` with the path in it.
 
-    The result has four parts: the arguments of `Question` for each field, a function that checks
-    the answers (None for a JSON schema), the title, and the description.
+    A schema `of_server` comes from a program that may be hostile: its size and the steps of its
+    check are limited, and titles, defaults, and labels that do not fit are ignored.
     """
     if isinstance(what, Mapping):
-        schema, root, check = _ObjectSchema(what), what, None
-        found = [*schema.fields()]
-    else:
-        schema, adapter = _read_type(what)
-        found = [*schema.fields()]
-        _, root = schema.resolved((), schema.schema)
-        check = _TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
+        return _form_of_schema(what, of_server=of_server)
+    schema, adapter = _read_type(what)
+    found = [*schema.fields()]
+    _, root = schema.resolved((), schema.schema)
+    check = _TypedForm(what, adapter, {field["id"]: nullable for field, nullable in found})
     title, description = (schema.text((), root, name) for name in ("title", "description"))
-    if check and description and description.startswith(f"{schema.name}("):
+    if description and description.startswith(f"{schema.name}("):
         description = None  # the default docstring of a dataclass is its signature
-    return [field for field, _ in found], check, title, description
+    return FormParts([field for field, _ in found], check, title, description, keeps_cleared=True)
+
+
+def _form_of_schema(root: Node, *, of_server: bool) -> FormParts:
+    schema = _ObjectSchema(root, of_server=of_server)
+    fields = [field for field, _ in schema.fields()]
+    title, description = (schema.text((), root, name) for name in ("title", "description"))
+    check = None
+    if schema.checked_as_whole:
+        if problem := find_schema_problem(root):
+            schema.fail(schema.checked_as_whole[0], f"this condition cannot be checked: {problem}")
+        check = SchemaCheck(compact_json(dict(root)))
+    return FormParts(fields, check, title, description, keeps_cleared=False)
 
 
 def _read_type(what: Any) -> tuple[_ObjectSchema, TypeAdapter[Any]]:

@@ -102,7 +102,7 @@ class NeedsInput(BaseModel):
         'sure'
 
     A program prints `{"type": "needs_input", "question": {…}}`. For several questions, it prints
-    `"questions": […]` instead of `"question"`. It cannot set `partial` and `menu`.
+    `"questions": […]` instead of `"question"`. It cannot set `partial`, `menu`, and `decline`.
 
     Attributes:
         questions: The questions, 1 to 50, in the order of the pages.
@@ -111,6 +111,9 @@ class NeedsInput(BaseModel):
             question ends the call with an error.
         menu: True to open a menu when the user cancels the form. In the menu the user can send a
             message to the model (`ToolContext.reply`) or stop the turn.
+        decline: True to add the button Decline, with which the user says no to a question. Its end
+            is then `declined`, and `cancelled` after Cancel. With `partial`, the tool runs again in
+            both cases; required questions must be answered or declined.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -118,6 +121,7 @@ class NeedsInput(BaseModel):
     questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
     partial: bool = Field(default=False, exclude=True)
     menu: bool = Field(default=False, exclude=True)
+    decline: bool = Field(default=False, exclude=True)
 
     def __init__(self, /, *questions: Question, **data: object) -> None:
         if "question" in data:

@@ -32,7 +32,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from jp_nb.config.secrets import SECRET_ANSWER
-from jp_nb.record.outcomes import EMPTY
+from jp_nb.errors import UsageError
+from jp_nb.record.outcomes import CONFIRMED, EMPTY
 from jp_nb.text import one_line
 from jp_nb.tools.answer_types import (
     MAX_FIELDS,
@@ -46,7 +47,9 @@ from jp_nb.tools.answer_types import (
     SecretAnswer,
     SelectAnswer,
     TextAnswer,
+    UrlAnswer,
 )
+from jp_nb.tools.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]
 
@@ -218,6 +221,21 @@ class Question(BaseModel):
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
     @classmethod
+    def url(cls, id: str, text: str, url: str) -> Self:  # noqa: A002
+        """Return a question that asks the user to open `url`, such as a page to sign in.
+
+        The form shows the whole address with its host, and a button that opens it in a new tab of
+        the browser. The program itself never opens it. The answer is `True` after the user pressed
+        Done. A model never answers such a question.
+
+        Raises:
+            UsageError: `url` is not an address that begins with `https://` or `http://`.
+        """
+        if read_web_address(url).link is None:
+            raise UsageError(f"{one_line(NO_LINK, limit=200)}: {one_line(url, limit=200)!r}")
+        return cls(id=id, text=text, answer_type=UrlAnswer(url=url))
+
+    @classmethod
     def form(cls, id: str, what: Any, text: str | None = None) -> Self:  # noqa: A002
         """Return a question that is answered by an object: a form with the fields of `what`.
 
@@ -238,7 +256,12 @@ class Question(BaseModel):
         shown next to the field.
 
         A form has one level. Nested objects, tuples, dictionaries, unions, and lists without
-        options are not supported. Use a separate form for an inner model.
+        options are not supported. Use a separate form for an inner model. Without fields, the user
+        only confirms, and the answer is an empty object.
+
+        Of a JSON schema, the whole answer is checked before it is accepted, also for keywords that
+        a field does not know. An optional field that the user leaves alone has its default, or is
+        absent without one. A cleared one is absent.
 
         Args:
             id: Key of the answer.
@@ -253,9 +276,11 @@ class Question(BaseModel):
         """
         from jp_nb.tools.forms import form_of  # most questions are no forms
 
-        fields, check, title, description = form_of(what)
-        kind = FormAnswer(fields=tuple(cls(**field) for field in fields), check=check)
-        return cls(id=id, text=text or title or id, context=description, answer_type=kind)
+        parts = form_of(what)
+        fields = tuple(cls(**field) for field in parts.fields)
+        kind = FormAnswer(fields=fields, check=parts.check, keeps_cleared=parts.keeps_cleared)
+        heading = text or parts.title or id
+        return cls(id=id, text=heading, context=parts.description, answer_type=kind)
 
     def with_context(self, context: str) -> Self:
         """Return a copy that shows the lines of `context` above the question."""
@@ -287,8 +312,8 @@ class Question(BaseModel):
 
     @property
     def human_only(self) -> bool:
-        """True if no model may answer: the question is exclusive or has a secret."""
-        return self.exclusive or self.answer_type.has_secret
+        """True if no model may answer: the question is exclusive, has a secret, or a URL."""
+        return self.exclusive or self.answer_type.is_for_user
 
     @property
     def may_stay_open(self) -> bool:
@@ -310,9 +335,9 @@ class Question(BaseModel):
 
     @property
     def fits_default(self) -> bool:
-        """True if `default` is a valid answer and not a secret."""
+        """True if `default` is a valid answer that the user need not give."""
         kind = self.answer_type
-        return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
+        return self.default is not None and not kind.is_for_user and not kind.misfit(self.default)
 
     def validated(self, answer: JsonValue) -> Any:
         """Return `answer`, which must be valid. For a form of a type, return an instance of it."""
@@ -345,12 +370,18 @@ class FormAnswer(AnswerType):
 
     The object has no key for a field that the user left open. A question has the label (`text`),
     description (`context`), and initial value (`default`) of its field. It cannot be a form.
-    `check` has further conditions, such as the validators of a model. They are not serialized.
+    Without fields, the user only confirms: the answer is an empty object.
+
+    Attributes:
+        check: Further conditions, such as the validators of a model. They are not serialized.
+        keeps_cleared: True if an optional field whose default the user deleted is an empty text,
+            False if it is absent. It is not serialized.
     """
 
     type: Literal["form"] = "form"
-    fields: tuple[Question, ...] = Field(min_length=1, max_length=MAX_FIELDS)
+    fields: tuple[Question, ...] = Field(max_length=MAX_FIELDS)
     check: Check | None = Field(None, exclude=True, repr=False)
+    keeps_cleared: bool = Field(True, exclude=True, repr=False)
 
     @model_validator(mode="after")
     def _flat(self) -> Self:
@@ -431,11 +462,13 @@ class FormAnswer(AnswerType):
             of_fields = {key: text for key, text in found.items() if key and key not in given}
             return of_fields | ({"": whole} if whole else {})
 
-        return FormAnswer(fields=fields, check=check)
+        return FormAnswer(fields=fields, check=check, keeps_cleared=self.keeps_cleared)
 
     @property
     def automatic(self) -> JsonValue:
-        """The default values; None if they are not a valid answer."""
+        """The default values; None if they are not a valid answer, or if there are no fields."""
+        if not self.fields:  # only the user confirms
+            return None
         answer = self.with_defaults({})
         return None if self.problems(answer) else answer
 
@@ -446,12 +479,19 @@ class FormAnswer(AnswerType):
     @property
     def expects(self) -> str:
         """Description of the object, with the ids of the fields."""
+        if not self.fields:
+            return "an empty object, as a confirmation"
         return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
 
     @property
     def has_secret(self) -> bool:
         """True if a field is secret."""
         return any(field.answer_type.has_secret for field in self.fields)
+
+    @property
+    def is_for_user(self) -> bool:
+        """True if a field is secret, or has a URL."""
+        return any(field.answer_type.is_for_user for field in self.fields)
 
     def _items(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
         given = answer if isinstance(answer, Mapping) else {}
@@ -478,7 +518,8 @@ class FormAnswer(AnswerType):
         """Return `name: value` for each field, in one line."""
         items = self._items(answer)
         words = (f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in items)
-        return one_line("; ".join(words), limit=2000) or EMPTY
+        nothing = EMPTY if self.fields else CONFIRMED
+        return one_line("; ".join(words), limit=2000) or nothing
 
     def fixed_texts(self) -> tuple[str, ...]:
         """Return the ids of the fields, and the fixed texts of their answers."""
@@ -494,6 +535,7 @@ QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
     "number": NumberAnswer,
     "integer": IntegerAnswer,
     "form": FormAnswer,
+    "url": UrlAnswer,
 }
 """The answer types by the value of `type`."""
 

@@ -115,8 +115,7 @@ def test_titles_descriptions_and_defaults_are_used() -> None:
 
 def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str, str]] = [
-        ({"type": "string", "pattern": "(a+)+b"}, "$.properties.x.pattern", "remove it"),
-        ({"type": "string", "format": "ipv4"}, "$.properties.x.format", "date-time"),
+        ({"type": "string", "pattern": "(?=a)b"}, "$.properties.x", "without lookaround"),
         (
             {"type": "string", "minLength": 5, "maxLength": 2},
             "$.properties.x",
@@ -126,26 +125,20 @@ def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subte
         ({"type": "string", "title": 5}, "$.properties.x.title", "a text"),
         ({"type": "string", "default": 5}, "$.properties.x.default", "expected a string"),
         ({"type": "string", "format": "password", "default": "a"}, "$.properties.x.default", "no"),
-        ({"type": "integer", "multipleOf": 2}, "$.properties.x.multipleOf", "remove it"),
         ({"type": "integer", "minimum": 3, "maximum": 1}, "$.properties.x", "no number is from 3"),
         ({"type": "object", "properties": {}}, "$.properties.x", "an object"),
         ({"type": "array", "items": {"type": "string"}}, "$.properties.x", "a list"),
         ({"type": "array"}, "$.properties.x", "a list"),
         ({"type": "null"}, "$.properties.x", "one level"),
         ({"type": ["null", "null"]}, "$.properties.x", "one level"),
-        ({"type": ["string", "integer"]}, "$.properties.x", "several types"),
+        ({"type": ["boolean", "integer"]}, "$.properties.x", "several types"),
         ({"type": "string", "enum": []}, "$.properties.x", "empty"),
         ({"type": "string", "enum": ["a", "a"]}, "$.properties.x", "the same value"),
         ({"type": "string", "enum": [["a"]]}, "$.properties.x", "as an option"),
         ({"enum": ["a"], "enumNames": []}, "$.properties.x.enumNames", "one text for each value"),
-        (
-            {"oneOf": [{"const": "a", "minLength": 3}]},
-            "$.properties.x.oneOf[0].minLength",
-            "remove",
-        ),
-        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "$.properties.x", "several types"),
+        ({"oneOf": [{"type": "array"}, {"type": "integer"}]}, "$.properties.x", "several types"),
         ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, "$.properties.x", "several types"),
-        ({}, "$.properties.x", "any type"),
+        ({"items": {}}, "$.properties.x", "any type"),
         ({"$ref": "#/$defs/none"}, "$.properties.x.$ref", "which does not exist"),
         ({"$ref": "https://example.org"}, "$.properties.x.$ref", "points outside"),
         ({"$ref": "#/properties/x"}, "$.properties.x", "refers to itself"),
@@ -159,11 +152,10 @@ def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subte
             assert why in str(caught.value)
 
 
-def test_schema_without_fields_is_refused(subtests: pytest.Subtests) -> None:
+def test_schema_of_something_else_than_an_object_is_refused(subtests: pytest.Subtests) -> None:
     rows = [
         ({}, "$"),
         ({"type": "object"}, "$"),
-        ({"type": "object", "properties": {}}, "$"),
         ({"type": "object", "properties": []}, "$"),
         ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
          "$.required"),
@@ -171,8 +163,6 @@ def test_schema_without_fields_is_refused(subtests: pytest.Subtests) -> None:
          "$.required"),
         ({"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
          "$.required"),
-        ({"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
-         "$.minProperties"),
     ]  # fmt: skip
     for schema, place in rows:
         with subtests.test(schema=schema):

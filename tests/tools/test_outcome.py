@@ -142,7 +142,8 @@ def test_malformed_question_is_an_error_with_its_place(
         (asked(answer_type={"type": "number", "minimum": 3, "maximum": 2}), "no number is from 3"),
         (asked(answer_type={"type": "integer", "minimum": "3"}), "question.answer_type.minimum"),
         (asked(answer_type={"type": "text", "format": "phone"}), "question.answer_type.format"),
-        (asked(answer_type={"type": "form", "fields": []}), "question.answer_type.fields"),
+        (asked(answer_type={"type": "form"}), "question.answer_type.fields"),
+        (asked(answer_type={"type": "url", "url": ""}), "question.answer_type.url"),
         (asked(answer_type={"type": "form", "fields": [FIELD, FIELD]}), "same id"),
         (
             asked(answer_type={"type": "form", "fields": [FIELD | {"answer_type": INNER}]}),

@@ -32,6 +32,7 @@ from jp_nb.tools.answer_types import (
     SecretAnswer,
     SelectAnswer,
     TextAnswer,
+    UrlAnswer,
 )
 
 _FILES = files(__package__)
@@ -111,7 +112,8 @@ class FormControl:
     """The control of one question.
 
     Attributes:
-        widget: Widget of the answer, restored when the page is reloaded. None for buttons.
+        widget: Widget of the answer, restored when the page is reloaded. None for buttons, and if
+            the user only confirms.
         buttons: Answers of buttons that answer at once, by label. None if the user submits a value.
         separated: Labels of the buttons that a line separates from those before.
         in_use: Return True while the user writes a text, so that a deadline waits.
@@ -398,6 +400,8 @@ FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt, bool], For
     SecretAnswer: _secret_control,
     NumberAnswer: _number_control,
     IntegerAnswer: _number_control,
+    # The link is above, in the head of the question: no key but its own opens it.
+    UrlAnswer: lambda _, __: FormControl(read=lambda _: Answered(True, "form")),
 }
 """Control by answer type. The second argument is True on a form page, where none answers at once.
 

@@ -9,6 +9,7 @@ const WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 const DETACHED_MS = 1000; // then report the form anyway: its cell may be out of view and detached
 const MARK = "● ";
 const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
+const OPENING = ".jp-nb-open"; // the link that opens the address of a question
 const FIELD = `${TEXT_BOX}, select`;
 const STATE = ["index", "value", "picks", "custom"];
 const KEYBOARDS = { integer: "numeric", number: "decimal" }; // keyboard of a phone, by answer type
@@ -326,6 +327,13 @@ async function render({ model, el }) {
       return;
     }
     if (key === " " && target.closest(".jp-nb-control")) touch(); // it selects the current option
+    if (target.matches(OPENING)) {
+      if (key === " ") {
+        event.preventDefault();
+        target.click(); // it looks like a button
+      }
+      if (key === " " || key === "Enter") return;
+    }
     // A control may handle a key itself, such as a filter that Escape clears.
     const offer = { bubbles: true, cancelable: true, detail: key };
     if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {

@@ -142,6 +142,8 @@ def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     if context := prompt_text.context(prompt):
         yield prose(context, "context")
     yield text(prompt_text.question(prompt), "question")
+    if (address := prompt_text.address(prompt)) is not None:
+        yield html(prompt_text.address_block(address), "address")
     if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
         yield text(hint, "hint")
 
@@ -455,7 +457,7 @@ class Form(PromptForm):
 
         if self._control.buttons is None:
             submit = partial(self._press, "submit")
-            yield button(prompt_text.SUBMIT, submit, does="submit", primary=True)
+            yield button(self._submit_label, submit, does="submit", primary=True)
         if not isinstance(self._prompt, ActionPrompt):
             yield button(prompt_text.CANCEL, partial(self._press, "cancel"))
 
@@ -472,8 +474,16 @@ class Form(PromptForm):
         # A key submits only a value that the user touched.
         found = self._control.read(message)
         self._show_note(
-            found.why if isinstance(found, NoValidAnswer) else prompt_text.NOTHING_CHANGED
+            found.why
+            if isinstance(found, NoValidAnswer)
+            else prompt_text.NOTHING_CHANGED.format(self._submit_label)
         )
+
+    @property
+    def _submit_label(self) -> str:
+        if isinstance(self._prompt, ActionPrompt):
+            return prompt_text.SUBMIT
+        return prompt_text.submit_label(self._prompt)
 
     def _changed(self) -> None:
         if not self._control.matches(self._reported):

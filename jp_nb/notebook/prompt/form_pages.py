@@ -86,7 +86,8 @@ class _Field:
         self._reported: Message = {}
         self._secret: Answered | None = None
         head = _field_head(prompt) if named else ()
-        self.widget = box("field", *head, self.control.widget, self.problem)
+        entry = [] if self.control.widget is None else [self.control.widget]
+        self.widget = box("field", *head, *entry, self.problem)
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
         self._untouched = self.control.read({})
@@ -144,7 +145,9 @@ class _Page:
 
     def _split(self, message: Message) -> Iterable[tuple[_Field, Message]]:
         # The state of the widget replaces what the page did not report.
-        return zip(self.fields, split_reports(message, len(self.fields)), strict=True)
+        with_widget = [each for each in self.fields if each.control.widget is not None]
+        reports = dict(zip(with_widget, split_reports(message, len(with_widget)), strict=True))
+        return [(each, reports.get(each, {})) for each in self.fields]
 
     def show_problems(self, reading: _PageInput) -> None:
         """Show the errors of `reading`. The next click confirms empty values."""
@@ -177,8 +180,9 @@ class _Page:
                 if empty is not None and question.required:
                     confirmable.add(number)
                 if found.blank and not question.required:
-                    # A deleted proposal is an empty answer, if that is valid.
-                    cleared = prompt_text.preselected(each.prompt) is not None
+                    # A deleted proposal is an empty answer, if that is valid and kept.
+                    is_proposed = prompt_text.preselected(each.prompt) is not None
+                    cleared = is_proposed and form.keeps_cleared
                     if empty is None or not cleared:
                         continue
                     found = empty
@@ -220,6 +224,8 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
     if prompt.question.required:
         name += ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
     yield html(name, "field-name")
+    if (address := prompt_text.address(prompt)) is not None:
+        yield html(prompt_text.address_block(address), "address")
     if context := prompt_text.context(prompt):
         yield prose(context, "about")
     if hint := prompt_text.draft(prompt).hint:
@@ -251,6 +257,7 @@ LABELS: Final = {
     "back": prompt_text.BACK,
     "next": prompt_text.NEXT,
     "submit": prompt_text.SUBMIT,
+    "decline": prompt_text.DECLINE,
     "cancel": prompt_text.CANCEL,
     "discard": prompt_text.DISCARD,
     "reply": prompt_text.REPLY,
@@ -384,13 +391,15 @@ class PagedForm(PromptForm):
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
         if draft.can_submit:
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
+        if self._prompt.declines:
+            buttons["decline"] = self._decline
         buttons["cancel"] = self._cancel
         self._show_step(
             page.widget,
             buttons,
             {"unchosen": self._submit_untouched},
             primary="submit" if draft.is_last else "next",
-            controls=[each.control.model_id for each in page.fields],
+            controls=[x.control.model_id for x in page.fields if x.control.widget is not None],
         )
         if draft.demanded:
             reading = page.read({})
@@ -432,12 +441,18 @@ class PagedForm(PromptForm):
         if name not in self._buttons:
             self._buttons[name] = button("", partial(self._press, name), does=name)
         made = self._buttons[name]
-        send = prompt_text.SEND if self._draft.open_pages else prompt_text.SEND_ALL
-        made.description = LABELS.get(name, send)
+        made.description = self._label(name)
         made.button_style = "primary" if primary else ""
         (made.add_class if primary else made.remove_class)("jp-nb-primary")
         made.disabled = name == "back" and self._draft.is_first
         return made
+
+    def _label(self, name: str) -> str:
+        if name == "send":
+            return prompt_text.SEND if self._draft.open_pages else prompt_text.SEND_ALL
+        if name == "submit" and len(self._prompt.pages) == 1:
+            return prompt_text.submit_label(self._prompt.pages[0])
+        return LABELS[name]
 
     def _progress(self) -> str:
         asked, on_page = self._draft.asked, self._draft.screen == "page"
@@ -483,13 +498,17 @@ class PagedForm(PromptForm):
             self._draft.hold(reading)
         self._draft.cancel(entered=entered)
 
+    def _decline(self, message: Message) -> None:
+        self._page.show_problems(NO_PROBLEMS)
+        self._draft.decline(entered=self._page.is_touched(message))
+
     def _submit_untouched(self, message: Message) -> None:
         # A key submitted the page, but the user changed nothing on it.
         primary = "submit" if self._draft.is_last else "next"
         if self._draft.pages[self._draft.page].answer is not None:  # answered before
             self._actions[primary](message)
         else:
-            self._show_note(prompt_text.UNTOUCHED.format(LABELS[primary]))
+            self._show_note(prompt_text.UNTOUCHED.format(self._label(primary)))
 
     def _reply(self, message: Message) -> None:
         value = message.get("value")

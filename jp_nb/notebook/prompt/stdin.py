@@ -36,6 +36,7 @@ from jp_nb.tools.answer_types import (
     SecretAnswer,
     SelectAnswer,
     TextAnswer,
+    UrlAnswer,
 )
 
 ATTEMPTS: Final = 5
@@ -50,6 +51,7 @@ SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
 UNCHANGED: Final = "="
 """Input that sends the proposed or earlier text unchanged."""
 DETAILS: Final = "d"
+SHOW_AGAIN: Final = "a"
 END: Final = "."
 """Line that ends a text. Valid Python code rarely contains such a line."""
 RECOMMENDED: Final = "(recommended)"
@@ -201,19 +203,20 @@ def choose(
     keys: Collection[str] | None = None,
 ) -> str:
     """Return the typed key, asked below `above`. `keys` replaces the keys of `meanings`."""
-    dialogue = _key_dialogue(meanings, {}, above=above)
+    dialogue = key_dialogue(meanings, {}, above=above)
     chosen = converse(console, dialogue, keys=meanings if keys is None else keys)
     assert isinstance(chosen, str)
     return chosen
 
 
-def _key_dialogue(
+def key_dialogue(
     meanings: Mapping[str, str],
     outcomes: Mapping[str, Answered | StdinDialogue],
     *,
     above: Iterable[str] = (),
     hint: str = "",
 ) -> StdinDialogue:
+    """Return a dialogue that is answered by one of the keys of `meanings`."""
     legend = [f"  {key}  {meaning}" for key, meaning in meanings.items()]
     refusal = f"Please type one of {', '.join(meanings)}, or ? for help."
     return StdinDialogue(
@@ -230,7 +233,7 @@ def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
     confirmed = replace(answer, marks=answer.marks | EMPTY_MARK)
     meanings = {"y": "send it empty", "n": "go back"}
     above = ["Your text is empty. Send it?"]
-    dialogue = _key_dialogue(meanings, {"y": confirmed, "n": otherwise}, above=above)
+    dialogue = key_dialogue(meanings, {"y": confirmed, "n": otherwise}, above=above)
     return replace(dialogue, inner=True)
 
 
@@ -322,7 +325,7 @@ def _action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     details = [] if DETAILS in answers else [*_full_values(prompt)]
     if details:
         meanings[DETAILS] = "Show the full values, before and after"
-    dialogue = _key_dialogue(meanings, answers)
+    dialogue = key_dialogue(meanings, answers)
     key_help = {HELP: [*dialogue.legend], **({DETAILS: details} if details else {})}
     if prompt.help:
         key_help[HELP].append(f"  {one_line(prompt.help)}")
@@ -349,7 +352,7 @@ def _boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     if (suggested := prompt_text.suggested(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
-    return _key_dialogue(meanings, answers, hint=hint)
+    return key_dialogue(meanings, answers, hint=hint)
 
 
 def _text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
@@ -596,6 +599,13 @@ class _Selection:
         return dialogue
 
 
+def _url_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
+    lines = prompt_text.address_lines(prompt)
+    meanings = {"y": "done", SHOW_AGAIN: "try again: show the address again"}
+    dialogue = key_dialogue(meanings, {"y": Answered(True, STDIN)}, above=lines)
+    return replace(dialogue, key_help={**dialogue.key_help, SHOW_AGAIN: lines})
+
+
 STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDialogue]]] = {
     BooleanAnswer: _boolean_dialogue,
     SelectAnswer: lambda prompt: _Selection(prompt).dialogue(),
@@ -608,5 +618,6 @@ STDIN_DIALOGUES: Final[dict[type[AnswerType], Callable[[QuestionPrompt], StdinDi
     ),
     NumberAnswer: _number_dialogue,
     IntegerAnswer: _number_dialogue,
+    UrlAnswer: _url_dialogue,
 }
 """Dialogue by answer type. The fields of a `form` are asked one by one."""

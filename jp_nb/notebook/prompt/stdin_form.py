@@ -34,6 +34,7 @@ from jp_nb.notebook.prompt.stdin import (
     choose,
     confirm_empty,
     converse,
+    key_dialogue,
 )
 from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompts as prompt_text
@@ -46,6 +47,7 @@ BACK: Final = "<"
 LEAVE: Final = "!"
 CLEAR: Final = "-"  # the question is then open again
 SEND: Final = "s"
+DECLINE: Final = "d"
 LEFT_OPEN: Final = "Not answered."
 LEFT_FOR_NOW: Final = f"Not answered. {prompt_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
@@ -73,9 +75,10 @@ class _StdinForm:
         self._draft = FormDraft(prompt, channel)
         self._fields: dict[int, dict[str, JsonValue]] = {}  # answers by page and id of the field
         # The answer to a single question is sent at once.
-        kind = prompt.pages[0].question.answer_type
-        self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
+        self._reviews = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
         self._exit_description = "reply to the assistant, or stop" if prompt.menu else "cancel"
+        if prompt.declines:
+            self._exit_description = "decline or cancel"
 
     def run(self) -> PromptEnd[FormEnd]:
         first, draft = self._prompt.pages[0], self._draft
@@ -108,7 +111,7 @@ class _StdinForm:
     def _ask_page(self) -> None:
         draft, page, kind = self._draft, self._draft.asked, self._draft.asked.question.answer_type
         self._write(*self._page_lines(page))
-        if isinstance(kind, FormAnswer):
+        if isinstance(kind, FormAnswer) and kind.fields:
             typed: Answered | str = self._ask_fields(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
@@ -118,7 +121,7 @@ class _StdinForm:
             elif typed == CLEAR:
                 draft.hold(BLANK)
         if typed == LEAVE:
-            draft.cancel()
+            self._leave(on_page=True)
         elif typed == BACK and draft.is_first and not draft.reviewed:
             self._write(IS_FIRST)
         elif typed == BACK and not draft.reviewed:
@@ -153,7 +156,7 @@ class _StdinForm:
         if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
             own = page.question.with_default(current.value).with_exclusive(False)
             proposed = replace(page, question=own)
-        dialogue = STDIN_DIALOGUES[type(kind)](proposed)
+        dialogue = _dialogue_of(proposed)
         if isinstance(kind, TextAnswer):
             dialogue = _confirm_empty_text(dialogue)
         default = current or dialogue.default
@@ -255,9 +258,27 @@ class _StdinForm:
             draft.submit()
             draft.send()  # the user has seen which questions are open
         elif typed == LEAVE:
-            draft.cancel()
+            self._leave(on_page=False)
         else:
             draft.go(numbers.get(typed, count - 1))
+
+    def _leave(self, *, on_page: bool) -> None:
+        """Cancel the form, or decline a page if the form offers that."""
+        if not self._prompt.declines:
+            self._draft.cancel()
+            return
+        several = len(self._prompt.pages) > 1
+        declined = "decline this question" if several else "decline: say no"
+        ways = {DECLINE: declined, "c": "cancel", "b": BACK_TO_QUESTIONS}
+        if not on_page:  # the question is not on screen
+            del ways[DECLINE]
+        chosen = choose(self._console, [prompt_text.MENU], ways)
+        if chosen == DECLINE:
+            self._draft.decline()
+        elif chosen == "c":
+            self._draft.cancel()
+        else:
+            self._resume()
 
     def _menu(self) -> None:
         ways = {"r": prompt_text.REPLY, "s": prompt_text.STOP, "b": BACK_TO_QUESTIONS}
@@ -281,6 +302,18 @@ class _StdinForm:
 
     def _resume(self) -> None:
         (self._draft.review if self._draft.reviewed else self._draft.resume)()
+
+
+def _has_fields(page: QuestionPrompt) -> bool:
+    kind = page.question.answer_type
+    return isinstance(kind, FormAnswer) and bool(kind.fields)
+
+
+def _dialogue_of(page: QuestionPrompt) -> StdinDialogue:
+    kind = page.question.answer_type
+    if isinstance(kind, FormAnswer):  # without fields
+        return key_dialogue({"y": "yes"}, {"y": Answered({}, STDIN)})
+    return STDIN_DIALOGUES[type(kind)](page)
 
 
 def _confirm_empty_text(dialogue: StdinDialogue) -> StdinDialogue:

@@ -71,13 +71,18 @@ class FormUser:
         ends: Reported ends of the form.
     """
 
-    def __init__(self, *questions: Question, partial: bool = True, menu: bool = True) -> None:
+    def __init__(
+        self,
+        *questions: Question,
+        partial: bool = True,
+        menu: bool = True,
+        declines: bool = False,
+    ) -> None:
         self.loop = ManualLoop()
         self.ends: list[AnyEnd] = []
-        self.form = PagedForm(
-            FormPrompt(tuple(map(QuestionPrompt, questions)), partial=partial, menu=menu),
-            context_of(self.ends, self.loop),
-        )
+        pages = tuple(map(QuestionPrompt, questions))
+        prompt = FormPrompt(pages, partial=partial, menu=menu, declines=declines)
+        self.form = PagedForm(prompt, context_of(self.ends, self.loop))
 
     @property
     def draft(self) -> Any:
@@ -91,7 +96,8 @@ class FormUser:
     @property
     def boxes(self) -> list[Any]:
         """The widgets of the controls of the page that is up."""
-        return [each.control.widget for each in self.fields]
+        widgets = [each.control.widget for each in self.fields]
+        return [widget for widget in widgets if widget is not None]
 
     @property
     def labels(self) -> list[str]:
@@ -117,7 +123,7 @@ class FormUser:
         message: dict[str, Any] = {"type": name, "step": self.draft.step}
         if self.draft.screen == "page":
             fields = self.shown()
-            message |= fields[0] if len(fields) == 1 else {"fields": fields}
+            message |= fields[0] if len(fields) == 1 else {"fields": [*fields]}
         self.form._bridge._handle_custom_msg(message | more, [])
 
 

@@ -1,0 +1,271 @@
+"""Forms that the user may decline, confirmations, and addresses, as MCP servers ask them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import (
+    REFUSED_MARK,
+    Answered,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
+from jp_nb.rendering.prompts import address_block, record_of, without_form
+from jp_nb.tools.question import FormAnswer, Question
+from jp_nb.tools.web_address import read_web_address
+from tests.notebook.prompt.paged_forms import FormUser, context_of
+from tests.notebook.prompt.scribe import Scribe
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 2},
+        "nights": {"type": "integer", "default": 2},
+        "note": {"type": "string", "default": "quiet"},
+        "food": {"type": "array", "items": {"enum": ["fish", "rice"]}, "default": ["rice"]},
+    },
+    "required": ["city"],
+}
+TRIP = Question.form("trip", SCHEMA, "Which trip?")
+HOTEL = Question.form("hotel", {"type": "object", "properties": {"stars": {"type": "integer"}}})
+SURE = Question.form("sure", {"type": "object", "properties": {}}, "Delete all?")
+SIGN_IN = Question.url("login", "Please sign in.", "https://login.example.org/start?key=a1")
+DECLINED = NotAnswered("declined", "form", marks=REFUSED_MARK)
+CANCELLED = NotAnswered("cancelled", "form")
+
+
+def asked(*questions: Question) -> FormUser:
+    """Return a form as a tool that accepts Decline shows it."""
+    return FormUser(*questions, partial=False, menu=False, declines=True)
+
+
+def test_decline_and_cancel_are_different_ends() -> None:
+    user = asked(TRIP)
+    assert user.labels == ["Submit", "Decline", "Cancel"]
+    user.send("decline")
+    assert user.ends == [DECLINED]
+    user = asked(TRIP)
+    user.send("cancel")
+    assert user.ends == [CANCELLED]
+
+
+def test_decline_asks_before_input_is_lost_and_stays_a_decline() -> None:
+    user = asked(TRIP)
+    user.boxes[0].value = "Delft"
+    user.send("decline")
+    assert (user.draft.screen, user.ends) == ("discard", [])
+    user.send("resume")
+    assert user.boxes[0].value == "Delft"
+    user.send("decline")
+    user.send("discard")
+    assert user.ends == [DECLINED]
+    user = asked(TRIP)
+    user.boxes[0].value = "Delft"
+    user.send("decline")
+    user.send("resume")
+    user.send("cancel")
+    user.send("discard")
+    assert user.ends == [CANCELLED]
+
+
+def test_each_page_of_a_form_can_be_declined_alone() -> None:
+    user = asked(TRIP, HOTEL)
+    user.send("decline")
+    assert user.draft.page == 1
+    user.boxes[0].value = "4"
+    user.send("submit")
+    assert user.ends == [FormEnd((DECLINED, Answered({"stars": 4}, "form")))]
+
+
+def test_declined_page_can_be_answered_until_the_form_is_sent() -> None:
+    user = asked(TRIP, HOTEL)
+    user.send("decline")
+    user.send("decline")
+    assert user.draft.screen == "summary"
+    assert "declined" in str(user.form._body.children[0].children[1].value)
+    user.send("go-0")
+    user.boxes[0].value = "Delft"
+    user.send("submit")
+    [end] = user.ends
+    assert isinstance(end, FormEnd)
+    assert [each == DECLINED for each in end.ends] == [False, True]
+
+
+def test_declined_page_stays_declined_while_it_is_blank() -> None:
+    user = asked(Question.select("a", "Which?", ["x", "y"]), TRIP)
+    user.send("decline")
+    user.send("back")
+    user.send("next")
+    user.boxes[0].value = "Delft"
+    user.send("submit")
+    [end] = user.ends
+    assert isinstance(end, FormEnd)
+    assert end.ends[0] == DECLINED
+
+
+def test_required_question_must_be_answered_or_declined() -> None:
+    user = asked(Question.select("a", "Which?", ["x", "y"]))
+    user.send("submit")
+    assert user.ends == []
+    user.send("decline")
+    assert user.ends == [DECLINED]
+
+
+def test_field_left_alone_is_sent_with_its_default_and_a_cleared_one_is_absent() -> None:
+    user = asked(TRIP)
+    user.boxes[0].value = "Delft"
+    user.send("submit")
+    answer: JsonValue = {"city": "Delft", "nights": 2, "note": "quiet", "food": ["rice"]}
+    assert user.ends == [FormEnd((Answered(answer, "form"),))]
+    user = asked(TRIP)
+    user.boxes[0].value = "Delft"
+    user.boxes[1].value = ""
+    user.boxes[2].value = ""
+    user.boxes[3].picks = []
+    user.send("submit")
+    assert user.ends == [FormEnd((Answered({"city": "Delft"}, "form"),))]
+
+
+def test_optional_field_without_default_that_was_left_alone_is_absent() -> None:
+    user = asked(HOTEL)
+    user.send("submit")
+    assert user.ends == [FormEnd((Answered({}, "form"),))]
+
+
+def test_condition_of_the_whole_schema_names_its_field_and_keeps_the_input() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "pattern": "^[a-z]+$"},
+            "count": {"type": "integer", "multipleOf": 5},
+        },
+    }
+    user = asked(Question.form("q", schema))
+    user.boxes[0].value = "abc"
+    user.boxes[1].value = "7"
+    user.send("submit")
+    assert user.problems == ["", "Expected a multiple of 5"]
+    assert [box.value for box in user.boxes] == ["abc", "7"]
+    user.boxes[0].value, user.boxes[1].value = "ABC", "10"
+    user.send("submit")
+    assert user.problems == ["Expected a text that matches ^[a-z]+$", ""]
+    user.boxes[0].value = "abc"
+    user.send("submit")
+    assert user.ends == [FormEnd((Answered({"name": "abc", "count": 10}, "form"),))]
+
+
+def test_question_without_fields_is_a_confirmation() -> None:
+    user = asked(SURE)
+    assert user.labels == ["Confirm", "Decline", "Cancel"]
+    user.send("unchosen")
+    assert (user.note, user.ends) == ("You changed nothing here. Press Confirm to continue.", [])
+    user.send("submit")
+    assert user.ends == [FormEnd((Answered({}, "form"),))]
+    prompt = user.form._prompt
+    assert record_of(prompt, user.ends[0]).plain == "Delete all? → confirmed"
+
+
+def test_declined_question_is_shown_as_declined() -> None:
+    user = asked(TRIP)
+    user.send("decline")
+    assert record_of(user.form._prompt, user.ends[0]).plain == "Which trip? → declined"
+
+
+# --- addresses -------------------------------------------------------------------------------
+
+
+def test_address_is_text_with_its_host_marked_and_one_link_without_opener() -> None:
+    shown = address_block(read_web_address("https://login.example.org/start?a=1&b=<>"[:-2]))
+    assert "https://<mark>login.example.org</mark>/start?a=1&amp;b=" in shown
+    [link] = re.findall("<a [^>]*>", shown)
+    assert 'target="_blank" rel="noopener noreferrer"' in link
+    assert 'href="https://login.example.org/start?a=1&amp;b="' in link
+
+
+def test_address_is_done_only_after_the_button() -> None:
+    user = asked(SIGN_IN)
+    assert user.labels == ["Done", "Decline", "Cancel"]
+    user.send("unchosen")
+    assert user.ends == []
+    user.send("submit")
+    assert user.ends == [FormEnd((Answered(True, "form"),))]
+
+
+def test_address_of_an_own_tool_is_a_form_of_its_own() -> None:
+    ends: list[Any] = []
+    form = Form(QuestionPrompt(SIGN_IN), context_of(ends))
+    try:
+        form._bridge._handle_custom_msg({"type": "unchosen", "step": 0}, [])
+        assert form._note.value == "You changed nothing. To send the proposed value, press Done."
+        form._bridge._handle_custom_msg({"type": "submit", "step": 0}, [])
+    finally:
+        form.discard()
+    assert ends == [Answered(True, "form")]
+    assert record_of(QuestionPrompt(SIGN_IN), ends[0]).plain == "Please sign in. → done"
+
+
+def test_saved_text_of_an_open_form_has_no_address_to_follow() -> None:
+    saved = without_form(QuestionPrompt(SIGN_IN))
+    assert "an address at login.example.org" in saved
+    assert "https://" not in saved
+
+
+# --- on stdin --------------------------------------------------------------------------------
+
+
+def typed(question: Question, *lines: str) -> tuple[Any, str]:
+    """Return the end of a form that accepts Decline, and all that was shown."""
+    scribe = Scribe([*lines])
+    prompt = FormPrompt((QuestionPrompt(question),), declines=True)
+    end = ask_form_on_stdin(prompt, scribe, "stdin")
+    return end, "\n".join(scribe.read_so_far)
+
+
+@pytest.mark.parametrize("question", [TRIP, SURE, SIGN_IN])
+def test_decline_on_stdin_is_not_a_cancel(question: Question) -> None:
+    end, _ = typed(question, "!", "d")
+    assert end == NotAnswered("declined", "stdin", marks=REFUSED_MARK)
+    end, _ = typed(question, "!", "b", "!", "c")
+    assert end == NotAnswered("cancelled", "stdin")
+
+
+def test_confirmation_on_stdin_needs_a_yes() -> None:
+    end, shown = typed(SURE, "", "1", "y")
+    assert end == FormEnd((Answered({}, "stdin"),))
+    assert "Delete all?" in shown
+
+
+def test_address_on_stdin_is_printed_again_on_request_and_not_opened() -> None:
+    end, shown = typed(SIGN_IN, "a", "y")
+    assert end == FormEnd((Answered(True, "stdin"),))
+    assert shown.count("  https://login.example.org/start?key=a1\n") == 2
+    assert "  Host: login.example.org" in shown
+    scribe = Scribe(["y"])
+    assert ask_on_stdin(QuestionPrompt(SIGN_IN), scribe, "stdin") == Answered(True, "stdin")
+
+
+def test_field_with_a_condition_of_the_schema_is_asked_again_on_stdin() -> None:
+    schema = {"type": "object", "properties": {"count": {"type": "integer", "multipleOf": 5}}}
+    end, shown = typed(Question.form("q", schema), "7", "10", "s")
+    assert end == FormEnd((Answered({"count": 10}, "stdin"),))
+    assert "Expected a multiple of 5" in shown
+
+
+def test_kinds_are_forms_of_own_tools_too() -> None:
+    kind = TRIP.answer_type
+    assert isinstance(kind, FormAnswer)
+    assert kind.misfit({"city": "D"}) == "value"
+    assert (SIGN_IN.human_only, SIGN_IN.automatic) == (True, None)
+    assert SIGN_IN.model_dump()["answer_type"] == {
+        "type": "url",
+        "url": "https://login.example.org/start",
+    }
