@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -113,6 +114,34 @@ def is_deeper(value: object, levels: int) -> bool:
         levels -= 1
         level = [x for one in level for x in (one.values() if isinstance(one, dict) else one)]
     return False
+
+
+def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
+    """Return True if `value` has more items, characters of text, or nested levels.
+
+    A part that occurs twice counts twice, as in JSON. The work is bounded by `items`, and the
+    memory by `levels`, also for a value that contains itself.
+    """
+    open_parts: list[Iterator[object]] = [iter((value,))]
+    while open_parts:
+        part = next(open_parts[-1], _END)
+        if part is _END:
+            open_parts.pop()
+        elif isinstance(part, str):
+            chars -= len(part)
+        elif isinstance(part, (dict, list, tuple)):
+            items -= len(part)
+            open_parts.append(_iterate_parts(part))
+        if items < 0 or chars < 0 or len(open_parts) > levels + 1:
+            return True
+    return False
+
+
+_END: Final = object()
+
+
+def _iterate_parts(value: Any) -> Iterator[object]:
+    return chain(value.keys(), value.values()) if isinstance(value, dict) else iter(value)
 
 
 def is_storable(value: object) -> bool:

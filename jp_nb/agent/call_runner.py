@@ -62,7 +62,16 @@ from jp_nb.tools.base import (
     format_traceback,
     tool_frames,
 )
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
+from jp_nb.tools.outcome import (
+    MAX_TRACE_CHARS,
+    STRUCTURED_OMITTED,
+    Failure,
+    NeedsInput,
+    Outcome,
+    Success,
+    join_lines,
+    truncate_middle,
+)
 from jp_nb.tools.parameters import text_arguments
 
 log = logging.getLogger(__name__)
@@ -347,8 +356,10 @@ class CallRunner:
     def _limit_result(self, call: Call, tool: OfferedTool, outcome: Success | Failure) -> Delivery:
         """Return the result for the model, within the limits of texts and images."""
         if isinstance(outcome, Failure):
-            trace = "\n".join([outcome.message, "", "Trace:", *outcome.trace])
-            result = Delivery(trace if outcome.trace else outcome.message, is_error=True)
+            content = outcome.message
+            if outcome.trace:
+                content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
+            result = Delivery(content, is_error=True)
         else:
             result = Delivery(outcome.content, images=outcome.images)
             if outcome.proposes and not tool.executor.may_propose:
@@ -358,6 +369,8 @@ class CallRunner:
         call.shown_images = limit_images(result.images, limits, before=self._turn.images)
         short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
+        if outcome.omits_structured:
+            short = f"{short}\n\n{STRUCTURED_OMITTED}".lstrip()
         call.delivered = call.shown_images.add_omissions_to(short)
         return Delivery(call.delivered, result.is_error, call.shown_images.images)
 

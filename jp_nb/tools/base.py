@@ -12,7 +12,7 @@ import os
 import re
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -466,13 +466,29 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+MAX_ERROR_CHARS: Final = 1_000_000
+"""Characters of the text of an exception: it may contain a whole data set."""
+
+
 def error_summary(exc: BaseException) -> str:
-    """Return type and text of `exc`, or only the type if its `__str__` fails."""
+    """Return type and text of `exc`, or only the type if its `__str__` fails.
+
+    The middle of a very long text is omitted.
+    """
     try:
         text = str(exc)
     except Exception:
         text = ""
+    text = _shorten_error(text)
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+
+
+def _shorten_error(text: str) -> str:
+    omitted = len(text) - MAX_ERROR_CHARS
+    if omitted <= 0:
+        return text
+    half = MAX_ERROR_CHARS // 2
+    return f"{text[:half]}\n[… {omitted:,} characters of this error are omitted …]\n{text[-half:]}"
 
 
 def error_text(exc: BaseException) -> str:
@@ -483,7 +499,7 @@ def error_text(exc: BaseException) -> str:
     notes = [note for note in listed if isinstance(note, str)]
     if notes and not summary.endswith((".", "!", "?")):
         summary += "."
-    return "\n".join([summary, *notes])
+    return _shorten_error("\n".join([summary, *notes]))
 
 
 def tool_frames(exc: BaseException) -> TracebackType | None:
@@ -495,5 +511,31 @@ def tool_frames(exc: BaseException) -> TracebackType | None:
 
 
 def format_traceback(exc: BaseException) -> str:
-    """Return the text of `tool_frames`, with the exception."""
+    """Return the text of `tool_frames`, with the exception.
+
+    If the text of an exception is very long, its causes are omitted: the traceback module would
+    copy each text many times.
+    """
+    if any(map(_has_long_text, _find_causes(exc))):
+        frames = "".join(traceback.format_tb(tool_frames(exc)))
+        return f"Traceback (most recent call last):\n{frames}{error_summary(exc)}\n"
     return "".join(traceback.format_exception(type(exc), exc, tool_frames(exc)))
+
+
+def _find_causes(exc: BaseException) -> Iterator[BaseException]:
+    """Yield `exc`, and the exceptions that its traceback would show."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [exc]
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        todo += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            todo += one.exceptions
+
+
+def _has_long_text(exc: BaseException) -> bool:
+    return len(error_summary(exc)) > MAX_ERROR_CHARS

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -25,12 +25,20 @@ from pydantic import (
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.json_values import encode_utf8, is_storable
+from jp_nb.json_values import MAX_LEVELS, encode_utf8, is_larger, is_storable
 from jp_nb.tools.question import Question, first_problem
 
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS = 50  # maximum number of questions in one run of a tool
+MAX_STRUCTURED_ITEMS: Final = 100_000
+MAX_STRUCTURED_CHARS: Final = 2_000_000
+MAX_STRUCTURED_LEVELS: Final = 64
+"""Limits of a structured value: it is copied several times, and stored in the notebook."""
+MAX_TRACE_CHARS: Final = 1_000_000
+"""Characters of the lines of a trace that are joined."""
+MAX_PROPOSED: Final = 250_000
+"""Items and characters of a proposal that are read: it is too large long before."""
 
 
 class Success(BaseModel):
@@ -45,10 +53,12 @@ class Success(BaseModel):
         config: New values for settings, as a nested dictionary; None if there are none.
         unset: Paths of settings to unset.
         structured: A JSON value for programs. It is recorded with the result and never sent to a
-            model. None if there is none.
+            model. None if there is none. If it has more than 100,000 items, 2,000,000 characters,
+            or 64 levels, it is omitted, and the model gets a note.
         images: Images that the model sees with the text. Only Python tools can return images.
         malformed: The reason why the configuration change that a program proposed cannot be read;
             None otherwise. Such a proposal is rejected as `invalid_config`.
+        omits_structured: True if `structured` was too large, and is omitted.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -59,6 +69,7 @@ class Success(BaseModel):
     structured: JsonValue = Field(default=None, exclude=True)
     images: tuple[Image, ...] = Field(default=(), exclude=True)
     malformed: str | None = Field(default=None, exclude=True)
+    omits_structured: bool = Field(default=False, exclude=True)
 
     @property
     def proposes(self) -> bool:
@@ -66,6 +77,8 @@ class Success(BaseModel):
         return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
 
     def __init__(self, content: str = "", /, **data: object) -> None:
+        _omit_large_structured(data)
+        _refuse_large_proposal(data)
         super().__init__(**({"content": content} | data))
 
 
@@ -78,6 +91,7 @@ class Failure(BaseModel):
         transient: True if another attempt may succeed. It is not sent to the model: put such advice
             into the message (RFD 083).
         structured: A JSON value for programs, as in `Success`.
+        omits_structured: True if `structured` was too large, and is omitted.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -86,9 +100,34 @@ class Failure(BaseModel):
     trace: tuple[str, ...] = ()
     transient: bool = False
     structured: JsonValue = Field(default=None, exclude=True)
+    omits_structured: bool = Field(default=False, exclude=True)
 
     def __init__(self, message: str = "", /, **data: object) -> None:
+        _omit_large_structured(data)
         super().__init__(**({"message": message} | data))
+
+
+def _omit_large_structured(data: dict[str, object]) -> None:
+    # Before pydantic copies it.
+    is_large = is_larger(
+        data.get("structured"),
+        items=MAX_STRUCTURED_ITEMS,
+        chars=MAX_STRUCTURED_CHARS,
+        levels=MAX_STRUCTURED_LEVELS,
+    )
+    if is_large:
+        data["structured"] = None
+        data["omits_structured"] = True
+
+
+def _refuse_large_proposal(data: dict[str, object]) -> None:
+    proposed = [data.get("config"), data.get("unset")]
+    if is_larger(proposed, items=MAX_PROPOSED, chars=MAX_PROPOSED, levels=MAX_LEVELS):
+        from jp_nb.config.proposal import TOO_LARGE  # few proposals are too large
+
+        data["config"] = None
+        data["unset"] = ()
+        data["malformed"] = TOO_LARGE
 
 
 class NeedsInput(BaseModel):
@@ -271,6 +310,14 @@ READ_REST_HINT: Final = (
 )
 
 
+STRUCTURED_OMITTED: Final = (
+    f"[The structured value of this result has more than {MAX_STRUCTURED_ITEMS:,} items, "
+    f"{MAX_STRUCTURED_CHARS:,} characters, or {MAX_STRUCTURED_LEVELS} levels. It is not recorded, "
+    "so no program can read it.]"
+)
+"""Note to the model below such a result."""
+
+
 def truncate_middle(text: str, limit: int, setting: str) -> str:
     """Return up to `limit` characters of `text` (0: all), with a note in place of its middle.
 
@@ -282,6 +329,22 @@ def truncate_middle(text: str, limit: int, setting: str) -> str:
     omitted = f"{len(text) - limit} of {len(text)} characters are omitted here. {READ_REST_HINT}"
     note = f"[… {omitted} (The user can change the limit: {setting} is {limit}.) …]"
     return f"{text[:head]}\n\n{note}\n\n{text[len(text) - tail :]}"
+
+
+def join_lines(lines: Iterable[str], max_chars: int) -> str:
+    """Return `lines` in one text, with a note in place of the lines beyond `max_chars`."""
+    kept: list[str] = []
+    omitted = 0
+    for line in lines:
+        max_chars -= len(line) + 1
+        if max_chars >= 0:
+            kept.append(line)
+        else:
+            omitted += 1
+
+    if omitted:
+        kept.append(f"[… {omitted:,} more lines are omitted here …]")
+    return "\n".join(kept)
 
 
 def keep_end(text: str, limit: int) -> str:

@@ -9,10 +9,11 @@ Source: `docs/values.md`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from itertools import chain
 from typing import Any, Final, cast
 
 from pydantic_core import to_json, to_jsonable_python
@@ -134,14 +135,22 @@ def is_rich(value: object) -> bool:
     return (kind is not None and kind.is_rich) or has_custom_description(value)
 
 
-_LEAVES: Final = frozenset((str, int, float, bool, type(None), bytes))
+_NUMBERS: Final = frozenset((int, float, bool, type(None)))
+_LEAVES: Final = _NUMBERS | {str, bytes}
+_CONTAINERS: Final = frozenset((dict, list, tuple))
+
+MAX_JSON_ITEMS: Final = 1_000_000
+MAX_JSON_CHARS: Final = 16_777_216
+MAX_JSON_LEVELS: Final = 200
+"""Limits of a result that becomes JSON: its parts, the characters of its texts, its levels."""
 
 
 def as_json(result: object) -> str | None:
     """Return the JSON of plain data, with sorted sets; None if `result` is not plain data.
 
     A value that contains an iterator is not plain data, because serialization would consume it. The
-    bytes of an image or PDF are not plain data either.
+    bytes of an image or PDF are not plain data either. Neither is a very large value: its JSON
+    would take several times its memory.
     """
     if type(result) not in _LEAVES and (is_rich(result) or _has_rich_items(result)):
         return None
@@ -176,31 +185,58 @@ def _has_rich_items(value: object) -> bool:
 
 
 def _find_sets(value: object) -> bool | None:
-    # True if `value` contains a set; None if it contains an iterator or a set that is too large.
+    """Return True if `value` contains a set; None if it is too large or contains an iterator.
+
+    Parts that occur twice count twice, as in JSON. So work and memory are bounded, also for a value
+    that contains itself.
+    """
     found = False
-    todo = [value]
-    seen: dict[int, object] = {}
-    while todo:
-        part = todo.pop()
-        if type(part) in _LEAVES or id(part) in seen:
+    open_parts: list[Iterator[object]] = [iter((value,))]
+    items = 0
+    chars = 0
+    while open_parts:
+        part = next(open_parts[-1], _END)
+        kind = type(part)
+        if part is _END:
+            open_parts.pop()
             continue
-        seen[id(part)] = part
-        if method_of(part, "__next__") is not None or method_of(part, "__anext__") is not None:
-            return None
-        kinds = types_of(part)
-        if set in kinds or frozenset in kinds:
-            items = cast("set[object]", part)
-            if len(items) > MAX_COMPARED and not is_uniform(items):
+
+        if kind is str or kind is bytes:
+            chars += len(cast("str | bytes", part))
+        elif kind in _CONTAINERS:
+            items += len(cast("Collection[object]", part))
+            open_parts.append(iter(_parts(part)))
+        elif kind not in _NUMBERS:
+            items += 1
+            has_set = _is_set(part)
+            if has_set is None:
                 return None
-            found = True
-        todo.extend(_parts(part))
+            found = found or has_set
+            open_parts.append(iter(_parts(part)))
+        if items > MAX_JSON_ITEMS or chars > MAX_JSON_CHARS or len(open_parts) > MAX_JSON_LEVELS:
+            return None
     return found
+
+
+_END: Final = object()
+
+
+def _is_set(value: object) -> bool | None:
+    # None if it is an iterator, or a set that is too large to be sorted.
+    if method_of(value, "__next__") is not None or method_of(value, "__anext__") is not None:
+        return None
+    kinds = types_of(value)
+    if set not in kinds and frozenset not in kinds:
+        return False
+    items = cast("set[object]", value)
+    is_sortable = len(items) <= MAX_COMPARED or is_uniform(items)
+    return True if is_sortable else None
 
 
 def _parts(value: Any) -> Iterable[object]:
     kinds = types_of(value)
     if dict in kinds:
-        return [*dict.keys(value), *dict.values(value)]
+        return chain(dict.keys(value), dict.values(value))
     for base in (list, tuple, set, frozenset):
         if base in kinds:
             return cast("Iterable[object]", base.__iter__(value))
