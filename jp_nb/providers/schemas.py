@@ -640,5 +640,88 @@ def _json_types(value: JsonValue) -> set[JsonValue]:
 
 
 def get_parameter_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
-    """Return the parameters of `tool` as a schema of type object."""
-    return {"type": "object", "properties": {}, **tool.parameters}
+    """Return the parameters of `tool` as a schema of type object, without alternatives at its root.
+
+    Several APIs refuse a whole request for `anyOf`, `oneOf`, `allOf`, or `not` there.
+    """
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {}, **tool.parameters}
+    return flatten_root(schema) if _ROOT_KEYWORDS & schema.keys() else schema
+
+
+_ROOT_KEYWORDS: Final = frozenset(
+    {"$ref", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf", "then"}
+)
+MAX_ALTERNATIVES_CHARS: Final = 2_000
+"""Maximum length of the description of alternatives."""
+
+
+def flatten_root(schema: Schema) -> JsonObject:
+    """Return `schema` with the properties of all alternatives, which its description explains.
+
+    Every object that fits `schema` fits the result. The tool checks the arguments with `schema`.
+    """
+    whole = expand_or_keep(schema, schema)
+    result = {key: value for key, value in whole.items() if key not in _ROOT_KEYWORDS}
+    moved = {key: value for key, value in whole.items() if key in _ROOT_KEYWORDS - {"$ref"}}
+    together = _expand_members(moved.get("allOf"), schema)
+    choices = [_expand_members(moved.get(key), schema) for key in ("anyOf", "oneOf")]
+    choices += [get_alternatives(member) for member in together]
+
+    members = [*together, *(member for group in choices for member in group)]
+    properties = _get_properties(result)
+    for member in members:
+        for name, part in _get_properties(member).items():
+            properties[name] = _join_alternatives(properties.get(name), part)
+    result["type"] = "object"
+    result["properties"] = properties
+    if members:
+        result.pop("additionalProperties", None)  # each alternative has properties of its own
+
+    required = [*get_required(result), *(name for each in together for name in get_required(each))]
+    for group in choices:
+        required += _find_common_names(group)
+    result.pop("required", None)
+    if names := [name for name in dict.fromkeys(required) if name in properties]:
+        result["required"] = names
+
+    if moved:
+        note = ", ".join(f"{key}: {compact_json(value)}" for key, value in moved.items())
+        if len(note) > MAX_ALTERNATIVES_CHARS:
+            note = f"{note[:MAX_ALTERNATIVES_CHARS]}…"
+        result["description"] = f"{result.get('description', '')} {{{note}}}".strip()
+    return _keep_references(result)
+
+
+def _find_common_names(alternatives: Sequence[Schema]) -> list[JsonValue]:
+    """Return the names that each of the `alternatives` requires."""
+    first, *others = [get_required(each) for each in alternatives] or [[]]
+    return [name for name in first if all(name in other for other in others)]
+
+
+def _expand_members(members: JsonValue, root: Schema) -> list[Schema]:
+    listed = members if isinstance(members, list) else []
+    return [expand_or_keep(member, root) for member in listed if isinstance(member, dict)]
+
+
+def _get_properties(schema: Schema) -> JsonObject:
+    found = schema.get("properties")
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _join_alternatives(before: JsonValue, part: JsonValue) -> JsonValue:
+    """Return a schema for the values of both schemas of a property."""
+    if before is None or before == part:
+        return part
+    known = before["anyOf"] if isinstance(before, dict) and before.keys() == {"anyOf"} else [before]
+    assert isinstance(known, list)
+    return {"anyOf": known if part in known else [*known, part]}
+
+
+def _keep_references(result: JsonObject) -> JsonObject:
+    """Return `result` if all of its references have targets, else only an object."""
+    try:
+        all_schemas(result)
+    except UsageError:
+        description = result.get("description", "")
+        return {"type": "object", "properties": {}, "description": description}
+    return result
