@@ -91,7 +91,6 @@ OTHER_OPENS: Final = {
     "interop/directories.py": "reads with the helper",
     "headless/run.py": "writes the template",
     "headless/demo.py": "notebooks of the package",
-    "tools/process_guard.py": "a pipe of the kernel, which the guard waits for",
     "notebook/prompt/form.py": "a file of the package",
     "notebook/prompt/controls.py": "a file of the package",
     "providers/scripted.py": "a file of the package; reads others with the helper",

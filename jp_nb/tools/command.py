@@ -361,7 +361,8 @@ async def run_process(
     return done
 
 
-_GUARD: Final = ProcessGuard()
+SHARED_GUARD: Final = ProcessGuard()
+"""Ends the processes of commands and of MCP servers with the kernel."""
 _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _SUPERVISORS: set[asyncio.Task[int]] = set()
 """A task for each process. These tasks are never cancelled, so each process is reaped."""
@@ -374,7 +375,7 @@ def _forget_supervisor(supervisor: asyncio.Task[int]) -> None:
 
 
 async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput) -> int:
-    _GUARD.start()
+    SHARED_GUARD.start()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: output,
@@ -390,7 +391,7 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
     pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
     group = transport.get_pid()
     try:
-        _GUARD.add(group)
+        SHARED_GUARD.add(group)
         pipe.write(stdin)
         pipe.close()
         await output.must_end.wait()
@@ -401,7 +402,7 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
             if not (output.exited.is_set() and output.drained.is_set()):
                 await _end_group(transport, output)
         finally:
-            _GUARD.remove(group)
+            SHARED_GUARD.remove(group)
             if pipe.get_write_buffer_size():  # the process did not read all of stdin
                 pipe.abort()
             transport.close()

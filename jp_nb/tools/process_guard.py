@@ -1,9 +1,12 @@
-"""End the processes of commands when the kernel ends, however it ends.
+"""End the processes of commands and MCP servers when the kernel ends, however it ends.
 
-A guard is a small process that reads a pipe of the kernel. The pipe ends with the kernel: also with
-SIGTERM, SIGHUP, SIGKILL, or a crash, in which the kernel itself runs no more code. The guard then
-ends the process groups that still run. This file is the guard's program, too, so it imports only
-light modules of the standard library.
+A guard is a small process that watches the kernel, and reads a pipe of it. It notices each end of
+the kernel: also SIGTERM, SIGHUP, SIGKILL, or a crash, in which the kernel itself runs no more code.
+The guard then ends the process groups that still run. This file is the guard's program, too, so it
+imports only light modules of the standard library.
+
+The end of the pipe alone is no sign: a process that the kernel forked, such as a worker of
+`multiprocessing`, holds it open.
 
 `PR_SET_PDEATHSIG` is no alternative: it needs code between fork and exec, where a process with
 threads may hang, and it reaches only the first process of a group.
@@ -14,12 +17,15 @@ Source: `docs/turns.md`.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
 
 STOP_GRACE_S = 1.0
 """Seconds between SIGTERM and SIGKILL to the groups."""
+POLL_S = 0.5
+"""Seconds between checks of the kernel, where the system reports no end of a process."""
 
 
 class ProcessGuard:
@@ -58,7 +64,7 @@ class ProcessGuard:
         read_end, write_end = os.pipe()  # no child inherits the write end
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__],
+                [sys.executable, "-I", "-S", __file__, str(self._owner)],
                 stdin=read_end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -82,13 +88,18 @@ class ProcessGuard:
             self._pipe = None
 
 
-def watch(pipe: int) -> None:
-    """Read process groups from `pipe` until it ends, and then end those that still run."""
+def watch(pipe: int, owner: int) -> None:
+    """Read process groups from `pipe` until the process `owner` ends; then end those that run."""
     groups: dict[int, None] = {}
-    with open(pipe, encoding="ascii") as lines:
+    unread = b""
+    while True:
+        received = _read_from(pipe, owner)
+        if not received:
+            break
+        *lines, unread = (unread + received).split(b"\n")
         for line in lines:
             group = int(line[1:])
-            if line.startswith("+"):
+            if line.startswith(b"+"):
                 groups[group] = None
             else:
                 groups.pop(group, None)
@@ -102,6 +113,26 @@ def watch(pipe: int) -> None:
         _send(group, signal.SIGKILL)
 
 
+def _read_from(pipe: int, owner: int) -> bytes:
+    """Return the next bytes from `pipe`; none if it ended, or its writer `owner` did."""
+    patience: float | None = None
+    try:
+        ends = [os.pidfd_open(owner)]
+    except (AttributeError, OSError):  # not Linux, or not permitted
+        ends = []
+        patience = POLL_S
+    try:
+        while True:
+            ready = select.select([pipe, *ends], [], [], patience)[0]
+            if pipe in ready:
+                return os.read(pipe, 65536)
+            if ready or os.getppid() != owner:
+                return b""
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def _send(group: int, number: int) -> bool:
     """Send a signal to `group`; return False if it has ended."""
     try:
@@ -112,4 +143,4 @@ def _send(group: int, number: int) -> bool:
 
 
 if __name__ == "__main__":
-    watch(0)
+    watch(0, int(sys.argv[1]))

@@ -6,6 +6,7 @@ It is a program of its own, and imports only the standard library. Tests start i
     era               "2025", "2026", or "both" (the default)
     tools             definitions, sent as they are; default: one for each name in `calls`
     calls             name of a tool -> list of steps; after the last step the call ends
+    list_raw          text that is written to stdout instead of the answer to `tools/list`
     page_size         number of tools in a page; -1 repeats the first page without an end
     title, instructions, capabilities, ttl_ms
     greeting          text that is written to stdout before anything else
@@ -37,6 +38,7 @@ A step is an object with one key:
     unended           number of bytes that are written to stdout without the end of a line
     big               number of bytes of the text that is the result
     stderr            text
+    signal            name of a signal that the server sends to itself
     exit              exit code; None kills the process
 """
 
@@ -99,6 +101,9 @@ class Server:
 
         if method == "tools/call":
             self._call(message, send)
+        elif method == "tools/list" and "list_raw" in self.script:
+            identifier = json.dumps(message["id"])
+            write(self.script["list_raw"].replace('"id":2', f'"id":{identifier}'))
         else:
             send(self._answer(message, method))
 
@@ -299,6 +304,7 @@ EFFECTS: dict[str, Callable[[Any], None]] = {
     "raw": write,
     "unended": lambda size: write("x" * size),
     "stderr": lambda text: print(text, file=sys.stderr, flush=True),
+    "signal": lambda name: os.kill(os.getpid(), signal.Signals[name]),
     "exit": end_process,
 }
 """Steps that do something to the process or its output."""
