@@ -201,6 +201,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def lower_first(text: str) -> str:
+    """Return `text` with a small letter at its beginning, such as a label within a sentence."""
+    return text[:1].lower() + text[1:]
+
+
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` as plain text in one line."""
     return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)

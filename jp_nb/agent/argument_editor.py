@@ -58,8 +58,11 @@ class ArgumentEditor:
         self._is_whole = not 0 < len(names) <= MAX_FIELDS
         self._boxes = [self._whole_box()] if self._is_whole else [*self._make_boxes(names)]
 
-    def prompt(self) -> FormPrompt:
-        """Return the form. An empty line on stdin, or a deadline, must not permit the call."""
+    def prompt(self, submit: str) -> FormPrompt:
+        """Return the form, with `submit` as the label of the button that sends the arguments.
+
+        An empty line on stdin, or a deadline, must not permit the call.
+        """
         fields = tuple(box.question for box in self._boxes)
         question = Question(
             id="arguments",
@@ -69,7 +72,8 @@ class ArgumentEditor:
             exclusive=True,
         )
         code = frozenset(box.question.id for box in self._boxes if box.is_code)
-        return FormPrompt((QuestionPrompt(question, consents=True, code_fields=code),))
+        page = QuestionPrompt(question, consents=True, code_fields=code, submit=submit)
+        return FormPrompt((page,))
 
     def read(self, answer: JsonValue) -> Arguments | Failure:
         """Return the arguments in the `answer`, or why the tool cannot run with them."""

@@ -180,13 +180,21 @@ class FunctionEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeAsks:
+    """The code of a tool asks the user, as `jp.ask` does, and `waits`; or it has the answer."""
+
+    call_id: str
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptReceived:
     """The kernel was interrupted. `then` is the effect; None until it is decided."""
 
     then: Literal["menu", "continue", "reply", "restart", "stop", "abort"] | None = None
 
 
-TransientEvent = Waits | TokensSoFar | FunctionBegins | FunctionEnds | InterruptReceived
+TransientEvent = Waits | TokensSoFar | FunctionBegins | FunctionEnds | CodeAsks | InterruptReceived
 """Events that the display does not keep."""
 
 DisplayEvent = (

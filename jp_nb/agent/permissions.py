@@ -67,6 +67,11 @@ DELIVERY = (
     Action("e", "Edit the result …", "edit", is_separated=True),
 )
 
+RUN_EDITED = "Run with these arguments"
+USE_EDITED = "Use these arguments …"
+"""For a program: the user sees its new command line, and decides again."""
+DELIVER_EDITED = "Deliver this text"
+
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
 SKIPPED_WITH_REASON = "Tool skipped by user: {}"
@@ -185,8 +190,9 @@ async def _edit_arguments(
 ) -> _PendingCall | NotAnswered | Unavailable:
     """Return the call with the arguments that the user edited."""
     editor = ArgumentEditor(call.tool, call.arguments)
+    submit = RUN_EDITED if call.command() is None else USE_EDITED
     while True:
-        end = await ask(editor.prompt())
+        end = await ask(editor.prompt(submit))
         if not isinstance(end, FormEnd):
             return end
         [edited] = end.ends
@@ -225,7 +231,10 @@ async def _edit_result(
     question = Question.text(
         "result", f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     )
-    end = await ask(QuestionPrompt(question.with_default(result.content), consents=True))
+    edits = QuestionPrompt(
+        question.with_default(result.content), consents=True, submit=DELIVER_EDITED
+    )
+    end = await ask(edits)
     if isinstance(end, Unavailable):
         return end
     if isinstance(end, NotAnswered) and not _is_back(end):

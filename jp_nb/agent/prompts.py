@@ -110,6 +110,8 @@ class QuestionPrompt(Prompt[Answered]):
         consents: True if the default permits something: an empty line must not do that.
         is_code: True if the text is edited line by line, in a monospaced font.
         code_fields: Ids of the fields that are edited like this, if the question has fields.
+        submit: Label of the button that sends the answer, which names the effect; None for the
+            usual label.
     """
 
     question: Question
@@ -119,6 +121,7 @@ class QuestionPrompt(Prompt[Answered]):
     consents: bool = False
     is_code: bool = False
     code_fields: frozenset[str] = frozenset()
+    submit: str | None = None
 
     @property
     def fields(self) -> tuple[QuestionPrompt, ...]:

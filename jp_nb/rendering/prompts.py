@@ -252,6 +252,8 @@ class PromptSummary(NamedTuple):
 
 def submit_label(prompt: QuestionPrompt) -> str:
     """Return the label of the button that sends the answer to a single question."""
+    if prompt.submit is not None:
+        return prompt.submit
     kind = prompt.question.answer_type
     if isinstance(kind, FormAnswer) and not kind.fields:
         return CONFIRM

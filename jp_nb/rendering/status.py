@@ -13,6 +13,7 @@ from math import ceil
 from jp_nb.agent.display import (
     MODEL_WAITS,
     ChangeEnds,
+    CodeAsks,
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
@@ -61,7 +62,11 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class TurnCounts:
-    """The end of a turn for the user: its seconds, and the tokens that it sent and received."""
+    """The end of a turn for the user: its seconds, and the tokens that it sent and received.
+
+    `seconds` are those of the model and the tools. The time in which the turn only waited for the
+    user is not part of them.
+    """
 
     seconds: int
     sent: int | None = None
@@ -79,6 +84,9 @@ class Waiting:
         self._is_reasoning = False
         self._received_chars = 0  # of the current response
         self._began = now
+        self._asking: dict[str, bool] = {}  # whether the code of a call waits for the user
+        self._user_since: float | None = None  # the turn waits only for the user
+        self._user_s = 0.0
         self._sent: int | None = None
         self._received: int | None = None
 
@@ -105,6 +113,25 @@ class Waiting:
                 self._function = None
             case InterruptReceived():
                 self._interrupt = event
+            case CodeAsks():
+                self._asking[event.call_id] = event.waits
+        self._measure_user(now)
+
+    def _measure_user(self, now: float) -> None:
+        since = self._user_since
+        waits_for_user = self._waits_only_for_user()
+
+        if waits_for_user and since is None:
+            self._user_since = now
+        elif not waits_for_user and since is not None:
+            self._user_s += now - since
+            self._user_since = None
+
+    def _waits_only_for_user(self) -> bool:
+        if self._interrupt is not None and self._interrupt.then == "menu":
+            return True
+        waits = [wait.what for wait in self._waits.values()]
+        return bool(waits) and all(wait.person or self._asking.get(wait.key) for wait in waits)
 
     def _wait(self, event: Waits, now: float) -> None:
         self._clear_interrupt()
@@ -169,8 +196,11 @@ class Waiting:
         return " · ".join(filter(None, (self.line(now), tokens)))
 
     def end(self, now: float) -> TurnCounts:
-        """Return the duration and the tokens of the turn, which ends at `now`."""
-        return TurnCounts(int(now - self._began), self._sent, self._received)
+        """Return the seconds and the tokens of the turn, which ends at `now`."""
+        user_s = self._user_s
+        if self._user_since is not None:
+            user_s += now - self._user_since
+        return TurnCounts(int(now - self._began - user_s), self._sent, self._received)
 
     def queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now."""

@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from jp_nb.agent.argument_editor import format_visible_json
 from jp_nb.agent.display import (
     ChangeEnds,
+    CodeAsks,
     DiscardText,
     DisplayEvent,
     EndOfText,
@@ -500,7 +501,14 @@ class Transcript:
                 return self._begin_tool(event)
             case ToolEnds():
                 return self._end_tool(event)
-            case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptReceived():
+            case (
+                Waits()
+                | TokensSoFar()
+                | FunctionBegins()
+                | FunctionEnds()
+                | CodeAsks()
+                | InterruptReceived()
+            ):
                 pass
             case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
                 self._append(shown := EventPiece(event, is_final=True))

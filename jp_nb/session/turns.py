@@ -8,7 +8,8 @@ Source: `docs/architecture.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from jp_nb.agent.compaction import CompactionSettings
-from jp_nb.agent.display import Notice, ShowRequest
+from jp_nb.agent.display import CodeAsks, Display, Notice, ShowRequest
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -79,7 +80,7 @@ from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_varia
 from jp_nb.session.resolver import LIST_SECONDS, ModelCatalog, Resolver
 from jp_nb.session.settings import Settings
 from jp_nb.storage import environment
-from jp_nb.tools.base import CURRENT_RUN
+from jp_nb.tools.base import CURRENT_RUN, Run
 from jp_nb.tools.question import Question
 from jp_nb.values.base import Description, ValueBudget
 
@@ -93,6 +94,20 @@ MAX_ANSWER_FORMS: Final = 20
 
 KEPT_MARKS: Final = ("cell_id", BY, TYPED)
 """Metadata of a request that `%jp retry` repeats. All other metadata is made again or omitted."""
+
+
+@contextmanager
+def _waits_for_user(output: Display | None, run: Run | None) -> Iterator[None]:
+    """Tell the `output` of a turn that code of the tool call `run` asks the user in this block."""
+    if output is None or run is None:
+        yield
+        return
+
+    output(CodeAsks(run.call_id, waits=True))
+    try:
+        yield
+    finally:
+        output(CodeAsks(run.call_id, waits=False))
 
 
 def _last_request_id(stream: ConversationStream) -> str | None:
@@ -777,9 +792,11 @@ class TurnRunner:
                 return self._front_end.prompter.ask_in_cell(prompt, keeps_record=not in_turn)
 
             line = self._active.line
-            end = ask() if in_turn or line.is_held_here else line.run(ask)
-            if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
-                self.runner.output(Notice(record_of(prompt, end).plain))
+            output = self.runner.output if in_turn else None
+            with _waits_for_user(output, run):
+                end = ask() if in_turn or line.is_held_here else line.run(ask)
+            if output is not None and not isinstance(end, Unavailable):
+                output(Notice(record_of(prompt, end).plain))
             return end
 
         prepared = self.runner.load_answers(config)

@@ -147,6 +147,7 @@ async def test_edited_arguments_run_and_are_recorded() -> None:
     prompt = bench.person.asked[1]
     assert isinstance(prompt, QuestionPrompt)
     assert prompt.question.default == {"city": "Delft"}
+    assert prompt.submit == "Run with these arguments"
     assert weather.seen == [{"city": "Gouda", "days": 3}]
     assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
     assert response(bench).metadata == {
@@ -279,6 +280,7 @@ async def test_edit_of_a_result_starts_with_its_text() -> None:
     [prompt] = bench.person.asked
     assert isinstance(prompt, QuestionPrompt)
     assert prompt.question.default == "a secret"
+    assert prompt.submit == "Deliver this text"
 
 
 @pytest.mark.parametrize(

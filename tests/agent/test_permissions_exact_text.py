@@ -308,6 +308,26 @@ async def test_displayed_command_line_and_folder_are_the_executed_ones(tmp_path:
 
 
 @posix
+async def test_edited_arguments_of_a_command_are_used_after_another_decision(
+    tmp_path: Path,
+) -> None:
+    command: JsonValue = {"program": "echo", "args": ["{{ tool.arguments.x }}"]}
+    prompts, response = await run_command(
+        tmp_path,
+        command,
+        *(yes("edit"), yes({"x": "c"}), yes("run")),
+        text='{"x": "b"}',
+        parameters={"x": {"type": "string"}},
+    )
+    edits, again = prompts[1:]
+    assert isinstance(edits, QuestionPrompt)
+    assert edits.submit == "Use these arguments …"
+    assert isinstance(again, ActionPrompt)
+    assert again.exhibits[0].value == "echo c"
+    assert response.content.strip() == "c"
+
+
+@posix
 async def test_shell_command_is_shown_as_the_shell_reads_it(tmp_path: Path) -> None:
     command: JsonValue = {
         "program": "echo a; echo",

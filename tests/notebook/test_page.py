@@ -106,7 +106,7 @@ def test_call_is_edited_and_permitted(opened: Opened) -> None:
     click(page, "Edit the arguments …")
     form = page.form()
     form.get_by_label("copies (JSON)").fill("two")
-    click(page, "Submit")
+    click(page, "Run with these arguments")
     form.get_by_text("Invalid JSON").wait_for()
     form.get_by_label("copies (JSON)").fill("2")
     form.get_by_label("to", exact=True).fill("bob@example.org")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jp_nb.agent.display import (
+    CodeAsks,
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
@@ -110,3 +113,53 @@ def test_interrupt_is_confirmed_until_the_turn_continues() -> None:
         assert line_at(1.0, heard).startswith("Interrupt received: ")
         assert line_at(1.0, heard, MODEL) == "Waiting for anthropic/opus · 1 s"
         assert not line_at(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")
+
+
+PERMISSION = Waits("a", "your permission to run look", person=True)
+RUNS = Waits("a", "look")
+DONE = ToolEnds("a", "look", "fine", False, 1.0)
+QUIET = Waits("model", "")
+
+
+@pytest.mark.parametrize(
+    ("events", "seconds"),
+    [
+        ([(2.0, QUIET), (2.0, PERMISSION), (30.0, RUNS), (34.0, DONE)], 12),
+        ([(2.0, QUIET), (2.0, PERMISSION)], 2),  # the user stopped the turn there
+        # Another tool works meanwhile, for 5 of the 28 seconds.
+        (
+            [
+                *((2.0, QUIET), (2.0, PERMISSION), (2.0, Waits("b", "wait"))),
+                *((7.0, ToolEnds("b", "wait", "fine", False, 5.0)), (30.0, RUNS), (34.0, DONE)),
+            ],
+            17,
+        ),
+        # The code of a tool asks with `jp.ask`, twice.
+        (
+            [
+                *((2.0, QUIET), (2.0, RUNS), (3.0, CodeAsks("a", waits=True))),
+                *((13.0, CodeAsks("a", waits=False)), (14.0, CodeAsks("a", waits=True))),
+                *((24.0, CodeAsks("a", waits=False)), (34.0, DONE)),
+            ],
+            20,
+        ),
+        # The menu of an interrupt, during the answer of the model and during a tool.
+        ([(5.0, InterruptReceived("menu")), (25.0, InterruptReceived("continue"))], 20),
+        (
+            [
+                *((2.0, QUIET), (2.0, RUNS), (4.0, InterruptReceived("menu"))),
+                *((34.0, InterruptReceived("stop")), (34.0, DONE)),
+            ],
+            10,
+        ),
+    ],
+    ids=["permission", "stopped", "another tool", "code", "menu", "menu of a tool"],
+)
+def test_seconds_at_the_end_are_those_of_the_model_and_the_tools(
+    events: list[tuple[float, DisplayEvent]], seconds: int
+) -> None:
+    waiting = Waiting(0.0)
+    waiting.apply(MODEL, 0.0)
+    for when, event in events:
+        waiting.apply(event, when)
+    assert waiting.end(40.0).seconds == seconds

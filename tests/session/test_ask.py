@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 from typing_extensions import TypedDict
 
 import jp_nb
+from jp_nb.agent.display import CodeAsks
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
@@ -284,6 +285,10 @@ def test_ask_inside_a_tool_asks_in_the_turn(session_of: Ask) -> None:
     finally:
         jp_nb.remove_tool("plan")
     assert [call.content for call in turn.tool_calls] == ["2"]
+    # The time of the question is not counted as the tool's.
+    [output] = session.turns.runner.front_end.outputs  # type: ignore[attr-defined]
+    asked = [event.waits for event in output.events if isinstance(event, CodeAsks)]
+    assert asked == [True, False]
 
 
 def test_invalid_questions_are_refused(session_of: Ask, subtests: pytest.Subtests) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from jp_nb.agent.display import (
+    CodeAsks,
     DiscardText,
     DisplayEvent,
     FunctionBegins,
@@ -481,7 +482,7 @@ class TurnDisplay:
                 self._events.append(event)
                 if self._live:
                     self._update_before_menu()
-            case Waits() | TokensSoFar():
+            case Waits() | TokensSoFar() | CodeAsks():
                 self._queue(event, STATUS_DELAY_S)
             case _:
                 self._queue(event)

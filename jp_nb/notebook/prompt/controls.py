@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import ipywidgets as widgets
 import traitlets
@@ -70,6 +70,15 @@ class Choices(AnyWidget):
     draft = traitlets.Unicode("").tag(sync=True)
     search = traitlets.Unicode("").tag(sync=True)
     writing = traitlets.Bool(False).tag(sync=True)
+
+    @traitlets.validate("picks")
+    def _validate_picks(self, proposal: Any) -> list[JsonValue]:
+        # The page counts them.
+        picks: list[JsonValue] = proposal["value"]
+        known = {x for x in picks if type(x) is int and 0 <= x < len(self.options)}
+        if len(known) < len(picks) or (len(picks) > 1 and not self.multi):
+            raise traitlets.TraitError(NO_SUCH_OPTION)
+        return picks
 
 
 class SecretField(AnyWidget):
@@ -328,6 +337,8 @@ def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
     def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value")
         text = value if isinstance(value, str) else box.value
+        if isinstance(box, widgets.Text) and not _is_one_line(text):
+            return NoValidAnswer(ONE_LINE_ONLY)
         return read_text(text, message.get("confirmed") is True)
 
     return FormControl(
@@ -336,6 +347,14 @@ def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
         in_use=lambda: bool(box.value.strip()) and box.value != initial,
         observe=_observe_traits(box, "value"),
     )
+
+
+ONE_LINE_ONLY = "Expected one line of text."
+"""A page sends several lines from a box of one line only if the message is forged."""
+
+
+def _is_one_line(text: str) -> bool:
+    return not {"\n", "\r"} & set(text)
 
 
 def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
@@ -387,8 +406,9 @@ def _boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 def _secret_control(_: QuestionPrompt, __: bool) -> FormControl:
     def read(message: Message) -> Answered | NoValidAnswer:
         value = message.get("value")
-        typed = isinstance(value, str) and value
-        return Answered(value, "form") if typed else NoValidAnswer(NOTHING_TYPED, blank=True)
+        if not isinstance(value, str) or not value:
+            return NoValidAnswer(NOTHING_TYPED, blank=True)
+        return Answered(value, "form") if _is_one_line(value) else NoValidAnswer(ONE_LINE_ONLY)
 
     return FormControl(SecretField(), read=read)
 

@@ -13,7 +13,7 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -33,13 +33,16 @@ from jp_nb.agent.prompts import (
     AnyEnd,
     AnyPrompt,
     NotAnswered,
+    QuestionPrompt,
     SimplePrompt,
     with_sender,
 )
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import Message, NoValidAnswer, action_buttons, question_control
+from jp_nb.notebook.prompt.form_messages import guard_widgets, walk_widgets
 from jp_nb.notebook.prompt.presence import FormOutput, IdleClock, note_page, who_sent
+from jp_nb.notebook.prompt.pump import FORM_COMMS
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import PromptSummary, change_table, without_form
@@ -100,18 +103,10 @@ class FormBridge(AnyWidget):
 
 def close_widgets(root: widgets.Widget) -> None:
     """Close `root` and all widgets in it."""
-    pending = [root]
-    while pending:
-        widget = pending.pop()
+    for widget in [*walk_widgets(root)]:
         if widget.comm is not None:
+            FORM_COMMS.discard(widget.comm.comm_id)
             _LATE_MESSAGES.add(widget.comm.comm_id)
-        pending += getattr(widget, "children", ())
-        # Each widget has its own layout and style, which nothing else closes.
-        pending += [
-            own
-            for name in ("layout", "style")
-            if isinstance(own := getattr(widget, name, None), widgets.Widget)
-        ]
         widget.close()
 
 
@@ -264,7 +259,7 @@ class PromptForm(ABC):
         self._left: tuple[int, str] | None = None  # the step before, and the button that ended it
         self._patience: Timer | None = None
         # Actions of the current step, by their names in messages of the page.
-        self._actions: Mapping[str, FormAction] = {}
+        self._actions: dict[str, FormAction] = {}
         settings = context.settings
         self._clock = IdleClock(
             self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
@@ -334,7 +329,8 @@ class PromptForm(ABC):
     # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
 
     def _handle_message(self, message: Message) -> None:
-        current = message.get("step", self._step) == self._step
+        step = message.get("step", self._step)
+        current = type(step) is int and step == self._step
         match message.get("type"):
             case "rendered":
                 self._writing = False
@@ -345,23 +341,25 @@ class PromptForm(ABC):
                 self._writing = message.get("value") is True
                 self._clock.restart()
             case str() as name if current:
-                step = self._step
+                before = self._step
                 self._press(name, message)
                 self._bridge.confirm()
-                if self._step != step:
-                    self._left = (step, name)
-            case str() as name if self._left == (message["step"], name):
-                log.debug("Second click of a double click: %r", name)
+                if self._step != before:
+                    self._left = (before, name)
+            case str() as name if self._left == (step, name):
+                log.debug("Second click of a double click: %.100r", name)
                 self._bridge.confirm()
-            case _:
+            case str() if type(step) is int and 0 <= step < self._step:
                 self._show_note(prompt_text.STALE)
                 self._bridge.confirm()
+            case _:
+                log.debug("Unexpected message from the page of a form")
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")
         act = self._actions.get(verb)
         if act is None:
-            log.debug("Unexpected message from the page of a form: %r", name)
+            log.debug("Unexpected message from the page of a form: %.100r", name)
             return
         self._clock.restart()
         self._run_action(partial(act, {**(message or {}), "place": place}))
@@ -418,11 +416,11 @@ class Form(PromptForm):
         self._confirmed = False  # True after a note about an empty answer: submitting confirms it
         self._reported: Message = {}
         self._control.observe(self._changed)
-        self._actions = {
-            "submit": self._submit,
-            "cancel": lambda _: self._finish(NotAnswered("cancelled", "form")),
-            "unchosen": self._report_no_choice,
-        }
+        self._actions = {"unchosen": self._report_no_choice}
+        if self._control.buttons is None:
+            self._actions |= {"submit": self._submit}
+        if not (isinstance(prompt, ActionPrompt) and prompt.only_buttons):
+            self._actions |= {"cancel": lambda _: self._finish(NotAnswered("cancelled", "form"))}
         entry = [] if self._control.widget is None else [self._control.widget]
         header = prompt_text.header(prompt)
         head = [*([text(header, "header")] if header else []), *question_head(prompt)]
@@ -437,6 +435,7 @@ class Form(PromptForm):
         self._bridge.only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
         row = action_row(prompt, self._buttons())
         self._form.children = [*head, *entry, self._bridge, self._note, row]
+        guard_widgets(self.widget)
 
     def _is_busy(self) -> bool:
         return self._writing or self._control.in_use()
@@ -455,10 +454,11 @@ class Form(PromptForm):
         else:
             yield from map(_button_group, groups)
 
-        if self._control.buttons is None:
-            submit = partial(self._press, "submit")
-            yield button(self._submit_label, submit, does="submit", primary=True)
-        if not isinstance(self._prompt, ActionPrompt):
+        if isinstance(self._prompt, QuestionPrompt):
+            if self._control.buttons is None:
+                submit = partial(self._press, "submit")
+                label = prompt_text.submit_label(self._prompt)
+                yield button(label, submit, does="submit", primary=True)
             yield button(prompt_text.CANCEL, partial(self._press, "cancel"))
 
     def _submit(self, message: Message) -> None:
@@ -473,17 +473,11 @@ class Form(PromptForm):
     def _report_no_choice(self, message: Message) -> None:
         # A key submits only a value that the user touched.
         found = self._control.read(message)
-        self._show_note(
-            found.why
-            if isinstance(found, NoValidAnswer)
-            else prompt_text.NOTHING_CHANGED.format(self._submit_label)
-        )
-
-    @property
-    def _submit_label(self) -> str:
-        if isinstance(self._prompt, ActionPrompt):
-            return prompt_text.SUBMIT
-        return prompt_text.submit_label(self._prompt)
+        if isinstance(found, NoValidAnswer):
+            self._show_note(found.why)
+        elif isinstance(self._prompt, QuestionPrompt):
+            label = prompt_text.submit_label(self._prompt)
+            self._show_note(prompt_text.NOTHING_CHANGED.format(label))
 
     def _changed(self) -> None:
         if not self._control.matches(self._reported):
@@ -579,6 +573,7 @@ class _PagedText:
         old = self._text_box.children
         # A new widget resets the scroll position.
         self._text_box.children = (_text_box(self._parts[self._at], self._language),)
+        guard_widgets(self._text_box)
         for each in old:
             close_widgets(each)
         part, total = self._parts[self._at], self._parts[-1].last

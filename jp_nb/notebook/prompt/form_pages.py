@@ -41,6 +41,7 @@ from jp_nb.notebook.prompt.form import (
     split_reports,
     text,
 )
+from jp_nb.notebook.prompt.form_messages import guard_widgets
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import SummaryLine
 from jp_nb.text import sentence
@@ -430,6 +431,7 @@ class PagedForm(PromptForm):
         self._body.children = (widget,)
         row = [self._button(name, primary=name == primary) for name in buttons]
         self._row.children = (*row, *self._asked_by)
+        guard_widgets(self.widget)
         with self._bridge.hold_sync():  # send one message, after those of the new widgets
             self._bridge.controls = list(controls)
             self._bridge.screen = f"jp-nb-screen-{widget.model_id}"

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from math import ceil
 from threading import Event, current_thread, main_thread
-from typing import Any
+from typing import Any, Final
 
 from jp_nb.notebook.cells import RunningCells
 from jp_nb.session.cell_loop import CellLoop
@@ -34,6 +34,9 @@ HANDLED = frozenset(
     {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
 )
 
+FORM_COMMS: Final[set[str]] = set()
+"""Comms of open forms. A page cannot close them, or open another one with the same id."""
+
 _INTERNALS = (
     "session.feed_identities",
     "session.deserialize",
@@ -43,7 +46,7 @@ _INTERNALS = (
     "shell_stream.socket",
     "shell_stream._recv_callback",
     "shell_stream._recv_copy",
-    "comm_manager.get_comm",
+    "comm_manager.comms",
     "comm_manager.comm_open",
     "comm_manager.comm_close",
     "shell_handlers",
@@ -190,14 +193,18 @@ class CommPump:
 
     def _handle(self, ident: Any, message: dict[str, Any]) -> None:
         kernel, kind = self._kernel, message["header"]["msg_type"]
+        comm_id = str(message["content"].get("comm_id"))
         if kind == "comm_msg":
-            comm = kernel.comm_manager.get_comm(message["content"]["comm_id"])
+            # `get_comm` prints a warning about an unknown comm into the cell.
+            comm = kernel.comm_manager.comms.get(comm_id)
             # Not comm.handle_msg, which runs the hooks of a cell's end. They would flush open
             # figures to an output that no cell shows.
             callback = getattr(comm, "_msg_callback", None)
             if callback is not None:
                 callback(message)
         elif kind in ("comm_open", "comm_close"):
+            if comm_id in FORM_COMMS:
+                return
             getattr(kernel.comm_manager, kind)(None, ident, message)
         else:
             handler = kernel.shell_handlers[kind]

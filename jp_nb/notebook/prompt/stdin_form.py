@@ -38,7 +38,7 @@ from jp_nb.notebook.prompt.stdin import (
 )
 from jp_nb.record.outcomes import EMPTY
 from jp_nb.rendering import prompts as prompt_text
-from jp_nb.text import one_line, sentence
+from jp_nb.text import lower_first, one_line, sentence
 from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
 from jp_nb.tools.question import FormAnswer, Question
 
@@ -251,6 +251,9 @@ class _StdinForm:
         meanings = {SEND: "send it", "1": "change it"}
         if count > 1:
             meanings = {SEND: "send them", f"1-{count}": "change that answer"}
+        label = self._prompt.pages[0].submit
+        if label is not None:
+            meanings[SEND] = lower_first(label)
         meanings |= {BACK: "go back to the last question", LEAVE: self._exit_description}
         numbers = {str(number): number - 1 for number in range(1, count + 1)}
         typed = choose(self._console, above, meanings, {*numbers, SEND, BACK, LEAVE})

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.prompts import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD
+from jp_nb.rendering.prompts import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD, SUBMIT
 from jp_nb.rendering.prompts import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
 
@@ -97,12 +97,23 @@ def test_no_option_is_no_answer(user: FrontEnd) -> None:
     assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
 
 
+SEND_IT = NOTHING_CHANGED.format(SUBMIT)
 UNCHOSEN: list[tuple[str, str, dict[str, object], str]] = [
     ("PERMISSION", "Run local rename tool?", {}, NOTHING_CHOSEN),
     (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NOTHING_CHOSEN),
-    (f"QuestionPrompt({SELECT}.with_default('blue'))", "Which?", {"index": 1}, NOTHING_CHANGED),
+    (
+        f"QuestionPrompt({SELECT}.with_default('blue'))",
+        "Which?",
+        {"index": 1},
+        NOTHING_CHANGED.format(SUBMIT),
+    ),
     (f"QuestionPrompt({SELECT})", "Which?", {"index": None}, "choose an option first"),
-    (f"QuestionPrompt({TEXT}.with_default('x'))", "Why?", {"value": "x"}, NOTHING_CHANGED),
+    (
+        f"QuestionPrompt({TEXT}.with_default('x'))",
+        "Why?",
+        {"value": "x"},
+        NOTHING_CHANGED.format(SUBMIT),
+    ),
 ]
 
 

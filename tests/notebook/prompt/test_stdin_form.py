@@ -127,6 +127,13 @@ def test_dialogues_match_their_snapshots(subtests: pytest.Subtests) -> None:
             assert shown(*CASES[case]) == stored[case].strip()
 
 
+def test_last_step_names_the_effect_of_sending() -> None:
+    page = QuestionPrompt(fields(WHY), submit="Run with these arguments")
+    scribe = Scribe(["because", "s"])
+    assert isinstance(ask_form_on_stdin(FormPrompt((page,)), scribe, "stdin"), FormEnd)
+    assert "s  run with these arguments" in map(str.strip, scribe.read_so_far)
+
+
 def test_there_is_a_snapshot_of_each_case_and_of_nothing_else() -> None:
     assert [*parts_of(SNAPSHOTS.read_text(encoding="utf-8"))] == [*CASES]
 

@@ -1,0 +1,319 @@
+"""Messages that no page of a form sends, to each widget of each kind of form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ipywidgets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    Answered,
+    AnyEnd,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptDetail,
+    QuestionPrompt,
+    SimplePrompt,
+)
+from jp_nb.notebook.prompt.controls import Choices
+from jp_nb.notebook.prompt.form import Form, FormBridge, PromptForm
+from jp_nb.notebook.prompt.form_messages import walk_widgets
+from jp_nb.notebook.prompt.form_pages import PagedForm
+from jp_nb.notebook.prompt.pump import FORM_COMMS
+from jp_nb.rendering.prompts import FAILED
+from jp_nb.tools.answer_types import Option, TextAnswer
+from jp_nb.tools.question import FormAnswer, Question
+from tests.notebook.prompt.paged_forms import context_of
+from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PERMISSION, STREAMING, TOOLS
+
+COLOURS = ["red", "green", "blue"]
+MANY = [f"colour {number}" for number in range(20)]
+LONG = ActionPrompt(
+    "Run it?",
+    PERMISSION.actions,
+    exhibits=(PromptDetail("Code", "x = 1\n" * 1100, language="python"),),
+    only_buttons=True,
+)
+
+
+def text(**more: Any) -> Question:
+    return Question(id="q", text="Why?", answer_type=TextAnswer(**more))
+
+
+# For each kind of question: the state of its control that a page sends, and its answer.
+QUESTIONS: dict[str, tuple[Question, dict[str, JsonValue], JsonValue]] = {
+    "radio buttons": (Question.select("q", "Which?", COLOURS), {"index": 1}, "green"),
+    "list": (Question.select("q", "Which?", MANY), {"picks": [9], "custom": None}, "colour 9"),
+    "descriptions": (
+        Question.select("q", "Which?", [Option(value=1, description="one"), Option(value=2)]),
+        {"picks": [1], "custom": None},
+        2,
+    ),
+    "several": (
+        Question.select("q", "Which?", COLOURS, multi=True),
+        {"picks": [2, 0], "custom": None},
+        ["blue", "red"],
+    ),
+    "own text": (
+        Question.select("q", "Which?", COLOURS, other=True),
+        {"picks": [], "custom": "pink"},
+        {"selected": [], "custom": "pink"},
+    ),
+    "text": (text(min_length=2), {"value": "because\nof this"}, "because\nof this"),
+    "line": (text(lines=False), {"value": "because"}, "because"),
+    "address": (text(format="email"), {"value": "a@example.org"}, "a@example.org"),
+    "date": (text(format="date"), {"value": "2026-11-23"}, "2026-11-23"),
+    "number": (Question.number("q", "How much?", maximum=9), {"value": "2.5"}, 2.5),
+    "integer": (Question.integer("q", "How many?", minimum=1), {"value": "12"}, 12),
+    "web page": (Question.url("q", "Sign in?", "https://example.org/a"), {}, True),
+    "secret": (Question.secret("q", "Key?"), {"value": "hunter2"}, "hunter2"),
+}
+FIELDS = {
+    name: (question.model_copy(update={"id": f"f{number}"}), state, answer)
+    for number, (name, (question, state, answer)) in enumerate(QUESTIONS.items())
+    if name not in ("secret", "web page")
+}
+FIELD_STATES: list[JsonValue] = [state for _, state, _ in FIELDS.values()]
+FIELD_ANSWER: dict[str, JsonValue] = {
+    question.id: answer for question, _, answer in FIELDS.values()
+}
+FORM_OF_FIELDS = Question(
+    id="q",
+    text="Settings",
+    answer_type=FormAnswer(fields=tuple(question for question, _, _ in FIELDS.values())),
+)
+ACTIONS: dict[str, ActionPrompt] = {
+    "permission": PERMISSION,
+    "long code": LONG,
+    "result": DELIVERY,
+    "menu of an answer": STREAMING,
+    "menu of tools": TOOLS,
+    **DELTAS,
+}
+
+
+@dataclass
+class Shown:
+    """An open form, and the ends that it reports."""
+
+    form: PromptForm
+    ends: list[AnyEnd]
+
+    @property
+    def widgets(self) -> list[Any]:
+        return [*walk_widgets(self.form.widget)]
+
+    def find(self, kind: type[Any]) -> list[Any]:
+        return [widget for widget in self.widgets if isinstance(widget, kind)]
+
+    def send(self, widget: Any, data: Any) -> None:
+        """Send a message of a page to a widget, as the kernel's comm manager does."""
+        widget.comm.handle_msg({"content": {"comm_id": widget.comm.comm_id, "data": data}})
+
+    def tell(self, name: str, **state: JsonValue) -> None:
+        """Send a click of `form.js`."""
+        [bridge] = self.find(FormBridge)
+        message = {**state, "type": name, "step": bridge.step}
+        self.send(bridge, {"method": "custom", "content": message})
+
+    def click(self, label: str) -> None:
+        """Click a button without `form.js`."""
+        [found] = [x for x in self.find(ipywidgets.Button) if x.description == label]
+        self.send(found, {"method": "custom", "content": {"event": "click"}})
+
+    def texts(self) -> dict[str, Any]:
+        """Return all texts and options of the form, but not its messages to the user."""
+        named = ("jp-nb-note", "jp-nb-problem", "jp-nb-part")
+        found = {}
+        for widget in self.widgets:
+            if isinstance(widget, ipywidgets.HTML) and not {*named} & {*widget._dom_classes}:
+                found[widget.model_id] = widget.value
+            elif isinstance(widget, ipywidgets.Button):
+                found[widget.model_id] = (widget.description, widget.disabled)
+            elif isinstance(widget, Choices):
+                found[widget.model_id] = (widget.question, widget.options, widget.other)
+            elif isinstance(widget, ipywidgets.RadioButtons):
+                found[widget.model_id] = widget.options
+        return found
+
+
+@contextmanager
+def shown(prompt: SimplePrompt | FormPrompt) -> Iterator[Shown]:
+    """Show a form, and fail if an error would be shown in the cell."""
+    ends: list[AnyEnd] = []
+    context = context_of(ends)
+    paged = isinstance(prompt, FormPrompt)
+    form = PagedForm(prompt, context) if paged else Form(prompt, context)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        # ipywidgets shows the errors of its callbacks in the cell, through the shell.
+        patch.setattr("ipywidgets.widgets.widget.get_ipython", Failing)
+        yield Shown(form, ends)
+        assert FAILED.partition("{")[0] not in str(form._note.value)
+    form.discard()
+
+
+class Failing:
+    def showtraceback(self, *args: Any, **kwargs: Any) -> None:
+        raise
+
+
+JUNK: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.sampled_from([-1, 0, 1, 2, 99, 10**400, 1.0, 1e400, float("nan")])
+    | st.sampled_from(["", "x", "red", "a\nb", "\ud800", "7" * 5000, "2026-02-30", "é" * 10**4]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+NAMES = [
+    *("submit", "cancel", "next", "back", "go-0", "go-9", "empty-0", "send", "reply", "stop"),
+    *("discard", "resume", "rendered", "writing", "unchosen", "heard", "announce", "", "run"),
+]
+STATE = dict.fromkeys(("index", "value", "picks", "custom", "fields", "confirmed"), JUNK)
+CLICKS = st.fixed_dictionaries(
+    {"type": st.sampled_from(NAMES) | JUNK},
+    optional={"step": st.integers(-1, 3) | JUNK, "place": JUNK, **STATE},
+)
+TRAITS = [
+    *("value", "index", "picks", "custom", "draft", "search", "writing", "options", "question"),
+    *("_options_labels", "description", "disabled", "children", "outputs", "layout", "_esm"),
+    *("_dom_classes", "controls", "step", "screen", "only_buttons", "hint", "multi", "no such"),
+]
+MESSAGES: st.SearchStrategy[Any] = st.one_of(
+    JUNK,
+    st.fixed_dictionaries(
+        {
+            "method": st.sampled_from(["update", "echo_update", "request_state", "custom"]) | JUNK,
+            "state": st.dictionaries(st.sampled_from(TRAITS), JUNK, max_size=3) | JUNK,
+            "content": CLICKS | JUNK,
+        },
+    ),
+    st.fixed_dictionaries({"method": st.just("custom"), "content": CLICKS}),
+)
+SENT = st.lists(st.tuples(st.integers(0, 10**6), MESSAGES), min_size=1, max_size=25)
+
+
+def is_producible(prompt: SimplePrompt, end: Any) -> bool:
+    """Return True if a user of the form can give this answer."""
+    match end, prompt:
+        case NotAnswered(end="cancelled"), ActionPrompt():
+            return not prompt.only_buttons
+        case NotAnswered(end="cancelled" | "declined"), _:
+            return True
+        case Answered(value=value), ActionPrompt():
+            return value in {action.value for action in prompt.actions if action.on_form}
+        case Answered(value=value), QuestionPrompt():
+            str(value).encode()  # fails for half of a surrogate pair
+            return prompt.question.answer_type.misfit(value) is None
+    return False
+
+
+def attack(page: Shown, sent: list[tuple[int, Any]], prompts: tuple[SimplePrompt, ...]) -> None:
+    """Send the messages, each to one of the widgets; stop at the end of the form."""
+    for number, message in sent:
+        step, before = page.form._step, page.texts()
+        page.send(page.widgets[number % len(page.widgets)], message)
+        if page.form._step == step:
+            after = page.texts()
+            assert {name: after[name] for name in before if name in after} == {
+                name: text for name, text in before.items() if name in after
+            }
+        for end in page.ends:
+            ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompts)
+            assert all(map(is_producible, prompts, ends)), (message, end)
+        if page.ends:
+            return
+
+
+@given(kind=st.sampled_from([*QUESTIONS]), sent=SENT)
+def test_question_keeps_its_texts_and_takes_only_possible_answers(
+    kind: str, sent: list[tuple[int, Any]]
+) -> None:
+    question, state, answer = QUESTIONS[kind]
+    prompt = QuestionPrompt(question)
+    with shown(prompt) as page:
+        attack(page, sent, (prompt,))
+        if not page.ends:
+            page.tell("submit", **state)
+            assert page.ends == [Answered(answer, "form")]
+
+
+@given(kind=st.sampled_from([*ACTIONS]), sent=SENT)
+def test_decision_keeps_its_texts_and_takes_only_its_buttons(
+    kind: str, sent: list[tuple[int, Any]]
+) -> None:
+    prompt = ACTIONS[kind]
+    with shown(prompt) as page:
+        attack(page, sent, (prompt,))
+        if not page.ends:
+            first = prompt.actions[0]
+            page.click(first.label)
+            assert page.ends == [Answered(first.value, "form")]
+
+
+PAGES = tuple(
+    QuestionPrompt(question.model_copy(update={"id": name.replace(" ", "_")}))
+    for name, (question, _, _) in QUESTIONS.items()
+)
+
+
+def fill_in(page: Shown, states: list[dict[str, JsonValue]]) -> None:
+    """Answer each page of a form, whatever it shows."""
+    draft = page.form._draft  # type: ignore[attr-defined]  # a form with pages
+    while draft.screen != "page":
+        page.tell("resume")
+    while not draft.is_first:
+        page.tell("back", **states[draft.page])
+    for _ in states:
+        page.tell("submit" if draft.is_last else "next", **states[draft.page])
+
+
+@pytest.mark.parametrize("pages", ["one of each kind", "one with all fields"])
+@given(sent=SENT)
+def test_form_with_pages_stays_usable(pages: str, sent: list[tuple[int, Any]]) -> None:
+    if pages == "one of each kind":
+        prompts = PAGES
+        states = [state for _, state, _ in QUESTIONS.values()]
+        answers: list[JsonValue] = [answer for _, _, answer in QUESTIONS.values()]
+    else:
+        prompts = (QuestionPrompt(FORM_OF_FIELDS),)
+        states = [{"fields": FIELD_STATES}]
+        answers = [FIELD_ANSWER]
+
+    with shown(FormPrompt(prompts, menu=True)) as page:
+        attack(page, sent, prompts)
+        if not page.ends:
+            fill_in(page, states)
+            [end] = page.ends
+            assert isinstance(end, FormEnd)
+            assert [each.value for each in end.ends if isinstance(each, Answered)] == answers
+
+
+def test_comms_of_a_form_are_its_own_until_it_is_closed() -> None:
+    with shown(QuestionPrompt(Question.boolean("q", "Sure?"))) as page:
+        names = {widget.comm.comm_id for widget in page.widgets}
+        assert names <= FORM_COMMS
+    assert not names & FORM_COMMS
+
+
+LATE: dict[str, Callable[[Shown], None]] = {
+    "click": lambda page: page.tell("submit", index=2),
+    "button": lambda page: page.click("Cancel"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_message_for_a_form_that_has_ended_changes_nothing(name: str) -> None:
+    with shown(QuestionPrompt(Question.select("q", "Which?", COLOURS))) as page:
+        page.tell("submit", index=0)
+        LATE[name](page)
+        assert page.ends[0] == Answered("red", "form")
