@@ -665,7 +665,8 @@ def flatten_root(schema: Schema) -> JsonObject:
     moved = {key: value for key, value in whole.items() if key in _ROOT_KEYWORDS - {"$ref"}}
     together = _expand_members(moved.get("allOf"), schema)
     choices = [_expand_members(moved.get(key), schema) for key in ("anyOf", "oneOf")]
-    choices += [get_alternatives(member) for member in together]
+    for member in together:
+        choices.append([*get_alternatives(member)])
 
     members = [*together, *(member for group in choices for member in group)]
     properties = _get_properties(result)
@@ -681,7 +682,8 @@ def flatten_root(schema: Schema) -> JsonObject:
     for group in choices:
         required += _find_common_names(group)
     result.pop("required", None)
-    if names := [name for name in dict.fromkeys(required) if name in properties]:
+    names: list[JsonValue] = [name for name in dict.fromkeys(required) if name in properties]
+    if names:
         result["required"] = names
 
     if moved:
@@ -712,8 +714,10 @@ def _join_alternatives(before: JsonValue, part: JsonValue) -> JsonValue:
     """Return a schema for the values of both schemas of a property."""
     if before is None or before == part:
         return part
-    known = before["anyOf"] if isinstance(before, dict) and before.keys() == {"anyOf"} else [before]
-    assert isinstance(known, list)
+    known: list[JsonValue] = [before]
+    if isinstance(before, dict) and before.keys() == {"anyOf"}:
+        joined = before["anyOf"]
+        known = joined if isinstance(joined, list) else known
     return {"anyOf": known if part in known else [*known, part]}
 
 
