@@ -379,7 +379,12 @@ class Connection:
                 await self._connect_again(session)
             else:
                 await self.list_tools(refresh=True)
-        return await self._require_session(tool).call(tool, arguments, answers, state, report)
+
+        session = self._require_session(tool)
+        try:
+            return await session.call(tool, arguments, answers, state, report)
+        except _NotRead as exc:
+            raise exc.error from exc
 
     async def _connect_again(self, lost: _Session) -> None:
         async with self._starting:
@@ -477,8 +482,9 @@ class _TimeLimit:
 class _NotRead(Exception):  # noqa: N818 - it is handled, and sent again
     """The server refused a request unread."""
 
-    def __init__(self, *, is_session_lost: bool) -> None:
+    def __init__(self, error: ServerError, *, is_session_lost: bool) -> None:
         super().__init__()
+        self.error = error
         self.is_session_lost = is_session_lost
 
 
@@ -651,11 +657,11 @@ class _Session:
         try:
             return await library.call_tool(self._client, tool, arguments, answers, state, report)
         except Exception as exc:
-            code = getattr(exc, "code", 0)
-            if code in (library.HEADER_MISMATCH, library.LOST_SESSION):
-                is_lost = code == library.LOST_SESSION
-                raise _NotRead(is_session_lost=is_lost) from exc
-            raise self._translate(tool, exc) from exc
+            error = self._translate(tool, exc)
+            if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
+                is_lost = error.code == library.LOST_SESSION
+                raise _NotRead(error, is_session_lost=is_lost) from exc
+            raise error from exc
 
     async def read_resource(self, uri: str) -> list[dict[str, JsonValue]]:
         """Return the contents of the resource at `uri`."""

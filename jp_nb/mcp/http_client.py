@@ -63,7 +63,7 @@ def check_address(launch: HttpLaunch) -> None:
     """
     try:
         url = httpx2.URL(launch.url)
-    except httpx2.InvalidURL as exc:
+    except (httpx2.InvalidURL, ValueError) as exc:
         raise StartError("its url is not an address") from exc
     if url.scheme not in ("http", "https") or not url.host:
         raise StartError("its url does not begin with https:// or http://")
