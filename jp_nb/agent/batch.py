@@ -99,7 +99,9 @@ class Batch:
         """Run the calls until each of them has a response."""
         seen: Counter[str] = Counter()
         if not self._is_replay:
-            free = (x for x in self._calls if x.tool is not None and x.tool.run == "unattended")
+            # A call of a tool with rules is permitted when its arguments have been judged.
+            tools = ((call, call.tool) for call in self._calls if call.tool is not None)
+            free = (call for call, x in tools if x.run == "unattended" and not x.rules)
             self._runner.progress.write(*free, stage="permitted")
         for index, call in enumerate(self._calls):
             seen[call.request.id] += 1

@@ -22,11 +22,13 @@ from jp_nb.agent.interrupts import (
     Verdict,
     stopped_call_text,
 )
+from jp_nb.agent.permission_rules import Ruling, judge
 from jp_nb.agent.permissions import (
     NOT_DELIVERED_BY_CONFIGURATION,
     SKIPPED,
     Delivery,
     PermissionRequests,
+    skipped_text,
 )
 from jp_nb.agent.questions import ToolQuestions
 from jp_nb.agent.recording import RecordedResult
@@ -48,8 +50,8 @@ from jp_nb.agent.turn_state import (
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import ToolCallResponse, images_metadata
+from jp_nb.record.marks import RULE, edit_metadata
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
-from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
     CURRENT_RUN,
     CallInterrupted,
@@ -150,8 +152,10 @@ class CallRunner:
         if self._batch.results is not None:
             return self._recorded_result(call, self._batch.results)
         tool = self._prepare(call)
-        if tool.run != "unattended":
-            await self._get_permission(call, tool)
+        call.ruling = judge(tool, call.arguments, self._turn.shared.get("root", ""))
+        if call.ruling.run != "unattended":
+            await self._get_permission(call, tool, call.ruling)
+        if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
         await self._format_arguments(call, tool)
         self._show_begin(call, tool)
@@ -193,18 +197,24 @@ class CallRunner:
         call.arguments = prepared
         return call.tool
 
-    async def _get_permission(self, call: Call, tool: OfferedTool) -> None:
-        if tool.run == "skip":
-            raise CallEnded(SKIPPED, skipped=True)
+    async def _get_permission(self, call: Call, tool: OfferedTool, ruling: Ruling) -> None:
+        if ruling.run == "skip":
+            raise CallEnded(skipped_text(ruling), skipped=True)
+        context = self._tool_context(call, tool)
+        if self._permissions.find_kept_rule(call, tool, ruling, context.root):
+            return
+        call.ruling = None  # the user decides, or the answers file
         self.progress.write(call, stage="asked")
         self._show_begin(call, tool, asked=True)
         permitted = self._permissions.decide_by_file("permission", tool)
         if permitted is False:
             raise CallEnded(SKIPPED, skipped=True)
         if permitted is None:
-            if tool.format == "unattended":
+            # By default, a tool that runs unattended formats first. It does not if a rule asks.
+            if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
-            await self._permissions.request_run(call, tool, self._tool_context(call, tool))
+                context = self._tool_context(call, tool)
+            await self._permissions.request_run(call, tool, context, ruling)
 
     def _keep_result(self, call: Call, response: ToolCallResponse) -> None:
         if self.changes.is_approved(call):  # it is saved when the batch ends
@@ -255,6 +265,7 @@ class CallRunner:
             edited=call.edited is not None,
             texts=texts,
             asked=asked,
+            rule=None if call.ruling is None else call.ruling.words,
         )
         self._turn.display(begins)
 
@@ -448,6 +459,8 @@ def _make_response(
         metadata = edit_metadata(copy_json(call.arguments), call.edited)
     if call.structured is not None and not skipped and content == call.delivered:
         metadata["structured"] = copy_nested_json(call.structured)
+    if call.ruling is not None and call.ruling.metadata is not None:
+        metadata[RULE] = copy_nested_json(call.ruling.metadata)
     metadata |= images_metadata(call.shown_images.images)
     if skipped:
         metadata[SKIPPED_MARK] = True

@@ -44,6 +44,7 @@ class ToolBegins:
         edited: True if the user changed the arguments.
         texts: Text arguments, such as code, displayed below the line.
         asked: True while a prompt displays the text arguments, which the turn does not repeat.
+        rule: The rule that decided about the call, in words; None without one.
     """
 
     call_id: str
@@ -55,6 +56,7 @@ class ToolBegins:
     edited: bool = False
     texts: tuple[TextArgument, ...] = ()
     asked: bool = False
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,15 @@ from pydantic import JsonValue
 
 from jp_nb.agent.argument_editor import ArgumentEditor, format_visible_json
 from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.permission_rules import (
+    SCOPE_WORDS,
+    KeptRule,
+    Ruling,
+    describe_rule,
+    find_kept,
+    judge,
+    may_keep,
+)
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
@@ -31,28 +40,37 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SafeAsk,
     Unavailable,
+    is_back,
     label_name,
 )
+from jp_nb.agent.rule_editor import RuleEditor, RulePrompts, make_rule
 from jp_nb.agent.tasks import PromptLine
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import Call, CallEnded, TurnContext
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.record.outcomes import NOT_IN_TIME
-from jp_nb.text import spell_invisible
+from jp_nb.text import escape_invisible, one_line, spell_invisible
 from jp_nb.tools.base import CommandLine, ToolContext
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.question import Question
 
 
-def permission_actions(tool: str, covers: Covers) -> tuple[Action, ...]:
-    """Return the choices about a call of `tool`; their labels name the calls that they cover."""
+def permission_actions(
+    tool: str, covers: Covers, *, can_keep_rule: bool = False
+) -> tuple[Action, ...]:
+    """Return the choices about a call of `tool`; their labels name the calls that they cover.
+
+    With `can_keep_rule`, the user can make a rule for calls like this one.
+    """
     name = label_name(tool)
     allowed = {"tool": name, "arguments": "this exact call"}[covers]
+    always = Action("a", "Always allow calls like this …", "always")
     return (
         Action("y", f"Run {name}", "run"),
         Action("Y", f"Allow {allowed} for this turn", "run_turn"),
+        *([always] if can_keep_rule else []),
         Action("n", f"Skip {name}", "skip", is_separated=True),
         Action("N", f"Skip all calls of {name} in this turn", "skip_turn"),
         Action("p", "Print the arguments", "print", on_form=False),
@@ -74,6 +92,7 @@ DELIVER_EDITED = "Deliver this text"
 
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
+SKIPPED_BY_RULE = "Tool skipped by user: a rule does not allow this call ({})."
 SKIPPED_WITH_REASON = "Tool skipped by user: {}"
 NOT_DELIVERED = "Result delivery skipped by user."
 UNDELIVERED = "The tool ran. Its result is not delivered: {}."
@@ -86,6 +105,7 @@ EDITED_TEXT = "{} as you edited it"
 FORMATTED = "Arguments, formatted for display (the tool receives those above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
+ASKING_RULE = "Your rule that asks about this call"
 FIRST = "(for the first run; the next run gets the answers to its questions)"
 FOLDER = "Folder"
 IMAGES = "Images (delivered unless you edit the text)"
@@ -93,6 +113,9 @@ IMAGES_AND_PDFS = "Images and PDFs (delivered unless you edit the text)"
 NO_COMMAND_LINE = "The tool cannot run: it has no command line"
 
 Arguments = dict[str, JsonValue]
+
+MAX_NOTICE_CHARS = 300
+"""Maximum length of a rule in a notice."""
 
 INTERRUPT_FIRST = "an interrupt came first"
 STOPPED_FIRST = "the user stopped the turn first"
@@ -114,7 +137,8 @@ def _not_delivered(end: PromptEnd[Answered]) -> CallEnded:
 class _PendingCall:
     """A call that waits for permission. `original_arguments` are the model's.
 
-    `edited` is the channel through which the user changed the arguments.
+    `edited` is the channel through which the user changed the arguments. `ruling` is the permission
+    of `arguments`, and `proposed_rule` the rule for calls with these, if the user may keep one.
     """
 
     tool: OfferedTool
@@ -122,6 +146,8 @@ class _PendingCall:
     arguments: Arguments
     formatted: str | None
     context: ToolContext
+    ruling: Ruling
+    proposed_rule: KeptRule | None = None
     edited: Channel | None = None
 
     def command(self) -> CommandLine | Failure | None:
@@ -135,7 +161,14 @@ class _PendingCall:
             return self
         if text == format_visible_json(self.original_arguments):
             channel = None
-        return replace(self, arguments=arguments, formatted=None, edited=channel)
+        ruling = judge(self.tool, arguments, self.context.root)
+        changed = replace(self, arguments=arguments, formatted=None, edited=channel, ruling=ruling)
+        return changed if self.proposed_rule is None else changed.propose_rule()
+
+    def propose_rule(self) -> _PendingCall:
+        """Return the call with a rule for its arguments, unless they are too long for one."""
+        rule = make_rule(self.tool, self.arguments, self.context.root, self.ruling)
+        return replace(self, proposed_rule=rule)
 
     def details(self) -> Iterator[PromptDetail]:
         command = self.command()
@@ -157,11 +190,15 @@ class _PendingCall:
             yield PromptDetail(EDITED if self.edited else ARGUMENTS, others)
         if self.formatted:
             yield PromptDetail(FORMATTED, self.formatted)
+        if self.ruling.words is not None:
+            yield PromptDetail(ASKING_RULE, escape_invisible(self.ruling.words))
 
     def prompt(self) -> ActionPrompt:
         return ActionPrompt(
             text=f"Run the tool `{spell_invisible(self.tool.name)}`?",
-            actions=permission_actions(self.tool.name, self.tool.covers),
+            actions=permission_actions(
+                self.tool.name, self.tool.covers, can_keep_rule=self.proposed_rule is not None
+            ),
             exhibits=tuple(self.details()),
             only_buttons=True,
             origin=self.tool.origin,
@@ -176,13 +213,8 @@ async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:
     if isinstance(end, Answered):
         text = str(end.value).strip()
         raise CallEnded(SKIPPED_WITH_REASON.format(text) if text else SKIPPED, skipped=True)
-    if not _is_back(end):
+    if not is_back(end):
         raise _not_permitted(end)
-
-
-def _is_back(end: object) -> bool:
-    """Return True if the user closed the prompt to return to the previous one."""
-    return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
 
 async def _edit_arguments(
@@ -202,6 +234,16 @@ async def _edit_arguments(
         arguments = editor.read(edited.value)
         if not isinstance(arguments, Failure):
             return call.edit(arguments, edited.channel)
+
+
+async def _edit_or_go_back(ask: SafeAsk, call: _PendingCall) -> _PendingCall | None:
+    """Return the call with edited arguments; None if the user went back."""
+    edited = await _edit_arguments(ask, call)
+    if isinstance(edited, _PendingCall):
+        return edited
+    if is_back(edited):
+        return None
+    raise _not_permitted(edited)
 
 
 def _split_arguments(
@@ -237,7 +279,7 @@ async def _edit_result(
     end = await ask(edits)
     if isinstance(end, Unavailable):
         return end
-    if isinstance(end, NotAnswered) and not _is_back(end):
+    if isinstance(end, NotAnswered) and not is_back(end):
         raise _not_delivered(end)
     text = str(end.value) if isinstance(end, Answered) else ""
     if not text.strip():
@@ -252,6 +294,18 @@ _FILE_NOTICES: Mapping[tuple[DecisionKind, bool], str] = {
     ("result", False): "▸ {} withholds the result of {} from the model",
 }
 """Notices about decisions of an answers file."""
+
+
+def skipped_text(ruling: Ruling) -> str:
+    """Return the response to a call that the configuration skips."""
+    if ruling.words is None:
+        return SKIPPED
+    return SKIPPED_BY_RULE.format(one_line(ruling.words, limit=MAX_NOTICE_CHARS))
+
+
+def _words(kept: KeptRule) -> str:
+    shown = describe_rule(kept.when, only_these=kept.only_these)
+    return one_line(escape_invisible(f"{kept.tool}: {shown}"), limit=MAX_NOTICE_CHARS)
 
 
 class PermissionRequests:
@@ -278,7 +332,23 @@ class PermissionRequests:
             raise self._fail_without_user(tool, kind, unavailable.reason)
         return None
 
-    async def request_run(self, call: Call, tool: OfferedTool, context: ToolContext) -> None:
+    def find_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
+        """Return True if a rule that the user kept permits `call`, and note the rule.
+
+        A decision in the answers file, or a refusal for the rest of the turn, has precedence.
+        """
+        found = find_kept(self._turn.kept_rules, tool, call.arguments, root, ruling)
+        if found is None or self._turn.permission(tool, call.arguments) is False:
+            return False
+        if self._turn.prepared.decision("permission", tool.name) is not None:
+            return False
+        call.ruling = found
+        call.needs_redisplay = True
+        return True
+
+    async def request_run(
+        self, call: Call, tool: OfferedTool, context: ToolContext, ruling: Ruling
+    ) -> None:
         """Wait until the user permits `call`, and perhaps edits its arguments.
 
         There is no question if the user has decided about it together with another call.
@@ -287,18 +357,29 @@ class PermissionRequests:
             CallEnded: The user does not permit it.
         """
         self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
-        pending = _PendingCall(tool, call.arguments, call.arguments, call.formatted, context)
+        pending = _PendingCall(
+            tool, call.arguments, call.arguments, call.formatted, context, ruling
+        )
+        if may_keep(tool) and self._turn.kept_rules.scopes:
+            pending = pending.propose_rule()
         async with self._line.turn() as ask:
             # The user may have decided about this call together with another one meanwhile.
-            remembered = self._turn.permission(tool, call.arguments)
+            if self.find_kept_rule(call, tool, ruling, context.root):
+                return
+            remembered = self._turn.permission(tool, call.arguments, ruling.asked_by)
             if remembered is False:
                 raise CallEnded(SKIPPED_REMEMBERED, skipped=True)
             if remembered:
                 return
             choice, pending = await self._ask_permission(ask, pending)
+        if choice in ("run", "run_turn") and pending.ruling.run == "skip":  # edited arguments
+            call.ruling = pending.ruling
+            raise CallEnded(skipped_text(pending.ruling), skipped=True)
         if choice in ("run_turn", "skip_turn"):
             runs = choice == "run_turn"
-            self._turn.remember_permission(tool, pending.arguments, runs=runs)
+            self._turn.remember_permission(
+                tool, pending.arguments, runs=runs, asked_by=pending.ruling.asked_by
+            )
         if choice in ("skip", "skip_turn"):
             raise CallEnded(SKIPPED, skipped=True)
         if pending.edited is not None:
@@ -311,9 +392,9 @@ class PermissionRequests:
         The mode `edit` edits them first. The user sees the final command line of a command before
         it runs: after edited arguments, the question returns.
         """
-        if call.tool.run == "edit":
+        if call.ruling.run == "edit":
             edited = await _edit_arguments(ask, call)
-            if _is_back(edited):
+            if is_back(edited):
                 raise CallEnded(SKIPPED_WITH_REASON.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
                 raise self._undecided(call.tool, edited)
@@ -332,16 +413,28 @@ class PermissionRequests:
             match end.value:
                 case "reason":
                     await _ask_reason(ask, call.tool)
+                case "always":
+                    if await self._keep_rule(ask, call):
+                        return "run", call
                 case "edit":
-                    edited = await _edit_arguments(ask, call)
-                    if isinstance(edited, NotAnswered | Unavailable) and not _is_back(edited):
-                        raise _not_permitted(edited)
-                    if isinstance(edited, _PendingCall):
-                        call = edited
-                        if call.command() is None:
-                            return "run", call
+                    edited = await _edit_or_go_back(ask, call)
+                    if edited is not None and edited.command() is None:
+                        return "run", edited
+                    call = edited or call
                 case "run" | "run_turn" | "skip" | "skip_turn" as choice:
                     return choice, call
+
+    async def _keep_rule(self, ask: SafeAsk, call: _PendingCall) -> bool:
+        """Show the rule for calls like this one; return True if the user keeps it."""
+        assert call.proposed_rule is not None  # else there is no button
+        editor = RuleEditor(call.tool, call.arguments, call.context.root)
+        kept = await RulePrompts(ask, editor, self._turn.kept_rules).ask(call.proposed_rule)
+        if isinstance(kept, NotAnswered | Unavailable):
+            raise _not_permitted(kept)
+        if kept is None:
+            return False
+        self._turn.display(Notice(f"▸ Rule kept {SCOPE_WORDS[kept.scope]}: {_words(kept)}"))
+        return True
 
     def _undecided(self, tool: OfferedTool, end: NotAnswered | Unavailable) -> CallEnded:
         if isinstance(end, Unavailable):

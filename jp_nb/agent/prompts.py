@@ -72,6 +72,11 @@ class Unavailable:
     reason: str
 
 
+def is_back(end: object) -> bool:
+    """Return True if the user closed a prompt to return to the previous one."""
+    return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
+
+
 PromptEnd: TypeAlias = T | NotAnswered | Unavailable
 """The outcome of a `Prompt[T]`."""
 

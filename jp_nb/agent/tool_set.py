@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final, Literal, TypeVar
 
 from pydantic import JsonValue
@@ -18,6 +19,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import (
     CANCELLATION,
     STAR,
+    ArgumentRule,
     Command,
     Covers,
     Enable,
@@ -26,8 +28,9 @@ from jp_nb.config.tree.tools import (
     ResultMode,
     RunMode,
     ToolConfig,
+    join_rules,
 )
-from jp_nb.json_values import as_object
+from jp_nb.json_values import as_object, canonical_json
 from jp_nb.tools.base import Tool, ToolSource
 from jp_nb.tools.command import CommandFormatter, name_in_source
 from jp_nb.tools.outcome import MAX_RESULT_CHARS
@@ -45,6 +48,7 @@ class OfferedTool:
 
     Attributes:
         origin: Kind of source for the user: `Python`, `built-in`.
+        rules: Permission by arguments, in place of `run`. The first one that matches applies.
         format: `unattended` if `formatter` may run before the user permits the call.
         parameters: Display of arguments without a formatter; None: in the line of the call.
         inline_results: Number of displayed lines of a result; None: the result is folded.
@@ -64,6 +68,9 @@ class OfferedTool:
     options: Mapping[str, JsonValue]
     origin: str
     covers: Covers = "tool"
+    rules: tuple[ArgumentRule, ...] = ()
+    source: str = ""
+    command: JsonValue = None
     format: FormatMode = "ask"
     formatter: CommandFormatter | None = None
     parameters: Literal["json", "function_call", "off"] | None = None
@@ -76,6 +83,21 @@ class OfferedTool:
     examples: str | None = None
     result_max_chars: int = MAX_RESULT_CHARS
     described: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def runs_in_kernel(self) -> bool:
+        """True if the tool runs in the folder of the kernel. Commands run in the workspace."""
+        return self.source.partition(".")[0] in ("python", "builtin")
+
+    @property
+    def identity(self) -> str:
+        """Digest of everything that a rule of the user about the tool relies on."""
+        parts: JsonValue = [
+            [self.name, self.source, self.executor.server_entry, self.command],
+            [self.definition.description, dict(self.definition.parameters)],
+            [dict(self.options), self.access],
+        ]
+        return sha256(canonical_json(parts).encode()).hexdigest()
 
     @property
     def documentation(self) -> str:
@@ -217,6 +239,9 @@ def _make_offered_tool(
         questions=tool.questions,
         options=tool.options,
         origin=origin.title,
+        rules=join_rules(tool, star),
+        source=tool.source or "",
+        command=None if tool.command is None else tool.command.model_dump(mode="json"),
         covers=tool.covers or star.covers or executor.covers,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(

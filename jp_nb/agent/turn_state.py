@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Display, TokensSoFar, UserMessage
 from jp_nb.agent.inquiry import ChatModel, InquiryBackend
+from jp_nb.agent.permission_rules import KeptRules, Ruling, SessionRules
 from jp_nb.agent.prompts import Channel, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Attachment, ModelRequest, Provider, ToolChoice, Usage
 from jp_nb.agent.recording import RecordedResult, RecordedResults
@@ -272,7 +273,9 @@ class TurnContext:
         applies_changes: False outside of a turn, where no configuration change takes effect.
         clock: Seconds for the time between two interrupts, such as `last_interrupt`.
         answers: Remembered answers by `<tool>.<question id>`.
-        permissions: Remembered permissions by tool and arguments ("" for all), each with its tool.
+        permissions: Remembered permissions by tool, rule, and arguments ("" for all), each with its
+            tool.
+        kept_rules: Rules that the user kept for further turns.
         attempts: Number of times a question was asked, by `<call>.<question>`.
         images: Number of images in the turn, including results that wait for delivery.
         unavailable_reason: Set when a decision needed a user and none was available.
@@ -294,27 +297,42 @@ class TurnContext:
     clock: Callable[[], float] = monotonic
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
+    kept_rules: KeptRules = field(default_factory=lambda: SessionRules(scopes=()))
     attempts: Counter[str] = field(default_factory=Counter)
     last_interrupt: float | None = None
     images: int = 0
     unavailable_reason: str | None = None
 
-    def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
-        """Return the remembered decision for `tool` with these arguments, if any."""
-        for covered in ("", sorted_json(dict(arguments))):
+    def permission(
+        self, tool: OfferedTool, arguments: Mapping[str, JsonValue], asked_by: str = ""
+    ) -> bool | None:
+        """Return the remembered decision for `tool` with these arguments, if any.
+
+        A permission for the whole tool covers only calls that the same rule, or none, asks about.
+        """
+        for covered in ("", asked_by, f"{asked_by}{sorted_json(dict(arguments))}"):
             about, decided = self.permissions.get((tool.name, covered), (None, None))
-            if about == tool:
+            is_covered = decided is False or covered or not asked_by
+            if about == tool and is_covered:
                 return decided
         return None
 
     def remember_permission(
-        self, tool: OfferedTool, arguments: Mapping[str, JsonValue], *, runs: bool
+        self,
+        tool: OfferedTool,
+        arguments: Mapping[str, JsonValue],
+        *,
+        runs: bool,
+        asked_by: str = "",
     ) -> None:
         """Reuse a decision about a call for the rest of the turn.
 
-        A permission covers the displayed arguments, or the tool. A refusal covers the tool.
+        A permission covers the displayed arguments, or the tool, and the rule `asked_by` which the
+        user was asked. A refusal covers the tool.
         """
-        covered = sorted_json(dict(arguments)) if runs and tool.covers == "arguments" else ""
+        covered = asked_by if runs else ""
+        if runs and tool.covers == "arguments":
+            covered += sorted_json(dict(arguments))
         self.permissions[tool.name, covered] = (tool, runs)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
@@ -397,6 +415,7 @@ class Call:
         event_id: Event id of the request, for the journal.
         number: Position among the calls of the batch with the same id. Models repeat ids.
         edited: Set if the user changed the arguments.
+        ruling: The permission of the call, by a rule or by `run`; None if the user decided.
         reply: Message of the user to the model, in place of answers.
         automatic_answer_counts: Number of answers without the user, by question id.
         rejections: Number of proposed configuration changes that were not applied.
@@ -422,6 +441,7 @@ class Call:
     number: int = 1
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: Channel | None = None
+    ruling: Ruling | None = None
     answers: dict[str, JsonValue] = field(default_factory=dict)
     question_ends: dict[str, QuestionOutcome] = field(default_factory=dict)
     reply: str | None = None

@@ -193,7 +193,9 @@ _TABLE: Final = (
     ),
     Subcommand("tools", "list the tools that the model can call, or describe one",
                "commands.reports:tools",
-               "[NAME]", "the name of one tool or toolset", "tool or toolset"),
+               "[NAME]", "the name of one tool or toolset", "tool or toolset",
+               options=(MagicOption(("--forget",), "forget the rule N that you kept about the tool",
+                                    "N", beside="NAME"),)),
     Subcommand("log", "show the last turns, and list the other conversations of this notebook",
                "commands.reports:log", "[N]", "a number of turns"),
     Subcommand(

@@ -38,6 +38,7 @@ EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 SKIPPED: Final = "skipped"
+RULE: Final = "rule"
 INPUT_CHANGES: Final = "input_changes"
 SCHEMA_RETRY: Final = "schema_retry"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
@@ -171,6 +172,13 @@ def is_schema_retry(entry: Entry) -> bool:
 def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
     """Return the metadata of the response to a call with edited `arguments`."""
     return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
+
+
+def read_rule(response: ToolCallResponse) -> JsonObject | None:
+    """Return the rule that decided about the call, if the record has a valid one."""
+    rule = as_object(response.metadata.get(RULE))
+    is_valid = isinstance(rule.get("when"), dict) and isinstance(rule.get("from"), str)
+    return rule if is_valid else None
 
 
 def is_skipped(response: ToolCallResponse) -> bool:

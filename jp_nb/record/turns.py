@@ -47,6 +47,7 @@ from jp_nb.record.marks import (
     is_continuation,
     is_schema_retry,
     is_skipped,
+    read_rule,
     sum_usage,
 )
 from jp_nb.record.outcomes import MARKS, OPEN, QuestionOutcome, read_outcome
@@ -79,6 +80,8 @@ class ToolCall:
         requested_arguments: The model's arguments, if the user edited them.
         images: The images that the model saw with `content`.
         skipped: True if the user skipped or stopped the call.
+        rule: The rule that decided about the call, with its conditions (`when`) and its origin
+            (`from`: `configuration`, `session`, or `notebook`); None without one.
     """
 
     id: str
@@ -91,12 +94,13 @@ class ToolCall:
     requested_arguments: Mapping[str, JsonValue] | None = None
     images: tuple[Image, ...] = ()
     skipped: bool = False
+    rule: Mapping[str, JsonValue] | None = None
 
     def __repr__(self) -> str:
         names = ["id", "name", "arguments", "content", "is_error"]
         if self.edited_by is not None:
             names += ["edited_by", "channel", "requested_arguments"]
-        names += [name for name in ("images", "skipped") if getattr(self, name)]
+        names += [name for name in ("images", "skipped", "rule") if getattr(self, name)]
         return f"ToolCall({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
@@ -426,6 +430,7 @@ class _Reader:
             is_error=entry.is_error,
             images=shown.images,
             skipped=is_skipped(entry),
+            rule=read_rule(entry),
         )
         if isinstance(edited := entry.metadata.get(ARGUMENTS), dict):
             channel = entry.metadata.get("channel")

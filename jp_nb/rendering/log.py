@@ -17,6 +17,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.permission_rules import describe_rule
 from jp_nb.config.partial import is_wrapper
 from jp_nb.config.schema import (
     JSON,
@@ -64,7 +65,14 @@ from jp_nb.rendering.report import (
     table,
 )
 from jp_nb.rendering.settings import NO_TOOLSETS, Toolsets, split_change
-from jp_nb.rendering.turn import call_mark, for_user, format_approver, format_call, format_name
+from jp_nb.rendering.turn import (
+    call_mark,
+    for_user,
+    format_approver,
+    format_call,
+    format_name,
+    format_rule_note,
+)
 from jp_nb.text import (
     MAX_CHARS,
     MAX_FEW,
@@ -229,12 +237,20 @@ def _format_call(call: ToolCall) -> str:
     if call.edited_by is not None:
         channel = f", {format_name(call.channel)}" if call.channel else ""
         shown = f"{shown} (arguments edited by you{channel})"
+    if call.rule is not None:
+        shown += format_rule_note(recorded_rule(call.rule))
     if call.is_error is None:
         return f"⚙ {shown} …"
     content = remove_frame(for_user(call.name, call.content or ""))
     result = one_line(content, limit=MAX_CELL_CHARS)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{call_mark(call)} {shown} → {result}{images}"
+
+
+def recorded_rule(rule: Mapping[str, JsonValue]) -> str:
+    """Return the rule of a record in words."""
+    when, only_these = rule.get("when"), rule.get("only_these") is True
+    return describe_rule(when if isinstance(when, dict) else {}, only_these=only_these)
 
 
 def _format_inquiry(inquiry: Inquiry) -> str:
@@ -470,6 +486,9 @@ def _call_lines(call: ToolCall) -> Iterator[str]:
     if call.requested_arguments is not None:
         yield f"{INDENT}arguments edited by you"
         yield from _indent(_json_lines("model's arguments", dict(call.requested_arguments)))
+    if call.rule is not None:
+        rule = f"rule ({call.rule['from']}): {recorded_rule(call.rule)}"
+        yield f"{INDENT}{escape_invisible(one_line(rule, limit=MAX_CELL_CHARS))}"
     if call.content is None:
         yield f"{INDENT}no result"
     else:

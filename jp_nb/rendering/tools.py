@@ -110,8 +110,14 @@ def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
     return "on" if is_on else "on: assistant.tool_choice names it"
 
 
-def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
-    """Return all details of one tool; for a toolset, its tools.
+RuleRow = tuple[str, str]
+"""A rule of the configuration, and its source; or a rule that the user kept, and its removal."""
+
+
+def tool_report(
+    name: str, config: AppConfig, offer: MakeOffer, rules: Sequence[RuleRow] = ()
+) -> Report:
+    """Return all details of one tool, with its `rules`; for a toolset, its tools.
 
     Raises:
         UsageError: There is no such tool; the message suggests the nearest one.
@@ -143,6 +149,9 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         ("grants", _format_grants(configured.access)),
     ]
     parts = [table(("setting", "value"), facts, limit=MAX_LINE_CHARS)]
+    if rules:
+        titles = ("rule: the first one that matches a call applies", "set by")
+        parts.append(table(titles, rules, limit=MAX_LINE_CHARS))
     if configured.questions:
         rows = [_question_row(name, *entry) for entry in configured.questions.items()]
         head = ("question", "answered by", "configured answer", "label")

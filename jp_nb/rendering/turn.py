@@ -82,6 +82,9 @@ from jp_nb.text import (
 from jp_nb.tools.base import remove_frame
 
 EDITED = " (arguments edited by you)"
+BY_RULE = " (rule: {})"
+MAX_RULE_CHARS = 160
+"""Maximum length of the rule in the line of a call."""
 MAX_CALL_CHARS = 120
 MAX_REASON_CHARS = 300
 MAX_OPEN_LINES = 40
@@ -98,16 +101,22 @@ def render_call(begins: ToolBegins, ends: ToolEnds | None) -> Report:
     mark, seconds, about = _format_state(ends)
     head = _format_head(begins)
     edited = EDITED if begins.edited else ""
-    line = f"{mark} {code_span(head)}{edited}"
+    rule = "" if begins.rule is None else format_rule_note(begins.rule)
+    line = f"{mark} {code_span(head)}{edited}{no_markup(rule)}"
     blocks = [block for block in _blocks_below(begins, ends) if block.markdown]
     below = [block.markdown for block in blocks]
     if ends is not None and ends.traceback:
         below.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
     return Report(
         "\n\n".join([f"{line}{no_markup(about)}", *below]),
-        "\n".join([f"{mark} {head}{edited}{about}", *(x.text for x in blocks if x.text)]),
+        "\n".join([f"{mark} {head}{edited}{rule}{about}", *(x.text for x in blocks if x.text)]),
         "\n\n".join([f"{line}{no_markup(seconds + about)}", *below]),
     )
+
+
+def format_rule_note(words: str) -> str:
+    """Return the part of a call's line about the rule that decided about the call."""
+    return BY_RULE.format(one_line(escape_invisible(words), limit=MAX_RULE_CHARS))
 
 
 def _format_state(ends: ToolEnds | None) -> tuple[str, str, str]:

@@ -29,6 +29,7 @@ from jp_nb.session.ask import SessionAnswers
 from jp_nb.session.cell_loop import MAX_INTERRUPTS, CellLoop
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
+from jp_nb.session.permission_rules import PermissionRules
 from jp_nb.storage import environment
 from jp_nb.storage.run_events import append_run_event, has_runner
 from jp_nb.tools.base import TOOL_THREAD
@@ -289,6 +290,7 @@ class AgentRunner:
             prepared=prepared,
             secrets=self.secrets,
             recorded=recorded,
+            kept_rules=PermissionRules(self._active),
             tokens=UsageCounter(None if is_bench else display),
             shared={
                 "root": str(self._active.files.root),

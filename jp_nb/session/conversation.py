@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -34,6 +35,7 @@ from jp_nb.storage.trust import KeyFile, PendingConsent
 from jp_nb.text import MAX_FEW
 
 if TYPE_CHECKING:
+    from jp_nb.agent.permission_rules import KeptRule
     from jp_nb.session.cassettes import Cassettes
     from jp_nb.session.discovered_tools import DiscoveredTools
     from jp_nb.session.question_log import QuestionLog
@@ -71,6 +73,9 @@ class ActiveConversation:
         self.headless = notebook.headless
         self.notices = notices
         self.running: Future[Any] | None = None
+        self.session_rules: list[KeptRule] = []
+        if previous is not None:
+            self.session_rules = previous.session_rules
         self.line: TurnLine = previous.line if previous is not None else TurnLine()
         self._storage = notebook
         self._notebook_path = notebook.path
@@ -103,6 +108,7 @@ class ActiveConversation:
             elif self.journal.recover():
                 self.store.changed()
         self._adopt()
+        self.opened_untrusted = self.restored and not self.trust.trusted
         if previous is not None and "settings" in vars(previous):
             self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
         recovered = self.append_finished_calls()
@@ -174,6 +180,11 @@ class ActiveConversation:
         from jp_nb.session.cassettes import Cassettes
 
         return Cassettes(self.files, self._notebook_path, self._cassettes_before)
+
+    @property
+    def notebook_path(self) -> Path | None:
+        """The notebook's file, if it is known."""
+        return self._storage.path
 
     @property
     def made(self) -> Made:
@@ -378,6 +389,7 @@ class ActiveConversation:
             StorageError: There is no key to sign with. Nothing has changed.
         """
         self.trust.accept()
+        self.opened_untrusted = False
         self._set_trusted(trusted=True)
 
     def accept_moved(self) -> None:

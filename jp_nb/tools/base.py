@@ -336,6 +336,12 @@ class Tool(ABC):
             tools before it starts.
         covers: `arguments` if the arguments are executed: a permission then covers only these. The
             configuration of the tool overrides it.
+        folder: Folder in which the tool runs, if it is neither the root of the workspace nor that
+            of the kernel. A relative path is relative to the root.
+        hints: What a server says about its tool, such as `read_only`. Rules may have it as a
+            condition.
+        server_entry: Digest of the configuration of the tool's server; "" without a server. Rules
+            that the user kept end when it changes.
     """
 
     registration: Mapping[str, JsonValue] = {}
@@ -345,6 +351,9 @@ class Tool(ABC):
     asks_as_assistant = False
     waits_for_cell = False
     covers: Covers = "tool"
+    folder: str | None = None
+    hints: Mapping[str, bool] = {}
+    server_entry: str = ""
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the recorded source of the questions of the tool registered as `name`."""

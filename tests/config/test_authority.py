@@ -71,6 +71,7 @@ AUTHORITY = [
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
     f"{TOOL}.cancellation_response",  # is sent as the user's own reason
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
+    f"{TOOL}.rules",
     f"{TOOL}.run", f"{TOOL}.covers", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
     *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
     f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",

@@ -7,13 +7,16 @@ Source: `docs/configuration.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_serializer
 
+from jp_nb.config.argument_rules import check_conditions
 from jp_nb.config.tree.base import (
     APPEND,
     PLAIN,
+    REPLACE,
     TABLE,
     TABLE_OR_PLAIN,
     ConfigTable,
@@ -175,6 +178,20 @@ CANCELLATION = (
     "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
     "before you call it again."
 )
+
+
+class ArgumentRule(ConfigTable):
+    """Permission of calls by their arguments. The first rule that matches a call applies."""
+
+    when: Annotated[dict[str, JsonValue], AfterValidator(check_conditions)] = Field(
+        default_factory=dict
+    )
+    """Conditions by the name of the argument: an exact value, `inside:FOLDER`, `glob:PATTERN`, or a
+    table, such as `{max = 10}`. The call has to meet all of them."""
+    only_these: Flag = False
+    """`true` if a call with another argument does not match."""
+    run: RunMode
+    """Permission of the calls that match, as `run` of the tool."""
 
 
 _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
@@ -377,6 +394,9 @@ class ToolConfig(ConfigTable):
     run: RunMode | None = None
     """Permission before the call: `ask` the user, run `unattended`, `edit` the arguments first, or
     `skip` the call."""
+    rules: Annotated[list[ArgumentRule] | None, REPLACE] = None
+    """Permission of calls by their arguments, in place of `run`. The first rule that matches
+    applies."""
     format: FormatMode | None = None
     """Permission to run a command that formats the arguments."""
     covers: Covers | None = None
@@ -404,8 +424,26 @@ class ToolConfig(ConfigTable):
 
 DEFAULTABLE = frozenset(
     {
-        *("enable", "run", "covers", "format", "result", "result_max_chars"),
+        *("enable", "run", "rules", "covers", "format", "result", "result_max_chars"),
         *("cancellation_response", "style", "questions"),
     }
 )
 """Fields that the entry `*` may have. Its `questions` are those that no tool asks."""
+
+
+STRICTNESS: Final[Sequence[RunMode]] = ("unattended", "ask", "edit", "skip")
+"""Permissions, from the loosest to the strictest."""
+
+
+def join_rules(tool: ToolConfig, star: ToolConfig) -> tuple[ArgumentRule, ...]:
+    """Return the rules of `tool`, followed by those of `*`.
+
+    A rule of `*` is not looser than the tool's own setting `run`.
+    """
+    return (*(tool.rules or ()), *(_tighten(rule, tool.run) for rule in star.rules or ()))
+
+
+def _tighten(rule: ArgumentRule, run: RunMode | None) -> ArgumentRule:
+    if run is None or STRICTNESS.index(rule.run) >= STRICTNESS.index(run):
+        return rule
+    return rule.model_copy(update={"run": run})

@@ -20,6 +20,7 @@ from jp_nb.notebook.commands import (
     make_usage_error,
     suggest_name,
 )
+from jp_nb.notebook.commands.rules import forget_rule, list_rules
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, running_kernel
@@ -411,13 +412,19 @@ DEFAULT_TURNS = 10
 
 
 def tools(call: Invocation) -> None:
-    """Run `%jp tools`: list all tools, or describe one."""
+    """Run `%jp tools`: list all tools, or describe one, or forget a rule about it."""
     turns = call.session.turns
-    if call.word is None:
+    name = call.word
+    number = call.options.forget
+    if number is not None:
+        forget_rule(call, name, number)
+        return
+    if name is None:
         call.show(tools_module.tools_report(call.session.config, turns.tools))
         return
-    turns.discover_tools(call.word)
-    call.show(tools_module.tool_report(call.word, call.session.config, turns.tools))
+    turns.discover_tools(name)
+    rules = list(list_rules(call.session, name))
+    call.show(tools_module.tool_report(name, call.session.config, turns.tools, rules))
 
 
 def log(call: Invocation) -> None:

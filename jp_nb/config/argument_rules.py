@@ -1,0 +1,361 @@
+"""Match the arguments of a tool call with the conditions of a rule.
+
+A condition belongs to one argument, by its name:
+
+| condition | the argument is |
+|---|---|
+| `"GET"`, `3`, `true`, `{equals = VALUE}` | this value: `1`, `1.0`, `"1"`, and `true` differ |
+| `{one_of = [VALUE, …]}` | one of these values |
+| `"glob:https://example.org/*"`, `{glob = "…"}` | a text that fits; `*` stands for any text |
+| `"inside:data"`, `{inside = "data"}` | a path in this folder, or the folder |
+| `{min = 1, max = 10}` | a number in this range |
+| `{any = true}` | anything, or missing |
+
+The name `hint.read_only` is no argument, but the hint of a server about its own tool. A call
+matches if it meets every condition. A missing argument meets no other condition. Arguments without
+a condition may have any value, unless the rule is about `only_these`.
+
+The model chooses the arguments, so each test takes time in proportion to their length, and a doubt
+is no match. A path has to be in the folder for every way in which a tool could read it: with and
+without links, and from each folder in which the tool may run.
+
+Source: `docs/configuration.md`, `docs/security.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.base import describe_found
+from jp_nb.json_values import compact_json, is_finite, sorted_json
+
+Conditions = Mapping[str, JsonValue]
+"""Conditions as they are configured, by the name of the argument."""
+
+MAX_CONDITIONS: Final = 50
+"""Maximum number of conditions of a rule."""
+MAX_CONDITION_CHARS: Final = 10_000
+"""Maximum length of the conditions of a rule, as JSON."""
+MAX_PATH_CHARS: Final = 4096
+"""Maximum length of a path that can be inside of a folder."""
+
+INSIDE: Final = "inside:"
+GLOB: Final = "glob:"
+HINTS: Final = ("read_only",)
+"""Hints of servers about their tools that can be conditions, as `hint.NAME`."""
+OWN_CLAIM: Final = "(the server's own claim)"
+
+_FORMS: Final = (
+    'an exact text, number, or boolean, "inside:FOLDER", "glob:PATTERN", or a table with '
+    "`equals`, `one_of`, `inside`, `glob`, `min` and `max`, or `any = true`"
+)
+_KINDS: Final[Mapping[str, str]] = {
+    "equals": "a value of JSON",
+    "one_of": "a list",
+    "inside": "a folder",
+    "glob": "a pattern",
+    "any": "true",
+}
+"""Kinds of conditions with one value, and the values."""
+_BARE_KEY: Final = re.compile("[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """The parts of a call that rules can decide by.
+
+    Attributes:
+        arguments: The arguments with which the tool will run.
+        root: The root of the workspace, to which the folders of conditions are relative.
+        folders: Further folders in which the tool may run.
+        hints: What the server of the tool says about it, such as `read_only`.
+    """
+
+    arguments: Mapping[str, JsonValue]
+    root: Path
+    folders: tuple[Path, ...] = ()
+    hints: Mapping[str, bool] = field(default_factory=dict)
+
+
+def check_conditions(when: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return `when`, with hints as `hint.NAME`.
+
+    Raises:
+        ValueError: A condition is in no known form.
+    """
+    checked = dict(_flatten_hints(when))
+    if len(checked) > MAX_CONDITIONS or len(sorted_json(checked)) > MAX_CONDITION_CHARS:
+        raise ValueError(
+            f"a rule has at most {MAX_CONDITIONS} conditions and {MAX_CONDITION_CHARS} characters"
+        )
+
+    for name, condition in checked.items():
+        hint = name.removeprefix("hint.")
+        if hint == name:
+            _check_condition(name, condition)
+        elif hint not in HINTS or not isinstance(condition, bool):
+            raise ValueError(f"{name}: expected `hint.read_only` with true or false")
+
+    return checked
+
+
+def _flatten_hints(when: Conditions) -> Iterable[tuple[str, JsonValue]]:
+    """Yield the conditions. TOML reads `hint.read_only = true` as a table."""
+    for name, condition in when.items():
+        if name == "hint" and isinstance(condition, dict) and condition.keys() <= set(HINTS):
+            yield from ((f"hint.{hint}", value) for hint, value in condition.items())
+        else:
+            yield name, condition
+
+
+def _expand(condition: JsonValue) -> Mapping[str, JsonValue]:
+    """Return the table of a condition; an empty one if it is no condition."""
+    match condition:
+        case str() if condition.startswith(INSIDE):
+            return {"inside": condition.removeprefix(INSIDE)}
+        case str() if condition.startswith(GLOB):
+            return {"glob": condition.removeprefix(GLOB)}
+        case str() | bool() | int() | float():
+            return {"equals": condition}
+        case dict():
+            return condition
+        case _:
+            return {}
+
+
+def _check_condition(name: str, condition: JsonValue) -> None:
+    expanded = _expand(condition)
+    is_range = bool(expanded) and expanded.keys() <= {"min", "max"}
+    is_single = len(expanded) == 1 and expanded.keys() <= set(_KINDS)
+    if not is_range and not is_single:
+        raise ValueError(f"{name}: expected {_FORMS}, {describe_found(condition)}")
+
+    for kind, value in expanded.items():
+        expected = _KINDS.get(kind, "a number")
+        if not _is_value(kind, value):
+            found = describe_found(value)
+            raise ValueError(f"{name}: expected {expected} for `{kind}`, {found}")
+
+
+def _is_value(kind: str, value: JsonValue) -> bool:
+    match kind:
+        case "equals":
+            return is_finite(value)
+        case "one_of":
+            return isinstance(value, list)
+        case "any":
+            return value is True
+        case "min" | "max":
+            return _is_number(value)
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_number(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def matches(when: Conditions, call: JudgedCall, *, only_these: bool = False) -> bool:
+    """Return True if `call` meets every condition. `when` is a result of `check_conditions`.
+
+    If the rule is about `only_these` arguments, a call with another one does not match.
+    """
+    if only_these and not call.arguments.keys() <= when.keys():
+        return False
+    return all(_meets(name, condition, call) for name, condition in when.items())
+
+
+def _meets(name: str, condition: JsonValue, call: JudgedCall) -> bool:
+    hint = name.removeprefix("hint.")
+    if hint != name:
+        return call.hints.get(hint) is condition
+
+    expanded = _expand(condition)
+    if "any" in expanded:
+        return True
+    return name in call.arguments and _fits(call.arguments[name], expanded, call)
+
+
+def _fits(value: JsonValue, condition: Mapping[str, JsonValue], call: JudgedCall) -> bool:
+    match condition:
+        case {"equals": expected}:
+            return _is_same(value, expected)
+        case {"one_of": list(choices)}:
+            return any(_is_same(value, expected) for expected in choices)
+        case {"inside": str(folder)}:
+            return _is_inside(value, folder, call)
+        case {"glob": str(pattern)}:
+            return _matches_glob(value, pattern)
+        case _:
+            return _is_in_range(value, condition)
+
+
+def _is_same(value: JsonValue, expected: JsonValue) -> bool:
+    """Return True for equal values of equal types, also inside of lists and objects."""
+    if type(value) is not type(expected) or not is_finite(value):
+        return False
+    try:
+        return sorted_json(value) == sorted_json(expected)
+    except ValueError:  # an integer with too many digits
+        return False
+
+
+def _is_in_range(value: JsonValue, limits: Mapping[str, JsonValue]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_number(value):
+        return False
+
+    low = limits.get("min")
+    high = limits.get("max")
+    is_above = low is None or (isinstance(low, int | float) and value >= low)
+    is_below = high is None or (isinstance(high, int | float) and value <= high)
+    return is_above and is_below
+
+
+def _matches_glob(value: JsonValue, pattern: str) -> bool:
+    """Return True if `value` is a text that fits `pattern`, in which `*` is any text.
+
+    Each part is searched once from the end of the previous one, so nothing is tried again.
+    """
+    if not isinstance(value, str):
+        return False
+
+    first, *parts = pattern.split("*")
+    if not parts:
+        return value == pattern
+
+    *middle, last = parts
+    end = len(value) - len(last)
+    if end < len(first) or not value.startswith(first) or not value.endswith(last):
+        return False
+
+    position = len(first)
+    for part in middle:
+        found = value.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+
+    return True
+
+
+# --- paths -----------------------------------------------------------------------------------
+
+_ESCAPED: Final = re.compile("%[0-9A-Fa-f]{2}")
+_STRUCTURE: Final = frozenset("/\\.~:%$")
+
+
+def _is_inside(value: JsonValue, folder: str, call: JudgedCall) -> bool:
+    """Return True if `value` is the path of `folder`, or of a file below it, that may not exist."""
+    if not isinstance(value, str) or not _is_plain_path(value):
+        return False
+
+    try:
+        allowed = os.path.realpath(os.path.join(call.root, os.path.expanduser(folder)))
+        readings = [
+            reading
+            for base in dict.fromkeys((call.root, *call.folders))
+            for reading in _readings(str(base), value)
+        ]
+    except (OSError, ValueError):  # a loop of links
+        return False
+
+    below = allowed.rstrip(os.sep) + os.sep
+    return all(path == allowed or path.startswith(below) for path in readings)
+
+
+def _readings(base: str, value: str) -> Sequence[str]:
+    """Return the files that `value` can mean in `base`: a tool may remove `..` before links."""
+    path = os.path.join(base, value)
+    return os.path.realpath(path), os.path.realpath(os.path.normpath(path))
+
+
+def _is_plain_path(text: str) -> bool:
+    """Return True if each program reads `text` as the same path.
+
+    Some programs expand `~`, `$NAME`, and `%2e`, read a URL, remove spaces at the ends, take a
+    backslash as a separator, or normalize characters that look like dots and slashes.
+    """
+    if not 0 < len(text) <= MAX_PATH_CHARS or text != text.strip():
+        return False
+    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in text):
+        return False
+    if text.startswith("~") or "$" in text or _ESCAPED.search(text):
+        return False
+    if os.sep == "/" and ("\\" in text or ":" in text):
+        return False
+    if os.sep != "/" and ":" in os.path.splitdrive(text)[1]:
+        return False
+
+    return not any(
+        _STRUCTURE & set(unicodedata.normalize("NFKC", char)) for char in text if not char.isascii()
+    )
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+def format_conditions(when: Conditions) -> str:
+    """Return the conditions as the inline table of a configuration file, in one line.
+
+    >>> format_conditions({"path": "inside:.", "depth": {"max": 3}, "hint.read_only": True})
+    '{ path = "inside:.", depth = { max = 3 }, "hint.read_only" = true }'
+    """
+    return _format_toml(dict(when))
+
+
+def describe_conditions(when: Conditions) -> str:
+    r"""Return the conditions for the line of a call.
+
+    >>> describe_conditions({"method": "GET", "hint.read_only": True})
+    'method = "GET", hint.read_only = true (the server\'s own claim)'
+    """
+    if not when:
+        return "every call"
+    return ", ".join(_describe_condition(*entry) for entry in when.items())
+
+
+def _describe_condition(name: str, condition: JsonValue) -> str:
+    shown = f"{name} = {_format_toml(condition)}"
+    return f"{shown} {OWN_CLAIM}" if name.startswith("hint.") else shown
+
+
+def _format_toml(value: JsonValue) -> str:
+    match value:
+        case dict() if value:
+            rows = (f"{_format_key(key)} = {_format_toml(x)}" for key, x in value.items())
+            return f"{{ {', '.join(rows)} }}"
+        case list():
+            return f"[{', '.join(map(_format_toml, value))}]"
+        case _:
+            return compact_json(value)
+
+
+def _format_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else compact_json(key)
+
+
+def exact_conditions(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return conditions that only calls with these `arguments` meet, if they have no further ones.
+
+    >>> exact_conditions({"path": "a.txt", "tags": ["x"], "note": "inside:."})
+    {'path': 'a.txt', 'tags': {'equals': ['x']}, 'note': {'equals': 'inside:.'}}
+    """
+    return {name: exact_condition(value) for name, value in arguments.items()}
+
+
+def exact_condition(value: JsonValue) -> JsonValue:
+    """Return the condition for this value."""
+    is_text = isinstance(value, str) and not value.startswith((INSIDE, GLOB))
+    if is_text or isinstance(value, bool | int | float):
+        return value
+    return {"equals": value}

@@ -1,0 +1,63 @@
+"""List the rules about the calls of a tool, and forget those that the user kept.
+
+Source: `docs/tools.md`, `docs/decisions.md` D230.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.agent.permission_rules import SCOPE_WORDS, format_rule
+from jp_nb.config.schema import format_path
+from jp_nb.config.tree.tools import STAR, ArgumentRule, ToolConfig, join_rules
+from jp_nb.errors import UsageError
+from jp_nb.json_values import as_object
+from jp_nb.notebook.commands import Invocation
+from jp_nb.record.config_history import Provenance
+from jp_nb.rendering.tools import RuleRow
+from jp_nb.session.permission_rules import PermissionRules
+from jp_nb.session.session import Session
+from jp_nb.text import MAX_DIGITS, escape_invisible, plain
+
+
+def forget_rule(call: Invocation, tool: str | None, number: str) -> None:
+    """Run `%jp tools NAME --forget N`."""
+    if tool is None or not number.isdecimal() or len(number) > MAX_DIGITS:
+        raise UsageError("`--forget` takes the number of a kept rule: `%jp tools NAME --forget 1`")
+    kept = PermissionRules(call.session.active).remove(tool, int(number))
+    print(f"jp_nb: Forgotten: {tool}: {plain(format_rule(kept.rule))}")
+
+
+def list_rules(session: Session, name: str) -> Iterator[RuleRow]:
+    """Yield the rules about the tool in the order in which they apply, with their sources."""
+    tools = session.config.conversation.tools
+    tool, star = tools.get(name, ToolConfig()), tools.get(STAR, ToolConfig())
+    own = len(tool.rules or ())
+    for index, rule in enumerate(join_rules(tool, star)):
+        path = format_path(("conversation", "tools", name if index < own else STAR, "rules"))
+        sources = session.settings.explain([path])[path]
+        yield escape_invisible(format_rule(rule)), f"{path}, {_find_source(sources, rule)}"
+
+    for number, kept in enumerate(PermissionRules(session.active).of_tool(name), 1):
+        shown = escape_invisible(format_rule(kept.rule))
+        remove = f"%jp tools {name} --forget {number}"
+        yield shown, f"you, {SCOPE_WORDS[kept.scope]}: remove it with {remove}"
+
+
+def _find_source(sources: Sequence[Provenance], rule: ArgumentRule) -> str:
+    """Return the last source that has `rule` in its value, or the last one."""
+    for source in reversed(sources):
+        value = source.value
+        items = as_object(value).get("value") if isinstance(value, dict) else value
+        if isinstance(items, list) and any(_is_rule(item, rule) for item in items):
+            return source.place
+    return sources[-1].place if sources else "default"
+
+
+def _is_rule(item: JsonValue, rule: ArgumentRule) -> bool:
+    try:
+        return ArgumentRule.model_validate(item) == rule
+    except ValueError:
+        return False
