@@ -120,7 +120,7 @@ def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) 
     kernel.forget(widgets=False)
     request: Any = start(kernel, "hostile", "-c prompt.channel=stdin")
     for key in ("p", "y"):  # `p` prints the same once more
-        assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
+        assert kernel.input_request()["prompt"] == "[y/Y/a/n/N/p/r/e/?] "
         kernel.type(key)
     kernel.finish(request)
     shown = blocks(kernel.printed(request).split("\n"))["Arguments"]
