@@ -97,7 +97,8 @@ async def test_call_that_ends_at_its_question_has_ended(end: Any) -> None:
 
 async def test_question_without_a_user_ends_the_call() -> None:
     keeper = Keeper()
-    keeper.work = lambda context: NeedsInput(Question.text("city", "City?", exclusive=True))
+    question = Question.text("city", "City?").model_copy(update={"exclusive": True})
+    keeper.work = lambda context: NeedsInput(question)
     await make_bench(keeper, FakePrompter(away="headless")).run()
     assert keeper.happened == ["run c1", "end c1"]
 
