@@ -22,6 +22,7 @@ from jp_nb.config.aliases import parse_model_reference, resolve_model
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import (
     ENVIRONMENT,
+    MCP_FILE,
     REGISTRATIONS,
     USER_FILE,
     WORKSPACE_FILE,
@@ -411,7 +412,8 @@ def _check_layer(layer: Layer, layers: list[Layer]) -> None:
     if old is not None:
         layers[old] = layer
     else:  # above the weaker kinds
-        kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
+        weaker = [WORKSPACE_FILE] if layer.name != USER_FILE else []
+        kinds = [REGISTRATIONS, MCP_FILE, USER_FILE, *weaker]
         layers.insert(sum(other.name in kinds for other in layers), layer)
     config = validate(merge_layers(layers), layer=layer.name, file=layer.file)
     resolve_model(validate(layer.partial).assistant.model.id, config.providers.llm.aliases)

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
+from jp_nb.json_values import as_object
 from jp_nb.storage.files import config_folder, is_owned_folder
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.text import MAX_LISTED
@@ -32,6 +33,7 @@ from jp_nb.text import MAX_LISTED
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
     from jp_nb.storage.config_reading import ConfigReader, ReadFile
+    from jp_nb.storage.mcp_layers import ServerLayers
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 SUFFIXES = ("", ".toml", ".json")
@@ -146,7 +148,38 @@ class ConfigFiles:
                 wrong.append(exc)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self.add_notice(_format_pending(waiting))
-        return [*select_inherited(groups), *variables], wrong
+        layers = [*select_inherited(groups), *variables]
+        return [*self._read_listed_servers(layers), *layers], wrong
+
+    def _read_listed_servers(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Return the layers of the files in `providers.mcp_files` that apply now."""
+        if not any("mcp_files" in as_object(layer.partial.get("providers")) for layer in layers):
+            return []
+        from jp_nb.storage import mcp_layers
+
+        taken = {name for layer in layers for name in mcp_layers.list_server_names(layer)}
+        found: list[Layer] = []
+        for listed in mcp_layers.list_files(layers):
+            layer = self._server_layers.read(listed, self.root, taken)
+            if layer is None:
+                continue
+            taken.update(mcp_layers.list_server_names(layer))
+
+            path = mcp_layers.locate(listed, self.root)
+            is_inside = path.is_relative_to(self.root)  # it may come with the folder
+            is_own = mcp_layers.is_listed_by_user(path, layers, self.root) and not is_inside
+            leaves = list(mcp_layers.list_leaves(layer))
+            if is_own or self.is_applied(path, mcp_layers.make_content(layer), leaves):
+                found.append(layer)
+            else:
+                self.add_notice(_format_pending([self._pending[path]]))
+        return found
+
+    @cached_property
+    def _server_layers(self) -> ServerLayers:
+        from jp_nb.storage.mcp_layers import ServerLayers
+
+        return ServerLayers(self.add_notice)
 
     @cached_property
     def _reader(self) -> ConfigReader:
