@@ -34,6 +34,18 @@ _TOO_LONG: Final = re.compile(
     r"|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
+# llama.cpp and Ollama answer 500 to an image for a model without vision: it would fail again.
+_NO_MEDIA: Final = re.compile(
+    r"(?<![a-z0-9_])(?:images?|image_url|vision|multi-?modal|mmproj|pdfs?|documents?)(?![a-z0-9_])",
+    re.IGNORECASE,
+)
+_UNSUPPORTED: Final = re.compile(
+    r"not (?:yet )?support|n't support|unsupported|not (?:a |an )?(?:multi-?modal|vision)"
+    r"|not (?:compiled|configured|able to (?:process|accept))|missing data"
+    r"|(?:can't|cannot|could not|failed to) (?:be )?(?:load|decode)|only supported by"
+    r"|no (?:vision|multi-?modal|image) (?:support|capabilit)",
+    re.IGNORECASE,
+)
 _REMAINING: Final = re.compile(
     r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
 )
@@ -96,6 +108,8 @@ def classify_response(
     message = _truncate(parse_error_message(body) or f"HTTP {status}")
     retry_header = headers.get("x-should-retry", "").strip().lower()
     kind = _classify_kind(status, retry_header, f"{message}\n{body}")
+    if retry_header != "true" and _refuses_media(status, message):
+        kind = "other"
     wait = None
     if kind in ("rate_limit", "transient"):
         wait = parse_retry_after(headers, body, now=now)
@@ -134,6 +148,8 @@ def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
     status = next((status for status in statuses if status is not None), None)
     text = " ".join([*words, message])
     kind = _classify_kind(status or 400, "", text)
+    if _refuses_media(status, message):
+        kind = "other"
     return ProviderError(
         f"{provider} stopped with an error: {message}"
         + (f" ({', '.join(words)})" if words else ""),
@@ -274,6 +290,16 @@ def _classify_kind(status: int, retry_header: str, text: str) -> ProviderErrorKi
     if retry_header == "true" or status in (408, 409) or status >= 500:
         return "transient"
     return "transient" if _PROXY.search(text) else "other"
+
+
+MEDIA_FAILURES: Final = (500, 501)
+"""Statuses with which servers refuse a kind of input that their model does not take."""
+
+
+def _refuses_media(status: int | None, message: str) -> bool:
+    if status not in MEDIA_FAILURES:
+        return False
+    return _NO_MEDIA.search(message) is not None and _UNSUPPORTED.search(message) is not None
 
 
 CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"

@@ -19,17 +19,18 @@ from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
 from jp_nb.images import PDF, Image
 from jp_nb.providers.attachments import MEDIA
+from jp_nb.providers.errors import MEDIA_FAILURES
 from jp_nb.text import one_line
 
 MAX_REASON_CHARS: Final = 200
 """Length of a server's error in the line that replaces an image or a PDF."""
 
-_STATUSES: Final = (400, 413, 422)
+_STATUSES: Final = (400, 413, 415, 422, *MEDIA_FAILURES)
 _URL: Final = re.compile(r"https?://\S+")
 _NO_WORD_BEFORE: Final = r"(?<![a-z0-9_])"
 _NO_WORD_AFTER: Final = r"(?![a-z0-9_])"
 _IMAGE_WORDS: Final = re.compile(
-    rf"{_NO_WORD_BEFORE}(?:images?|image_url|input_image|vision|multi-?modal){_NO_WORD_AFTER}"
+    rf"{_NO_WORD_BEFORE}(?:images?|image_url|input_image|vision|multi-?modal|mmproj){_NO_WORD_AFTER}"
 )
 _PDF_WORDS: Final = re.compile(
     rf"{_NO_WORD_BEFORE}(?:pdfs?|documents?|pages?|input_file|file_data){_NO_WORD_AFTER}"

@@ -154,6 +154,41 @@ def test_refused_file_of_a_request_is_left_out(
     assert len(images) == 3  # the record keeps the file
 
 
+UNSUPPORTED = {
+    "llama.cpp": "image input is not supported - hint: if this is unexpected, you may need to "
+    "provide the mmproj",
+    "llama.cpp, earlier": "image input is not supported by this server",
+    "llamafile": "The server was not compiled for multimodal or the model projector can't be loaded.",
+    "Ollama": "Failed to create new sequence: failed to process inputs: this model is missing data "
+    "required for image input",
+    "a gateway": "This model doesn't support images",
+}
+
+
+@pytest.mark.parametrize("server_name", UNSUPPORTED)
+@pytest.mark.parametrize("open_notebook", ["chat", "anthropic"], indirect=True)
+def test_image_that_a_server_error_refuses_is_left_out(
+    open_notebook: Open, server_name: str
+) -> None:
+    server = Strict(refused=(PLOT, NEWER), message=UNSUPPORTED[server_name], status=500)
+    notebook = open_notebook(server)
+    assert notebook.ask("See {{plot}}.") == "Fine."
+    assert notebook.ask("And {{newer}}?") == "Fine."
+    assert [PLOT.text in body for body in server.take()] == [True, False, False, False]
+    assert PLOT.digest in json.dumps(record_of(notebook))
+
+
+@pytest.mark.parametrize("open_notebook", ["chat", "anthropic"], indirect=True)
+@pytest.mark.parametrize("message", ["the image service is overloaded", "internal error"])
+def test_other_server_errors_are_retried_with_the_files(open_notebook: Open, message: str) -> None:
+    server = Strict(refused=(PLOT,), message=message, status=500)
+    notebook = open_notebook(server)
+    notebook.jp("config assistant.request.max_retries=1 assistant.request.base_backoff_ms=1")
+    with pytest.raises(ProviderError):
+        notebook.ask("See {{plot}}.")
+    assert [PLOT.text in body for body in server.take()] == [True, True]
+
+
 def test_refused_file_of_a_result_is_left_out(open_notebook: Open) -> None:
     server = Strict(calls=1)
     notebook = open_notebook(server)
