@@ -295,12 +295,14 @@ class KeyReference:
 class AppendedChange:
     """A changed part of a request, such as its instructions, that is sent as a message.
 
-    `items` is the number of the context's items before it.
+    `items` is the number of the context's items before it. `tools` are the definitions in the
+    message.
     """
 
     items: int
     part: str
     content: str | Attachment
+    tools: tuple[ToolDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

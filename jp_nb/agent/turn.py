@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeVar, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.answer_retries import AnswerCheck, AnswerRetries
+from jp_nb.agent.appended_changes import DEFAULT_CONTEXT_TOKENS, find_excessive_changes
 from jp_nb.agent.batch import NEVER_RAN, Batch
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import InterruptReceived, Notice
-from jp_nb.agent.instruction_changes import DEFAULT_CONTEXT_TOKENS, exceeds_context_share
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.provider import ModelRequest, Usage
 from jp_nb.agent.refusals import explain_refusal
@@ -322,7 +322,7 @@ class TurnLoop:
             request = resolved.model_request(
                 record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
             )
-            request = self._bound_instructions(resolved, request)
+            request = self._bound_changes(resolved, request)
             try:
                 calls = await answers.request_calls(resolved, request)
                 break
@@ -361,25 +361,26 @@ class TurnLoop:
             )
             record.thread = record.thread.without_heads()
 
-    def _bound_instructions(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
-        """Return `request`, with a new head if changed instructions fill much of the context."""
+    def _bound_changes(self, resolved: Resolved, request: ModelRequest) -> ModelRequest:
+        """Return `request`, with a new head if appended changes fill much of the context."""
         record = self.turn.record
         last = record.thread.head
-        is_changed = last is not None and last.system != request.system
+        is_changed = last is not None and last != request.head
         if self._bounded is record.thread and not is_changed:
             return request
 
         self._bounded = record.thread
         size = resolved.context_tokens
-        if not exceeds_context_share(resolved.provider, request, size):
+        parts = find_excessive_changes(resolved.provider, request, size)
+        if not parts:
             return request
 
         context = f"{size or DEFAULT_CONTEXT_TOKENS:,}"
         self.turn.display(
             Notice(
-                "⚠ The instructions changed so often that the changes take more than a quarter of "
-                f"the model's context ({context} tokens). This request sends only the current "
-                "instructions. The provider's prompt cache and earlier reasoning are lost."
+                f"⚠ Changes of {', '.join(parts)} take more than a quarter of the model's "
+                f"context ({context} tokens). This request sends only the current values. The "
+                "provider's prompt cache and earlier reasoning are lost."
             )
         )
         record.thread = record.thread.without_heads()

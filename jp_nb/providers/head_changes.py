@@ -16,7 +16,7 @@ from typing import Any, Final
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
-from jp_nb.record.head import AttachmentMark, RequestHead
+from jp_nb.record.head import AttachmentMark, RequestHead, ToolDefinition
 
 REMOVED_TOOLS: Final = "removed_tools"
 """Name among the appended parts of a head: only the removal of tools is appended."""
@@ -63,6 +63,10 @@ class HeadChange:
         if added := sorted(after - before):
             lines.append(f"These tools are available from now on: {_join_names(added)}.")
         return "\n".join(lines)
+
+    def new_tools(self) -> tuple[ToolDefinition, ...]:
+        """Return the tools that were added or changed."""
+        return tuple(tool for tool in self.after.tools if tool not in self.before.tools)
 
     def attachments(self) -> str:
         """Return what the model must know about attachments that were replaced or removed."""

@@ -167,7 +167,10 @@ class Rendering(ABC):
         pending = () if self._pending is None else ((self.items, self._pending[0]),)
         for items, change in (*self.changes, *pending):
             for part, content in change.describe():
-                yield AppendedChange(items, part, content)
+                tools: tuple[ToolDefinition, ...] = ()
+                if part == "tools" and part in self.appended:
+                    tools = change.new_tools()
+                yield AppendedChange(items, part, content, tools)
 
     def _render_change(self, change: HeadChange) -> list[Message]:
         """Return the messages that tell the model about `change`."""

@@ -375,7 +375,7 @@ class ResponsesRendering(Rendering):
         texts = [change.instructions(), change.tools(), change.attachments()]
         if parts := [_text_part(text) for text in texts if text.strip()]:
             items.append({"type": "message", "role": self._system_role, "content": parts})
-        new_tools = [tool for tool in after.tools if tool not in before.tools]
+        new_tools = change.new_tools()
         if "tools" in self.appended and new_tools:
             tools = [*map(_format_tool, new_tools)]
             items.append({"type": "additional_tools", "role": "developer", "tools": tools})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from jp_nb.agent.instruction_changes import exceeds_context_share
+from jp_nb.agent.appended_changes import find_excessive_changes
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
 from jp_nb.agent.turn_state import LastRequest, Resolved
 from jp_nb.config.proposal import ConfigSnapshot
@@ -133,7 +133,7 @@ class PastRequests:
         request = resolved.model_request(
             thread, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
-        if exceeds_context_share(resolved.provider, request, resolved.context_tokens):
+        if find_excessive_changes(resolved.provider, request, resolved.context_tokens):
             request = replace(request, thread=thread.without_heads())
         traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
         return traced, resolved.provider

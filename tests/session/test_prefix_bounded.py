@@ -1,4 +1,4 @@
-"""Changed instructions that a conversation appends take a bounded part of its requests."""
+"""Changes that a conversation appends take a bounded part of its requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.agent.instruction_changes import CONTEXT_PARTS, DEFAULT_CONTEXT_TOKENS
+from jp_nb.agent.appended_changes import CONTEXT_PARTS, DEFAULT_CONTEXT_TOKENS
 from jp_nb.config.directives import Directive
 from jp_nb.session.requests import PastRequests
 from jp_nb.tools.outcome import Success
@@ -111,6 +111,68 @@ def test_instructions_of_the_user_are_bounded(
     assert all(appended_chars(request) <= limit for request in requests)
     assert 1 <= sum(not keeps_all(*pair) for pair in pairwise(requests)) <= 4
     assert "Rule 39." in "".join(list_parts(requests[-1]))
+
+
+LIMIT = DEFAULT_CONTEXT_TOKENS // CONTEXT_PARTS * 4
+"""Characters of the changes that a request appends."""
+
+
+def sizes(requests: list[Received], word: str) -> list[int]:
+    """Return the number of times that each request contains `word`."""
+    return [json.dumps(request.body).count(word) for request in requests]
+
+
+def check_growth(talk: Talk, notebook: Notebook, word: str, part: str) -> None:
+    """Check that requests contain `word` a bounded number of times, and that a notice says why."""
+    counts = sizes(talk.server.requests, word)
+    assert max(counts) * SIZE <= LIMIT + 2 * SIZE, "outdated values, and the current ones"
+    assert counts[-1] >= 1
+    notices = notices_in(notebook)
+    assert 2 <= notices.count(NOTICE) <= 6
+    assert f"Changes of {part} take" in notices
+
+
+@pytest.mark.parametrize("begin", APPENDS, indirect=True)
+def test_changed_attachments_are_bounded(begin: Callable[..., Talk], folder: Path) -> None:
+    talk = begin(*["Yes."] * TIMES)
+    notebook = talk.open()
+    for number in range(TIMES):
+        content = f"Version {number}. ".ljust(SIZE, "y")
+        (folder / "notes.md").write_text(content)
+        notebook.ask("Look.", *[Directive("attach", "notes.md")] * (number == 0))
+    check_growth(talk, notebook, "Version ", "attachments")
+    assert f"Version {TIMES - 1}." in json.dumps(talk.server.requests[-1].body)
+
+
+@pytest.mark.parametrize("begin", APPENDS, indirect=True)
+def test_changed_definitions_of_tools_are_bounded(begin: Callable[..., Talk]) -> None:
+    talk = begin(*["Yes."] * TIMES)
+    notebook = talk.open()
+    for number in range(TIMES):
+
+        def tool(word: str) -> str:
+            return word
+
+        tool.__doc__ = f"Definition {number}. ".ljust(SIZE, "z")
+        jp.tool(name=f"made_{number}")(tool)
+        notebook.ask("Look.")
+        jp.remove_tool(f"made_{number}")
+    counts = sizes(talk.server.requests, "Definition ")
+    assert max(counts) * SIZE <= LIMIT + 2 * SIZE
+    assert f"Definition {TIMES - 1}." in json.dumps(talk.server.requests[-1].body)
+
+
+@pytest.mark.parametrize("begin", APPENDS, indirect=True)
+def test_additional_attachments_that_still_apply_begin_no_head(
+    begin: Callable[..., Talk], folder: Path
+) -> None:
+    talk = begin(*["Yes."] * 20)
+    notebook = talk.open()
+    for number in range(20):
+        (folder / f"{number}.md").write_text(f"Page {number}. ".ljust(2 * SIZE, "y"))
+        notebook.ask("Look.", Directive("attach", f"{number}.md"))
+    assert all(keeps_all(*pair) for pair in pairwise(talk.server.requests))
+    assert NOTICE not in notices_in(notebook)
 
 
 @pytest.mark.parametrize("begin", ["chat"], indirect=True)

@@ -158,7 +158,8 @@ UNSUPPORTED = {
     "llama.cpp": "image input is not supported - hint: if this is unexpected, you may need to "
     "provide the mmproj",
     "llama.cpp, earlier": "image input is not supported by this server",
-    "llamafile": "The server was not compiled for multimodal or the model projector can't be loaded.",
+    "llamafile": "The server was not compiled for multimodal or the model projector "
+    "can't be loaded.",
     "Ollama": "Failed to create new sequence: failed to process inputs: this model is missing data "
     "required for image input",
     "a gateway": "This model doesn't support images",
