@@ -302,8 +302,14 @@ class CallRunner:
             delta_rejection=None if for_formatter else call.rejection,
             catalog=self._batch.catalog,
             action="format_arguments" if for_formatter else "run",
+            call_key=call.key,
+            show_progress=None if for_formatter else partial(self._show_progress, call),
             **self._turn.shared,
         )
+
+    def _show_progress(self, call: Call, text: str) -> None:
+        if call.response is None:
+            self._turn.display(Waits(call.key, call.title, progress=text))
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Outcome:
         """Run `tool` once. The call ends if an interrupt ended its function."""
@@ -437,7 +443,7 @@ def end_runs(call: Call) -> None:
     if call.tool is None:
         return
     try:
-        call.tool.executor.ended(call.request.id)
+        call.tool.executor.ended(call.key)
     except Exception:  # the call has its response
         log.exception("The tool %s did not release a call", call.tool.name)
 

@@ -146,12 +146,14 @@ class Waits:
         text: Description such as `anthropic/claude-opus`; "" at the end of the wait.
         until: End of a pause, by `time.monotonic`.
         person: True if the user has to decide, perhaps after other prompts.
+        progress: Report of a running tool about its progress.
     """
 
     key: str
     text: str
     until: float | None = None
     person: bool = False
+    progress: str = ""
 
 
 MODEL_WAITS = "model"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import QuestionEnds, UserMessage, Waits
+from jp_nb.agent.display import Notice, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ANSWERS,
@@ -27,6 +28,7 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     PreparedDecision,
     Prompt,
+    PromptEnd,
     QuestionPrompt,
     Unavailable,
     apply_timeout_default,
@@ -38,6 +40,7 @@ from jp_nb.agent.tasks import PromptLine, raise_if_cancelled
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, Call, CallEnded, TurnContext, is_reusable
 from jp_nb.config.tree.tools import QuestionConfig
+from jp_nb.json_values import as_object
 from jp_nb.record.events import (
     InquiryAnswerType,
     InquiryQuestion,
@@ -54,6 +57,7 @@ from jp_nb.record.outcomes import (
     make_response,
     read_outcome,
 )
+from jp_nb.text import MAX_LISTED, one_line
 from jp_nb.tools.base import is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
@@ -151,9 +155,13 @@ HUMAN_ONLY = (
 STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
 
 
-def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
-    """Return the entry that opens an inquiry."""
-    return InquiryRequest(id=inquiry_id, source=source, question=recorded_question(question))
+def inquiry_request(
+    inquiry_id: str, source: InquirySource, question: Question, *, server: str = ""
+) -> InquiryRequest:
+    """Return the entry that opens an inquiry, with the `server` that asks, if there is one."""
+    metadata: dict[str, JsonValue] = {SERVER: server} if server else {}
+    recorded = recorded_question(question)
+    return InquiryRequest(id=inquiry_id, source=source, question=recorded, metadata=metadata)
 
 
 def recorded_question(question: Question) -> InquiryQuestion:
@@ -168,6 +176,29 @@ def recorded_question(question: Question) -> InquiryQuestion:
         header=question.header,
         required=question.required,
     )
+
+
+NOT_AS_RECORDED: Final = 'The recorded answer to "{}" is not used, because the question changed: {}'
+
+
+def list_changes(before: InquiryQuestion, now: InquiryQuestion) -> list[str]:
+    """Return the parts of a question that changed, in words."""
+    parts = {"its text": "text", "its description": "context", "its default": "default"}
+    changed = [words for words, x in parts.items() if getattr(before, x) != getattr(now, x)]
+    if before.answer_type != now.answer_type:
+        fields = [_list_fields(each.answer_type) for each in (before, now)]
+        names = [x for x in {**fields[0], **fields[1]} if fields[0].get(x) != fields[1].get(x)]
+        changed += [f"the field `{one_line(name, limit=80)}`" for name in names]
+        changed += [] if names else ["its kind of answer"]
+    if not changed and before != now:
+        changed.append("its settings")
+    return changed
+
+
+def _list_fields(kind: InquiryAnswerType) -> dict[str, JsonValue]:
+    fields = kind.to_raw().get("fields")
+    objects = [as_object(each) for each in fields] if isinstance(fields, list) else []
+    return {str(each.get("id")): each for each in objects}
 
 
 def closing_entry(
@@ -193,6 +224,10 @@ IGNORES_ANSWERS = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."
 )
+SERVER: Final = "server"
+"""Key of the metadata of an inquiry with the name of the server that asks."""
+SERVER_ASKS: Final = "{} asks"
+"""Header of questions of a server."""
 ASSISTANT = "Assistant"
 """Header of questions that the model asks through a tool."""
 OPTIONAL_WITHOUT_USER = "the question is optional, and no user was available"
@@ -247,6 +282,7 @@ class ToolQuestions:
         self._line = line
         self._activity = line.activity
         self._open: dict[str, _OpenInquiry] = {}
+        self._noted_changes = set[str]()
 
     async def ask(
         self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext
@@ -260,10 +296,13 @@ class ToolQuestions:
         """
         source = tool.executor.inquiry_source(tool.name)
         label = ASSISTANT if source.source == "assistant" else None
+        if tool.executor.server:
+            label = SERVER_ASKS.format(tool.executor.server)
         group = _InquiryGroup(call, tool, needs, batch, label)
-        for question in needs.questions:
+        for question in map(partial(_with_route, tool), needs.questions):
             inquiry_id = self._turn.inquiry_id(call.request.id, question.id)
-            self._turn.record.add_question(inquiry_request(inquiry_id, source, question))
+            entry = inquiry_request(inquiry_id, source, question, server=tool.executor.server)
+            self._turn.record.add_question(entry)
             group.inquiries.append(_OpenInquiry(inquiry_id, group, question))
             self._open[inquiry_id] = group.inquiries[-1]
         unavailable = self._turn.prompter.unavailable()
@@ -320,13 +359,12 @@ class ToolQuestions:
     def _select_route(self, inquiry: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = inquiry.group.tool
         recorded = self._turn.recorded.get(inquiry.id)
-        if (
-            recorded is not None
-            and recorded.question == recorded_question(inquiry.question)
-            and inquiry.question.misfit(recorded.answer) is None
-        ):
-            inquiry.is_recorded = True
-            return UseAnswer(recorded.answer, recorded.channel)
+        if recorded is not None:
+            changes = list_changes(recorded.question, recorded_question(inquiry.question))
+            if not changes and inquiry.question.misfit(recorded.answer) is None:
+                inquiry.is_recorded = True
+                return UseAnswer(recorded.answer, recorded.channel)
+            self._note_changes(inquiry, changes)
         return route(
             tool.name,
             inquiry.question,
@@ -335,6 +373,14 @@ class ToolQuestions:
             unavailable_reason=None if unavailable is None else unavailable.reason,
             prepared=self._turn.prepared.answer(tool.name, inquiry.question),
         )
+
+    def _note_changes(self, inquiry: _OpenInquiry, changes: Sequence[str]) -> None:
+        if inquiry.id in self._noted_changes:  # a question may be routed several times
+            return
+        self._noted_changes.add(inquiry.id)
+        shown = ", ".join(changes[:MAX_LISTED]) or "the answer does not fit"
+        text = one_line(inquiry.question.text, limit=120)
+        self._turn.display(Notice(NOT_AS_RECORDED.format(text, shown)))
 
     def _note_open(self, inquiry: _OpenInquiry, why: str) -> None:
         decision = OpenDecision("question", inquiry.group.tool.name, why, inquiry.question)
@@ -481,7 +527,7 @@ class ToolQuestions:
             shown = [inquiry for inquiry in inquiries if inquiry.outcome is None]
             if not shown:
                 return None
-            end = await ask(_make_prompt(group, shown))
+            end = await _ask_until(ask(_make_prompt(group, shown)), group.needs.withdrawn)
             raise_if_cancelled()
             if isinstance(end, Unavailable):
                 return end
@@ -556,6 +602,33 @@ class ToolQuestions:
                 label=inquiry.label,
             )
         )
+
+
+async def _ask_until(
+    asking: Coroutine[Any, Any, PromptEnd[Answered | FormEnd]],
+    withdrawn: asyncio.Future[None] | None,
+) -> PromptEnd[Answered | FormEnd]:
+    """Return the end of a prompt. It is removed if it is `withdrawn` before."""
+    if withdrawn is None:
+        return await asking
+    prompt = asyncio.ensure_future(asking)
+    ends: list[asyncio.Future[Any]] = [prompt, withdrawn]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not prompt.done():
+            prompt.cancel()
+            await asyncio.wait([prompt])
+    return NotAnswered("cancelled") if prompt.cancelled() else prompt.result()
+
+
+def _with_route(tool: OfferedTool, question: Question) -> Question:
+    """Return `question`, which a model may answer if the configuration of the user says so."""
+    config = tool.questions.get(question.id)
+    is_routed = config is not None and config.is_answered_by_model
+    if question.exclusive and is_routed and tool.executor.routes_exclusive_questions:
+        return question.with_exclusive(False)
+    return question
 
 
 def _rememberable(question: Question) -> bool:

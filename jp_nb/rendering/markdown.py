@@ -373,6 +373,18 @@ def no_markup(line: str) -> str:
     return escape_markdown(break_math(line))
 
 
+def no_links(line: str) -> str:
+    """Return one line of text without any Markdown, and without addresses that become links."""
+    escaped = no_markup(line)
+    if escaped.startswith("`"):  # code, in which no reader looks for addresses
+        return escaped
+    return _AUTOMATIC_LINK.sub(lambda found: f"&#{ord(found[0])};", escaped)
+
+
+_AUTOMATIC_LINK: Final = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
+"""A character without which an address is only text."""
+
+
 def code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))

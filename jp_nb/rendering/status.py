@@ -142,7 +142,7 @@ class Waiting:
         before = self._waits.pop(event.key, None)
         if event.text:
             same = before is not None and before.what.text == event.text
-            self._waits[event.key] = before if before and same else _Wait(event, now)
+            self._waits[event.key] = _Wait(event, before.since if before and same else now)
 
     def _clear_interrupt(self) -> None:
         # The turn continues, so the notice is obsolete. The notice of `stop` and `abort` stays, and
@@ -170,16 +170,16 @@ class Waiting:
             sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
         if not others:
             return "; ".join(sentences)
-        names = [
-            f"{wait.what.text} (reasoning)"
-            if wait.what.key == MODEL_WAITS and self._is_reasoning
-            else wait.what.text
-            for wait in others
-        ]
+        names = [self._name(wait.what) for wait in others]
         more = len(names) - MAX_WAITS
         named = ", ".join(names[:MAX_WAITS]) + (f" and {more} more" if more > 0 else "")
         seconds = int(now - min(wait.since for wait in others))
         return f"{'; '.join([f'Waiting for {named}', *sentences])} · {seconds} s"
+
+    def _name(self, what: Waits) -> str:
+        if what.key == MODEL_WAITS and self._is_reasoning:
+            return f"{what.text} (reasoning)"
+        return f"{what.text} ({what.progress})" if what.progress else what.text
 
     def _arriving_line(self, now: float) -> str:
         # A sign that more text comes. The server reports the exact number of tokens at the end.

@@ -198,7 +198,8 @@ class ToolContext:
 
     Attributes:
         name: Name of the tool.
-        call_id: The model's id of the call.
+        call_id: The model's id of the call. Models repeat ids.
+        call_key: Id of the call that no other open call has.
         answers: Answers to the tool's questions, by question id. Empty in the first run. None is
             the answer to an optional question that was left open.
         ends: The outcome of each of these questions, by question id. Each has `end`, such as
@@ -219,6 +220,8 @@ class ToolContext:
         notebook: Access to the cells and variables of the notebook; None outside of a notebook.
         image_side: Limit for images that are made from the tool's result: pixels of the longest
             side.
+        show_progress: Shows a text in the status line of the cell, in place of the earlier one. It
+            is not recorded. None outside of a turn.
     """
 
     name: str
@@ -237,6 +240,8 @@ class ToolContext:
     history: ReadHistory | None = field(default=None, repr=False)
     notebook: NotebookAccess | None = field(default=None, repr=False)
     image_side: int = field(default=DEFAULT_SIDE, repr=False)
+    call_key: str = field(default="", repr=False)
+    show_progress: Callable[[str], None] | None = field(default=None, repr=False)
 
 
 class SharedContext(TypedDict, total=False):
@@ -332,6 +337,10 @@ class Tool(ABC):
         needs_user: True if the tool is not offered when no user is available. It is offered
             nevertheless if the answer to one of its questions is configured.
         asks_as_assistant: True if the source of its questions is the assistant, not the tool.
+        server: Name of the server that runs the tool and asks its questions; "" without one. It is
+            recorded with each question, and titles its form.
+        routes_exclusive_questions: True if the configuration of a question may let a model answer,
+            although the question is exclusive otherwise. A server cannot know its users.
         waits_for_cell: True if a run is one function in the cell's thread. It may wait for other
             tools before it starts.
         covers: `arguments` if the arguments are executed: a permission then covers only these. The
@@ -349,6 +358,8 @@ class Tool(ABC):
     may_propose = False
     needs_user = False
     asks_as_assistant = False
+    server = ""
+    routes_exclusive_questions = False
     waits_for_cell = False
     covers: Covers = "tool"
     folder: str | None = None
@@ -387,7 +398,7 @@ class Tool(ABC):
             Exception: Any other error. The model reads its type and text.
         """
 
-    def ended(self, call_id: str) -> None:
+    def ended(self, call_key: str) -> None:
         """Release what the runs of a call have kept: the call ended, and does not run again.
 
         It is called once after each call, on the event loop, whatever ended it: its result, an

@@ -153,6 +153,8 @@ class NeedsInput(BaseModel):
         decline: True to add the button Decline, with which the user says no to a question. Its end
             is then `declined`, and `cancelled` after Cancel. With `partial`, the tool runs again in
             both cases; required questions must be answered or declined.
+        withdrawn: A future of the event loop that ends when the answers are not needed any more.
+            The form then closes, its questions end as `cancelled`, and the tool runs again.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -161,6 +163,7 @@ class NeedsInput(BaseModel):
     partial: bool = Field(default=False, exclude=True)
     menu: bool = Field(default=False, exclude=True)
     decline: bool = Field(default=False, exclude=True)
+    withdrawn: Any = Field(default=None, exclude=True, repr=False)
 
     def __init__(self, /, *questions: Question, **data: object) -> None:
         if "question" in data:

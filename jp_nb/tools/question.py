@@ -92,7 +92,8 @@ class Question(BaseModel):
         text: The question, in one line. Line breaks are shown as spaces.
         answer_type: Kind of the question, with its properties, such as the options of a selection.
         header: A word or two that label the page of the question in a form.
-        context: Lines that are shown above the question.
+        context: Lines that are shown above the question, in Markdown.
+        context_is_text: True if these lines are plain text. It is not serialized.
         default: A suggested answer, which the user can accept. Only in a form of a type, it is also
             used when no user is available. For a secret, it is neither shown nor recorded.
         exclusive: True if only the user may answer, never a model (RFD 083).
@@ -113,6 +114,7 @@ class Question(BaseModel):
     )
     header: str | None = None
     context: str | None = None
+    context_is_text: bool = Field(False, exclude=True, repr=False)
     default: JsonValue = None
     exclusive: StrictBool = False
     required: StrictBool = True

@@ -135,12 +135,23 @@ _LATE_MESSAGES = _LateMessages()
 def question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     """Yield the widgets of the context, of the question, and of the hint."""
     if context := prompt_text.context(prompt):
-        yield prose(context, "context")
+        yield _background(prompt, context, "context")
     yield text(prompt_text.question(prompt), "question")
     if (address := prompt_text.address(prompt)) is not None:
         yield html(prompt_text.address_block(address), "address")
     if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
         yield text(hint, "hint")
+
+
+def _background(prompt: SimplePrompt, context: str, name: str) -> widgets.Widget:
+    is_text = isinstance(prompt, QuestionPrompt) and prompt.question.context_is_text
+    return text(context, name) if is_text else prose(context, name)
+
+
+def field_description(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
+    """Yield the widget of the description of a field, if it has one."""
+    if context := prompt_text.context(prompt):
+        yield _background(prompt, context, "about")
 
 
 def split_reports(message: Message, count: int) -> Sequence[Message]:

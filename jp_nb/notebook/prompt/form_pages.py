@@ -34,9 +34,9 @@ from jp_nb.notebook.prompt.form import (
     box,
     button,
     close_widgets,
+    field_description,
     html,
     isolate_direction,
-    prose,
     question_head,
     split_reports,
     text,
@@ -227,8 +227,7 @@ def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
     yield html(name, "field-name")
     if (address := prompt_text.address(prompt)) is not None:
         yield html(prompt_text.address_block(address), "address")
-    if context := prompt_text.context(prompt):
-        yield prose(context, "about")
+    yield from field_description(prompt)
     if hint := prompt_text.draft(prompt).hint:
         yield text(hint, "hint")
 

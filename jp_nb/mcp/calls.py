@@ -1,0 +1,486 @@
+"""Calls of tools of MCP servers, whose servers may ask the user meanwhile.
+
+A call that waits for the user is not awaited inside `McpTool.run`. The first run starts the request
+as a task of its own, and waits for its result or a question. A question ends the run with
+`NeedsInput`. The next run finds the open call by `ToolContext.call_key`, gives it the answers, and
+waits again. So a question of a server takes the path of every other question, and no clock runs
+while a form is open.
+
+The answers complete a request that the server of 2025 sent during the call. A server of 2026 gets
+them with the next request of the call.
+
+Source: `docs/mcp.md`, Questions of servers;
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.json_values import as_object
+from jp_nb.mcp.elicitations import CANCEL, make_answer, make_question, make_question_id
+from jp_nb.mcp.exchange import (
+    InputRequired,
+    Progress,
+    ProgressHandler,
+    ServerAnswer,
+    ServerError,
+    ServerQuestion,
+    ServerResult,
+)
+from jp_nb.mcp.progress import ProgressLine
+from jp_nb.mcp.results import read_result
+from jp_nb.text import one_line
+from jp_nb.tools.base import CellThread, Tool, ToolContext
+from jp_nb.tools.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome
+from jp_nb.tools.question import Question
+
+log = logging.getLogger(__name__)
+
+INVALID_PARAMETERS: Final = -32602
+"""Code of JSON-RPC, also of a state that the server of 2026 does not know any more."""
+URL_REQUIRED: Final = -32042
+"""Code of servers of 2025: the user has to open an address before the call."""
+MAX_URL_ROUNDS: Final = 10
+"""Maximum number of requests of one call that only ask the user to open addresses."""
+CANCEL_GRACE_S: Final = 0.25
+"""Time for a server to end a call by itself, after the answer `cancel` to its question."""
+LAST_ROUND_S: Final = 5.0
+"""Time for the last request of a call of 2026, which only brings the answers `cancel`."""
+
+STARTED_AGAIN: Final = (
+    "The server has forgotten the answers so far, so the call was started again. Your earlier "
+    "answers are suggested."
+)
+STARTED_AGAIN_FOR_MODEL: Final = (
+    "The server had forgotten the user's first answers, so the call was started again from the "
+    "beginning"
+)
+NOT_SHOWN: Final = "A question of the server was cancelled, because no form can show it: {}"
+NOT_CONFIRMED: Final = (
+    "The server {} needs the user to open an address before this call, but the user did not "
+    "confirm it. Do not retry this tool call in this turn."
+)
+MAY_BELONG: Final = "The question belongs to one of these running calls: {}."
+
+
+class CallConnection(Protocol):
+    """The part of a `Connection` that calls use."""
+
+    name: str
+
+    async def call(
+        self,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        answers: Mapping[str, ServerAnswer] | None = None,
+        state: object = None,
+        on_progress: ProgressHandler | None = None,
+    ) -> ServerResult | InputRequired:
+        """Implement `Connection.call`."""
+
+    def forget(self, call_id: str) -> None:
+        """Implement `Connection.forget`."""
+
+
+class McpTool(Tool):
+    """A tool of a server.
+
+    Args:
+        connection: Connection to its server.
+        tool: Name of the tool at the server.
+        calls: The open calls of the server.
+        schema: JSON schema of the arguments.
+        output_schema: JSON schema of the structured content; None without one.
+        check: Returns the problems of arguments in words, or None.
+    """
+
+    routes_exclusive_questions = True
+
+    def __init__(
+        self,
+        connection: CallConnection,
+        tool: str,
+        calls: ServerCalls,
+        *,
+        schema: Mapping[str, JsonValue] | None = None,
+        output_schema: Mapping[str, JsonValue] | None = None,
+        check: Callable[[Mapping[str, JsonValue]], str | None] = lambda _: None,
+    ) -> None:
+        self.connection = connection
+        self.tool = tool
+        self.server = connection.name
+        self.schema = schema
+        self.output_schema = output_schema
+        self._calls = calls
+        self._check = check
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | Failure:
+        """Return `arguments`, or a failure if the server's schema does not accept them."""
+        problem = self._check(arguments)
+        return arguments if problem is None else Failure(problem)
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Send the call, or the answers to its last questions, and wait for what follows."""
+        call = self._calls.find(context.call_key)
+        if call is None:
+            call = self._calls.open(self, arguments, context)
+        else:
+            call.give_answers(context)
+        try:
+            return await call.wait()
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+
+    def ended(self, call_key: str) -> None:
+        """End the request of a call that does not run again, and its open questions."""
+        self._calls.close(call_key)
+
+
+class ServerCalls:
+    """The open calls of one server. `ask` is the `QuestionHandler` of its connection."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, PendingCall] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def find(self, key: str) -> PendingCall | None:
+        """Return the open call with this key."""
+        return self._open.get(key)
+
+    def open(
+        self, tool: McpTool, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> PendingCall:
+        """Send a new call."""
+        call = PendingCall(tool, arguments, context)
+        self._open[call.key] = call
+        call.send()
+        return call
+
+    def close(self, key: str) -> None:
+        """End a call in the background, if it is open."""
+        call = self._open.pop(key, None)
+        if call is not None:
+            closing = asyncio.get_running_loop().create_task(call.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def aclose(self) -> None:
+        """End all calls. Call it before the connection is closed."""
+        for key in list(self._open):
+            self.close(key)
+        if self._closing:
+            await asyncio.wait(set(self._closing))
+
+    async def ask(self, question: ServerQuestion, calls: Sequence[str]) -> ServerAnswer:
+        """Ask the user a question of a server of 2025. It belongs to one of the open `calls`."""
+        known = [self._open[key] for key in calls if key in self._open]
+        if not known:
+            return CANCEL
+        names = [call.title for call in known] if len(known) > 1 else []
+        return await known[0].receive(question, names)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A question of the server that the user gets. `reply` is None for a server of 2026."""
+
+    key: str
+    question: Question
+    reply: asyncio.Future[ServerAnswer] | None = None
+
+
+Round = Literal["answers", "addresses"]
+"""Kind of the questions that wait for their answers: of the server, or before the call."""
+
+
+@dataclass(slots=True, eq=False)
+class _OpenRound:
+    """Questions that are answered together, with the next request of the call.
+
+    `cancelled` are the keys of the questions that no form can show.
+    """
+
+    kind: Round
+    asked: list[_Asked] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    state: object = field(default=None, repr=False)
+
+
+class PendingCall:
+    """One call of a tool, from its first run to its end.
+
+    Attributes:
+        key: `ToolContext.call_key` of the call.
+        title: Name of the tool for the model.
+    """
+
+    def __init__(
+        self, tool: McpTool, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> None:
+        self.key = context.call_key
+        self.title = context.name
+        self._tool = tool
+        self._arguments = arguments
+        self._progress = ProgressLine()
+        self._progress.show = context.show_progress
+        self._request: asyncio.Task[ServerResult | InputRequired] | None = None
+        self._changed = asyncio.Event()
+        self._received: deque[_Asked] = deque()  # of a server of 2025, not yet shown
+        self._shown: _Asked | None = None  # of a server of 2025, with its form open
+        self._round: _OpenRound | None = None
+        self._given: dict[str, Mapping[str, JsonValue]] = {}  # accepted answers, by key
+        self._sent_state = False
+        self._was_restarted = False
+        self._url_rounds = 0
+        self._refusal: Failure | None = None  # the user did not open an address
+        self._notes: list[str] = []
+
+    # --- requests --------------------------------------------------------------------------
+
+    def send(self, answers: Mapping[str, ServerAnswer] | None = None, state: object = None) -> None:
+        """Send a request of the call as a task of its own."""
+        self._sent_state = state is not None
+        request = self._tool.connection.call(
+            self.key,
+            self._tool.tool,
+            self._arguments,
+            answers=answers,
+            state=state,
+            on_progress=self._handle_progress,
+        )
+        self._request = asyncio.get_running_loop().create_task(request)
+        self._request.add_done_callback(lambda _: self._changed.set())
+
+    def _handle_progress(self, progress: Progress) -> None:
+        self._progress.report(progress)
+
+    async def wait(self) -> Outcome:
+        """Return the outcome of the call, or the next questions of the server."""
+        assert self._request is not None
+        while True:
+            if self._refusal is not None:
+                return self._refusal
+            if self._received:
+                return self._ask_received()
+            if self._request.done():
+                outcome = self._read_request(self._request)
+                if outcome is not None:
+                    return outcome
+                continue
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _read_request(self, request: asyncio.Task[ServerResult | InputRequired]) -> Outcome | None:
+        """Return the outcome of a request that ended; None if another one was sent."""
+        try:
+            found = request.result()
+        except ServerError as exc:
+            return self._handle_error(exc)
+        if isinstance(found, InputRequired):
+            return self._begin_round(found)
+        self._progress.stop()
+        read = read_result(found, self._tool.output_schema, self._notes)
+        for text in read.for_user:
+            print(text)  # it appears below the line of the call
+        return read.outcome
+
+    def _handle_error(self, error: ServerError) -> Outcome | None:
+        if error.code == INVALID_PARAMETERS and self._sent_state and not self._was_restarted:
+            # The state has expired while the user thought, or with a restart of the server.
+            self._was_restarted = True
+            self._notes.append(STARTED_AGAIN_FOR_MODEL)
+            self.send()
+            return None
+        addresses = _read_addresses(error.data) if error.code == URL_REQUIRED else None
+        if addresses is not None and self._url_rounds < MAX_URL_ROUNDS:
+            self._url_rounds += 1
+            return self._ask_round(_OpenRound("addresses"), addresses)
+        self._progress.stop()
+        return Failure(_capitalize(str(error)))
+
+    # --- questions -------------------------------------------------------------------------
+
+    def _begin_round(self, required: InputRequired) -> Outcome | None:
+        return self._ask_round(_OpenRound("answers", state=required.state), required.questions)
+
+    def _ask_round(
+        self, round_: _OpenRound, questions: Mapping[str, ServerQuestion]
+    ) -> Outcome | None:
+        """Ask all `questions` in one form; None if no form can show any of them."""
+        ids = set[str]()
+        for key, asked in questions.items():
+            question = self._make_question(key, asked, ids)
+            if question is None or len(round_.asked) == MAX_QUESTIONS:
+                round_.cancelled.append(key)
+            else:
+                round_.asked.append(_Asked(key, question))
+        self._round = round_
+        if round_.asked:
+            return self._needs_input([each.question for each in round_.asked], None)
+        self._answer_round(round_, {})
+        return None
+
+    def _make_question(
+        self, key: str, asked: ServerQuestion, ids: set[str], *notes: str
+    ) -> Question | None:
+        question_id = _make_unique(make_question_id(key), ids)
+        ids.add(question_id)
+        if self._was_restarted:
+            notes = (STARTED_AGAIN, *notes)
+        try:
+            return make_question(
+                self._tool.server, asked, question_id, notes=notes, earlier=self._given.get(key)
+            )
+        except UsageError as exc:
+            note = NOT_SHOWN.format(one_line(str(exc), limit=300))
+            log.warning("%s: %s", self.title, note)
+            self._notes.append(note)
+            return None
+
+    def _needs_input(
+        self, questions: Sequence[Question], withdrawn: asyncio.Future[None] | None
+    ) -> NeedsInput:
+        return NeedsInput(*questions, partial=True, decline=True, withdrawn=withdrawn)
+
+    async def receive(self, asked: ServerQuestion, names: Sequence[str]) -> ServerAnswer:
+        """Ask the user a question of a server of 2025, after the earlier ones of the call."""
+        notes = [MAY_BELONG.format(", ".join(names))] if names else []
+        question = self._make_question(asked.key, asked, set(), *notes)
+        if question is None:
+            return CANCEL
+        reply: asyncio.Future[ServerAnswer] = asyncio.get_running_loop().create_future()
+        waiting = _Asked(asked.key, question, reply)
+        self._received.append(waiting)
+        self._changed.set()
+        try:
+            return await reply
+        finally:
+            if waiting in self._received:
+                self._received.remove(waiting)
+
+    def _ask_received(self) -> NeedsInput:
+        asked = self._received.popleft()
+        self._shown = asked
+        assert asked.reply is not None
+        assert self._request is not None
+        # The form closes if the server ends, or does not wait for the answer any more.
+        withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def withdraw(_: object) -> None:
+            if not withdrawn.done():
+                withdrawn.set_result(None)
+
+        asked.reply.add_done_callback(withdraw)
+        self._request.add_done_callback(withdraw)
+        return self._needs_input([asked.question], withdrawn)
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def give_answers(self, context: ToolContext) -> None:
+        """Give the outcomes of the last questions to the server."""
+        self._progress.show = context.show_progress
+        if self._shown is not None:
+            asked = self._shown
+            self._shown = None
+            self._reply(asked, self._make_answer(asked, context))
+        elif self._round is not None:
+            round_ = self._round
+            answers = {each.key: self._make_answer(each, context) for each in round_.asked}
+            self._answer_round(round_, answers)
+
+    def _make_answer(self, asked: _Asked, context: ToolContext) -> ServerAnswer:
+        question_id = asked.question.id
+        outcome = context.ends.get(question_id)
+        answer = make_answer(asked.question, outcome, context.answers.get(question_id))
+        if answer.content:
+            self._given[asked.key] = answer.content
+        return answer
+
+    def _reply(self, asked: _Asked, answer: ServerAnswer) -> None:
+        if asked.reply is not None and not asked.reply.done():
+            asked.reply.set_result(answer)
+
+    def _answer_round(self, round_: _OpenRound, answers: Mapping[str, ServerAnswer]) -> None:
+        """Send the next request of the call, unless an address was not opened."""
+        self._round = None
+        complete = {**answers, **dict.fromkeys(round_.cancelled, CANCEL)}
+        if round_.kind == "answers":
+            self.send(complete, round_.state)
+        elif all(answer.action == "accept" for answer in complete.values()):
+            self.send()
+        else:
+            self._refusal = Failure(NOT_CONFIRMED.format(self._tool.server))
+
+    # --- end -------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Cancel the request at the server. Its questions are answered when the call closes."""
+        is_open = self._shown is not None or bool(self._received)
+        if self._request is not None and not is_open:
+            self._request.cancel()
+
+    async def close(self) -> None:
+        """Answer the open questions with `cancel`, then cancel the request."""
+        self._progress.stop()
+        open_questions = [*filter(None, [self._shown]), *self._received]
+        for asked in open_questions:
+            self._reply(asked, CANCEL)
+        limit = CANCEL_GRACE_S if open_questions else 0.0
+        if self._round is not None and self._round.kind == "answers":
+            keys = [*(each.key for each in self._round.asked), *self._round.cancelled]
+            self.send(dict.fromkeys(keys, CANCEL), self._round.state)
+            limit = LAST_ROUND_S
+        await self._end_request(limit)
+        self._tool.connection.forget(self.key)
+
+    async def _end_request(self, limit: float) -> None:
+        request = self._request
+        if request is None:
+            return
+        if not request.done() and limit:
+            await asyncio.wait([request], timeout=limit)
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+
+
+def _read_addresses(data: JsonValue) -> dict[str, ServerQuestion] | None:
+    """Return the questions in the error of a server that needs the user to open addresses."""
+    listed = as_object(data).get("elicitations")
+    questions: dict[str, ServerQuestion] = {}
+    for number, each in enumerate(listed if isinstance(listed, list) else [], start=1):
+        asked = as_object(each)
+        url, message = asked.get("url"), asked.get("message")
+        if isinstance(url, str):
+            key = "elicitation" if number == 1 else f"elicitation-{number}"
+            text = message if isinstance(message, str) else ""
+            questions[key] = ServerQuestion(key, "url", text, None, url)
+    return questions or None
+
+
+def _make_unique(question_id: str, used: set[str]) -> str:
+    number = 1
+    unique = question_id
+    while unique in used:
+        number += 1
+        unique = f"{question_id}-{number}"
+    return unique
+
+
+def _capitalize(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

@@ -1,0 +1,73 @@
+"""Progress reports of a server as one line of text, at most four times a second.
+
+Source: `docs/mcp.md`, Progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Final
+
+from jp_nb.mcp.exchange import Progress
+from jp_nb.text import one_line
+
+INTERVAL_S: Final = 0.25
+"""Minimum time between two updates of the line."""
+MAX_PROGRESS_CHARS: Final = 120
+"""Maximum length of the message of a progress report."""
+
+
+def format_progress(progress: Progress) -> str:
+    """Return a report as text: `3 of 10, 30 %: reading`."""
+    message = one_line(progress.message or "", limit=MAX_PROGRESS_CHARS)
+    numbers = _format_share(progress.done, progress.total)
+    return ": ".join(filter(None, [numbers, message]))
+
+
+def _format_share(done: float, total: float | None) -> str:
+    if not math.isfinite(done):
+        return ""
+    if total is None or not math.isfinite(total) or total <= 0:
+        return f"{done:g}"
+    share = max(0.0, min(1.0, done / total))
+    return f"{done:g} of {total:g}, {share:.0%}"
+
+
+class ProgressLine:
+    """The line of one call. Reports that come too fast replace each other.
+
+    `show` shows the line; None drops it.
+    """
+
+    def __init__(self) -> None:
+        self.show: Callable[[str], None] | None = None
+        self._next_at = -math.inf
+        self._latest: Progress | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def report(self, progress: Progress) -> None:
+        """Show `progress` now, or when the time since the last update is over."""
+        self._latest = progress
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._next_at - loop.time()
+        if wait <= 0:
+            self._update()
+        else:
+            self._timer = loop.call_later(wait, self._update)
+
+    def stop(self) -> None:
+        """Show nothing more."""
+        self.show = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _update(self) -> None:
+        self._timer = None
+        self._next_at = asyncio.get_running_loop().time() + INTERVAL_S
+        if self._latest is not None and self.show is not None:
+            self.show(format_progress(self._latest))

@@ -1,0 +1,190 @@
+"""A connection without a server, and turns that call its tool.
+
+turn = Asking([required(who=FORM), result("Delft")], yes({"city": "Delft"}))
+await turn.run()
+assert turn.server.sent[1].answers == {"who": ServerAnswer("accept", {"city": "Delft"})}
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import Partial
+from jp_nb.mcp.calls import McpTool, ServerCalls
+from jp_nb.mcp.exchange import (
+    InputRequired,
+    ProgressHandler,
+    ServerAnswer,
+    ServerError,
+    ServerQuestion,
+    ServerResult,
+)
+from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
+from tests.agent.interrupted_turns import interrupt_config
+from tests.agent.turn_bench import DONE, Bench, call, reply
+from tests.support.fakes import FakePrompter
+
+TRIP: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "minLength": 2}},
+    "required": ["city"],
+}
+"""Schema of a form with one field."""
+NAME = "books__trip"
+"""Name of the tool for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request of a call."""
+
+    call_id: str
+    arguments: Mapping[str, JsonValue]
+    answers: Mapping[str, ServerAnswer] | None
+    state: object
+    on_progress: ProgressHandler | None
+
+
+Step = ServerResult | InputRequired | Exception | Callable[[Sent], Awaitable[Any]]
+
+
+class FakeServer:
+    """A connection to the server `books`, whose requests end with `steps`, in order.
+
+    A step may also be a function to await for the end.
+
+    Attributes:
+        sent: The requests.
+        cancelled: Ids of the calls whose request was cancelled.
+        forgotten: Ids of the calls that are not continued.
+    """
+
+    name = "books"
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = [*steps]
+        self.sent: list[Sent] = []
+        self.cancelled: list[str] = []
+        self.forgotten: list[str] = []
+
+    async def call(
+        self,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        answers: Mapping[str, ServerAnswer] | None = None,
+        state: object = None,
+        on_progress: ProgressHandler | None = None,
+    ) -> Any:
+        """Implement `CallConnection.call`."""
+        sent = Sent(call_id, arguments, answers, state, on_progress)
+        self.sent.append(sent)
+        step = self.steps.pop(0)
+        try:
+            end = await step(sent) if callable(step) else step
+        except asyncio.CancelledError:
+            self.cancelled.append(call_id)
+            raise
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def forget(self, call_id: str) -> None:
+        """Implement `CallConnection.forget`."""
+        self.forgotten.append(call_id)
+
+
+class Asking:
+    """A turn in which the model calls the tool `trip` of the server `books`.
+
+    `ends` are those of the prompts, as in `FakePrompter`. `settings` are those of the tool.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        *ends: Any,
+        away: str | None = None,
+        calls: Sequence[str] = ("c1",),
+        settings: Partial | None = None,
+        **ports: Any,
+    ) -> None:
+        self.server = FakeServer(*steps)
+        self.calls = ServerCalls()
+        self.tool = McpTool(
+            self.server, "trip", self.calls, schema={"type": "object", "properties": {}}
+        )
+        self.person = FakePrompter(*ends, away=away)
+        config: Any = interrupt_config()
+        tool: Partial = {"source": "local", "run": "unattended", **(settings or {})}
+        config["conversation"] = {"tools": {NAME: tool}}
+        asked = [call(NAME, call_id, index=index) for index, call_id in enumerate(calls, 1)]
+        self.bench = Bench(
+            [reply(*asked), DONE],
+            person=self.person,
+            config=config,
+            executors={"local": {NAME: self.tool}},
+            **ports,
+        )
+
+    async def run(self) -> None:
+        """Run the turn, and close the calls."""
+        await self.bench.run()
+        await self.calls.aclose()
+
+    async def ask(self, asked: ServerQuestion, *calls: str) -> ServerAnswer:
+        """Ask the user as a server of 2025 does, during the call `c1` or `calls`."""
+        return await self.calls.ask(asked, calls or ("c1",))
+
+    @property
+    def answers(self) -> list[Mapping[str, ServerAnswer] | None]:
+        """The answers of each request."""
+        return [sent.answers for sent in self.server.sent]
+
+    @property
+    def results(self) -> list[tuple[str, bool]]:
+        """Text of each result, and True for an error."""
+        return [(each.content, each.is_error) for each in self.bench.of(ToolCallResponse)]
+
+    @property
+    def inquiries(self) -> list[InquiryRequest]:
+        """The recorded questions."""
+        return self.bench.of(InquiryRequest)
+
+    @property
+    def ends(self) -> list[Any]:
+        """The recorded ends of the questions."""
+        return [each.metadata.get("end") for each in self.bench.of(InquiryResponse)]
+
+
+def form(
+    key: str = "elicitation", schema: Mapping[str, Any] = TRIP, message: str = "Which trip?"
+) -> ServerQuestion:
+    """Return a question with a form."""
+    return ServerQuestion(key, "form", message, schema)
+
+
+def address(key: str = "elicitation", url: str = "https://a.example/login") -> ServerQuestion:
+    """Return a question with an address."""
+    return ServerQuestion(key, "url", "Please sign in.", None, url)
+
+
+def required(*questions: ServerQuestion, state: object = "s1") -> InputRequired:
+    """Return the questions of a server of 2026."""
+    return InputRequired({each.key: each for each in questions}, state)
+
+
+def result(text: str = "Done.", **more: Any) -> ServerResult:
+    """Return a result with one text."""
+    return ServerResult(({"type": "text", "text": text},), **more)
+
+
+def server_error(message: str, code: int = 0, data: JsonValue = None) -> ServerError:
+    """Return the error of a request."""
+    return ServerError("books", "trip", message, code=code, data=data)
