@@ -138,26 +138,3 @@ def test_page_reloaded_while_the_model_answers_shows_the_rest(
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
     page.output_text(2, contains="42")
-
-
-def test_reloaded_page_of_notebook_7_shows_the_form_again(
-    open_notebook: OpenNotebook,
-) -> None:
-    pytest.importorskip("notebook")
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", classic=True)
-    classic = page.page
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.run_cell(1)
-    page.form()
-    classic.reload()
-    page.wait_for_kernel_status("busy")
-    page.form()
-    assert "Idle" not in classic.locator(".jp-Notebook-ExecutionIndicator").first.evaluate(
-        "element => element.dataset.status ?? element.title"
-    )
-    answer(page)
-    page.output_text(1, contains="Shipped.")
-    page.wait_for_kernel_status("idle")
-    page.save()
-    assert page.saved().metadata["jp"]["events"][-1]["message"] == "Shipped."

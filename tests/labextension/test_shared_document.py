@@ -233,6 +233,27 @@ def test_opened_and_reloaded_pages_show_and_answer_an_open_form(decides: SharedP
     assert_noted_once(first, second, by=BO_SHOWN)
 
 
+def test_form_of_a_cell_that_was_queued_by_a_closed_page_is_shown_by_the_other_page(
+    decides: SharedPages,
+) -> None:
+    first, second = decides.open(*DECIDE, "%%jp -n -m scripted/decides\nDecide again.")
+    run(first, 0, until="kept")
+    for cell in (1, 2):
+        first.cell(cell).locator(".jp-InputPrompt").click()
+        first.command("notebook:run-cell", wait=False)
+    wait_for_one_form(first, second)
+    with first.page.expect_event("close"):
+        first.page.close(run_before_unload=True)
+
+    for cell in (1, 2):
+        for _ in range(2):
+            wait_for_one_form(second, cell=cell)
+            keys(second, "Space", "Enter")
+            second.page.wait_for_timeout(300)
+        second.output_text(cell, contains="Noted.")
+    second.wait_for_kernel_status("idle")
+
+
 COPY_OUTPUT = f"""() => {{
     const {{ sharedModel }} = {MODEL}.cells.get(1);
     sharedModel.updateOutputs(1, 1, sharedModel.getOutputs());

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.prompt.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage
-from tests.support.browser import Lab, NotebookPage, Notebooks, Pages
+from tests.notebook.prompt.form_pages import (
+    SCRIPT,
+    TURN,
+    WALK_TOOLS,
+    FormOnPage,
+    wait_until_selected,
+)
+from tests.support.browser import Lab, Notebooks, Pages
 from tests.support.page_actions import click, keys, question
 from tests.support.prompt_pages import Opened
 
@@ -25,39 +31,13 @@ SCRIPTS = {
     "plain": '[[replies]]\ntext = "Plainly."\n' * 2,
     "wish": question(question="Any wishes?", answer_type="text") + '[[replies]]\ntext = "Noted."\n',
 }
-FIRST_CELL = f"""
-{TOOL}
-from jp_nb import Question
-{FOUR}
-import asyncio
-
-@jp.tool(run="ask", access=[jp.ConfigRule("assistant.name", write=True)])
-def send() -> jp.Success:
-    return jp.Success("sent", config={{"assistant": {{"name": "Ada"}}}})
-
-@jp.tool
-async def hold() -> str:
-    await asyncio.sleep(600)
-    return "held"
-"""
-SELECTED = """() => {
-    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
-    const [selected] = cells.filter(cell => cell.classList.contains('jp-mod-active'));
-    const isCommand = document.querySelector('.jp-Notebook.jp-mod-commandMode') !== null;
-    return isCommand && document.activeElement === selected ? cells.indexOf(selected) : -1;
-}"""
-"""The index of the selected cell; -1 unless it has the focus in command mode."""
+FIRST_CELL = WALK_TOOLS
 
 
 @pytest.fixture(autouse=True)
 def scripts(lab: Lab) -> None:
     for name, text in SCRIPTS.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
-
-
-def wait_until_selected(page: NotebookPage, cell: int) -> None:
-    """Wait until `cell` is selected in command mode, and has the focus."""
-    page.page.wait_for_function(f"cell => ({SELECTED})() === cell", arg=cell)
 
 
 def test_quickstart_runs_with_shift_enter_tab_and_enter_alone(lab: Lab, pages: Pages) -> None:
@@ -82,12 +62,9 @@ def test_quickstart_runs_with_shift_enter_tab_and_enter_alone(lab: Lab, pages: P
     notebooks.close()
 
 
-@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
-def test_cell_that_was_selected_before_a_form_is_selected_after_it(
-    opened: Opened, classic: bool
-) -> None:
+def test_cell_that_was_selected_before_a_form_is_selected_after_it(opened: Opened) -> None:
     walk = "%%jp -n -m scripted/walk\nGo."
-    page = opened(walk, TURN, "print('the next', 'cell')", "", classic=classic)
+    page = opened(walk, TURN, "print('the next', 'cell')", "")
     page.run_cell(1, "Shift+Enter")
     page.form().get_by_text("Ship it?").wait_for()
     keys(page, "ArrowRight", "Enter")

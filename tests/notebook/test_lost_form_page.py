@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 import pytest
 
+from tests.notebook.form_places import PATIENCE_S, PLACES, do, run_and_wait, wait_for_one_form
 from tests.support.browser import Lab, NotebookPage
 from tests.support.page_actions import LOAD, answer, question
 from tests.support.prompt_pages import Opened
@@ -12,10 +15,6 @@ pytestmark = pytest.mark.browser
 
 FIRST_CELL = LOAD
 JP = "%%jp -n -m scripted/ship\nGo."
-PATIENCE_S = 30  # for the first form of a kernel on a busy machine
-LIVE_FORMS = """() => [...document.querySelectorAll(".jp-nb-form[role='group']")].filter(
-    form => form.checkVisibility() && !form.closest(".jupyter-widgets-disconnected")
-).length"""
 
 
 def ask(number: int) -> str:
@@ -27,13 +26,6 @@ def ask(number: int) -> str:
 def script(lab: Lab) -> None:
     asks = question(question="Ship it?", answer_type="boolean")
     (lab.root / "ship.toml").write_text(f'{asks}[[replies]]\ntext = "Shipped."\n')
-
-
-def wait_for_one_form(page: NotebookPage) -> None:
-    """Wait until exactly one form is visible and live."""
-    page.page.wait_for_function(f"({LIVE_FORMS})() === 1", timeout=PATIENCE_S * 1000)
-    page.page.wait_for_timeout(500)  # a second one would appear now
-    assert page.page.evaluate(LIVE_FORMS) == 1
 
 
 def answer_each(page: NotebookPage, questions: list[str]) -> None:
@@ -102,30 +94,12 @@ def test_input_box_is_not_opened_for_a_run_that_jupyterlab_has_dropped(opened: O
 
 # --- the cell of an open form changes -----------------------------------------------------------
 
-PLACES = """() => [...document.querySelectorAll(".jp-nb-form[role='group']")].filter(
-    form => form.checkVisibility()
-).map(form => {
-    const cells = [...document.querySelectorAll(".jp-Notebook .jp-Cell")];
-    return form.closest(".jp-nb-dock") ? "above" : cells.indexOf(form.closest(".jp-Cell"));
-})"""
-
 
 def begin(opened: Opened) -> NotebookPage:
     """Open a notebook whose cell 1 waits for an answer, select that cell, and return it."""
     page = opened(JP, "# Part\n1")
-    page.cell(1).locator(".jp-InputPrompt").click()
-    page.command("notebook:run-cell", wait=False)
-    wait_for_one_form(page)
+    run_and_wait(page)
     return page
-
-
-def do(page: NotebookPage, *commands: str, place: int | str) -> None:
-    """Execute commands for the selected cells, and wait until the only form is in `place`."""
-    for command in commands:
-        page.command(f"notebook:{command}")
-    page.page.wait_for_function(f"place => ({PLACES})().join() === String(place)", arg=place)
-    page.page.wait_for_timeout(500)
-    assert page.page.evaluate(PLACES) == [place]
 
 
 def answer_and_read(page: NotebookPage, cell: int = 1) -> str:
@@ -182,7 +156,25 @@ def test_form_is_visible_once_after_its_cell_was_cleared_moved_copied_or_collaps
 
 # --- no page is open ----------------------------------------------------------------------------
 
-LATE = "import time, jp_nb as jp\ntime.sleep(2)\nprint(jp.ask(jp.Question.text('why', 'Why?')))"
+# Asks once the file `closed` exists, and makes the file `unseen` when its output has the notice.
+LATE = """import os, time, threading, jp_nb as jp
+from jp_nb.notebook.cells import RunningCells
+cells, found = RunningCells.of(get_ipython().kernel), []
+
+def look(cell):
+    if "no page has shown" in str(cell.outputs): found.append(cell)
+
+def watch():
+    while not found:
+        cells.for_each_cell(look)
+        time.sleep(0.05)
+    open("unseen", "w").close()
+
+threading.Thread(target=watch, daemon=True).start()
+while not os.path.exists("closed"): time.sleep(0.02)
+print(jp.ask(jp.Question.text('why', 'Why?')))
+"""
+IMPATIENT = "%jp config prompt.rendered_timeout_s=0.5"
 
 
 def close(page: NotebookPage) -> None:
@@ -193,13 +185,13 @@ def close(page: NotebookPage) -> None:
 def test_outputs_of_a_cell_that_ended_while_no_page_was_open_are_shown(
     opened: Opened, lab: Lab
 ) -> None:
-    slow = '[[replies]]\ntext = "One two three four five six."\nchunk_ms = 300\n'
+    slow = '[[replies]]\ntext = "One two three four five six."\nchunk_ms = 200\n'
     (lab.root / "slow.toml").write_text(slow)
     page = opened("%%jp -n -m scripted/slow\nGo.", "1", alone=True)
     page.run_cell(1)
     page.output_text(1, contains="One")
     close(page)
-    page.page.wait_for_timeout(4000)
+    lab.wait_until_idle(page.path.name)
     page.reopen()
     text = page.output_text(1, contains="five six.")
     assert text.count("One two") == 1
@@ -213,11 +205,19 @@ def test_outputs_of_a_cell_that_ended_while_no_page_was_open_are_shown(
     assert page.outputs(1).count() == 0  # the user has seen and cleared them
 
 
-def test_notice_about_an_unseen_form_goes_when_a_page_shows_the_form(opened: Opened) -> None:
-    page = opened(LATE, alone=True)
+def test_notice_about_an_unseen_form_goes_when_a_page_shows_the_form(
+    opened: Opened, lab: Lab
+) -> None:
+    page = opened(LATE, IMPATIENT, alone=True)
+    page.run_cell(2)
+    page.wait_for_kernel_status("idle")
     page.run_cell(1)
     close(page)
-    page.page.wait_for_timeout(8000)  # 3 s after the form, the kernel shows the notice
+    (lab.root / "closed").touch()
+    until = monotonic() + PATIENCE_S
+    while not (lab.root / "unseen").exists() and monotonic() < until:
+        page.page.wait_for_timeout(50)
+    assert (lab.root / "unseen").exists()
     page.reopen(status="busy")
     page.form().locator("textarea").fill("because")
     assert "no page has shown" not in page.output_text(1)
@@ -237,7 +237,7 @@ def test_submit_that_is_refused_twice_does_not_say_that_the_kernel_is_busy(
     page.form().locator("input").fill("many")
     for _ in range(2):
         page.form().get_by_role("button", name="Submit").click()
-        page.page.wait_for_timeout(1500)
+        page.page.wait_for_timeout(1000)  # more than `SENT_MS` of `form.js`
         assert "Sent" not in page.form().inner_text()
     page.form().get_by_role("button", name="Cancel").click()
     page.wait_for_kernel_status("idle")

@@ -1,4 +1,4 @@
-"""Notebook 7: forms of every kind are answered with mouse and keyboard, code becomes a cell."""
+"""Notebook 7: forms are answered with mouse and keyboard, and stay visible; code becomes a cell."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import json
 
 import pytest
 
-from tests.notebook.prompt.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage
+from tests.notebook.form_places import do, run_and_wait
+from tests.notebook.prompt.form_pages import (
+    SCRIPT,
+    TURN,
+    WALK_TOOLS,
+    FormOnPage,
+    wait_until_selected,
+)
 from tests.support.browser import Lab
-from tests.support.page_actions import keys
+from tests.support.page_actions import answer, keys, question
 from tests.support.prompt_pages import Opened
 
 pytestmark = pytest.mark.browser
@@ -19,31 +26,21 @@ SCRIPTS = {
     "walk": '[[replies]]\ntool_calls = [{ name = "send", arguments = {} }]\n'
     '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
     '[[replies]]\ntext = "Never sent."\n',
+    "ship": question(question="Ship it?", answer_type="boolean")
+    + '[[replies]]\ntext = "Shipped."\n',
     "code": f"[[replies]]\ntext = {json.dumps(ANSWER)}\n",
 }
-FIRST_CELL = f"""
-{TOOL}
-from jp_nb import Question
-{FOUR}
-import asyncio
+FIRST_CELL = WALK_TOOLS
 
-@jp.tool(run="ask", access=[jp.ConfigRule("assistant.name", write=True)])
-def send() -> jp.Success:
-    return jp.Success("sent", config={{"assistant": {{"name": "Ada"}}}})
 
-@jp.tool
-async def hold() -> str:
-    await asyncio.sleep(600)
-    return "held"
-"""
-ACTIVE = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
-    .findIndex(cell => cell.classList.contains('jp-mod-active'))"""
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    for name, text in SCRIPTS.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
 @pytest.mark.req("RPI-1", "RPI-57", "RPI-58", "RPI-60")
-def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened) -> None:
-    for name, text in SCRIPTS.items():
-        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+def test_forms_are_answered_and_a_block_becomes_a_cell(opened: Opened) -> None:
     cells = ("%%jp -n -m scripted/walk\nGo.", "%%jp -n -m scripted/code\nHow?", "%jp code 1", "42")
     page = opened(TURN, *cells, classic=True)
 
@@ -79,7 +76,9 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     assert f"answers {answers}" in page.output_text(1, contains="Done.")
     assert box.count() == 0
 
-    page.run_cell(2)  # a permission, a configuration change and the menu of an interrupt
+    page.run_cell(
+        2, "Shift+Enter"
+    )  # a permission, a configuration change and the menu of an interrupt
     page.form().get_by_text("Run the tool `send`?").wait_for()
     keys(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
     assert page.page.evaluate("document.activeElement.textContent") == "Run send"
@@ -88,14 +87,15 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     keys(page, "Tab", "Space")
     page.output_text(2, contains="applied by you (form)")
     page.output_text(2, contains="hold")
-    page.cell(2).locator(".jp-InputPrompt").click()
+    wait_until_selected(page, 3)
     page.page.keyboard.press("i")
     page.page.keyboard.press("i")
     page.form().get_by_text("Interrupted: ").wait_for()
     keys(page, "ArrowUp", "Enter")  # the last one
     page.output_text(2, contains="Interrupted.")
     assert page.page.locator(".jp-nb-form:visible").count() == 0
-    assert page.page.evaluate(ACTIVE) == 2
+    wait_until_selected(page, 3)
+    page.wait_for_kernel_status("idle")  # a cell that fails ends the cells in the queue
 
     page.run_cell(3)
     page.output_text(3, contains="Two ways")
@@ -107,3 +107,27 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     assert page.cell(5).locator(".jp-InputPrompt").inner_text().strip() == "[ ]:"
     page.run_cell(5)
     page.output_text(5, contains="42")
+
+
+def test_form_is_visible_after_its_cell_was_deleted_or_collapsed_and_after_a_reload(
+    opened: Opened,
+) -> None:
+    page = opened("%%jp -n -m scripted/ship\nGo.", "1", classic=True)
+    page.save()
+    run_and_wait(page)
+    do(page, "delete-cell", place="above")
+    page.page.get_by_text("The cell of this question is gone.").wait_for()
+    do(page, "undo-cell-action", place=1)
+    do(page, "hide-cell-outputs", place="above")
+    do(page, "show-cell-outputs", place=1)
+
+    page.reload(status="busy")
+    do(page, place=1)
+    indicator = page.page.locator(".jp-Notebook-ExecutionIndicator").first
+    assert "Idle" not in indicator.evaluate("element => element.dataset.status ?? element.title")
+    answer(page, "Yes")
+    text = page.output_text(1, contains="Shipped.")
+    assert text.count("Shipped.") == text.count("Ship it? → Yes") == 1
+    page.wait_for_record("record.events.at(-1)?.message === 'Shipped.'")
+    page.save()
+    assert page.saved().metadata["jp"]["events"][-1]["message"] == "Shipped."

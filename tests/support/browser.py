@@ -109,6 +109,20 @@ class Lab:
             if each["path"] == name:
                 self._delete(f"sessions/{each['id']}")
 
+    def wait_until_idle(self, name: str) -> None:
+        """Wait until the kernel of a notebook is idle, also without an open page."""
+        until = monotonic() + PATIENCE_MS / 1000
+        while monotonic() < until:
+            states = [
+                each["kernel"]["execution_state"]
+                for each in self._get("sessions")
+                if each["path"] == name
+            ]
+            if states == ["idle"]:
+                return
+            sleep(0.1)
+        raise TimeoutError(f"the kernel of {name} is {states}")
+
     def end_kernels(self) -> None:
         """End all kernels: a server may hang if it stops while a kernel ends."""
         for each in self._get("kernels"):  # of notebooks that got other names, say

@@ -28,22 +28,23 @@ class SharedNotebook:
         self._notebooks = notebooks
         self._first_cell = first_cell
         self._shared: NotebookPage | None = None
+        self._is_classic = False
 
     def open(self, *cells: str, alone: bool = False, classic: bool = False) -> NotebookPage:
         """Return a notebook with `cells` below the first one, which has run.
 
-        With `alone`, it is a notebook for one test only. With `classic`, that one opens in Notebook
-        7.
+        With `alone`, it is a notebook for one test only. With `classic`, it opens in Notebook 7.
         """
-        alone = alone or classic
-        if not alone and self._shared is not None and self._shared.is_quiet():
-            self._shared.replace_cells(*cells)
-            return self._shared
+        shared = self._shared if self._is_classic == classic else None
+        if not alone and shared is not None and shared.is_quiet():
+            shared.replace_cells(*cells)
+            return shared
         self.close()
         notebook = self._notebooks.open(self._first_cell, *cells, classic=classic)
         notebook.run_cell(0)
         notebook.wait_for_kernel_status("idle")
         self._shared = None if alone else notebook
+        self._is_classic = classic
         return notebook
 
     def close(self) -> None:

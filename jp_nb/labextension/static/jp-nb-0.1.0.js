@@ -1030,6 +1030,7 @@
       this.cellIds = new Set(); // of all cells that this page had
       this.asked = null; // the last request whose outputs this page asked for, and when
       this.awaited = new Map(); // outputs of turns in other pages, by display id
+      this.askTimer = 0; // until this page asks for one of them
       this.queued = new Set(); // ids of cells that were run again while they ran
       this.onUser = () => this.shared && this.hello(); // the user's name has changed
       // The page closes or reloads: another page takes over, unless the user cancels.
@@ -1349,6 +1350,23 @@
     trustWhatShows(id, request) {
       this.awaited.set(id, request);
       this.trustAwaited();
+      this.askForAwaited();
+    }
+
+    /**
+     * Ask the kernel for outputs that the shared document does not get.
+     *
+     * The page that ran their cell is gone: it wrote none of them, and this page may have to.
+     */
+    askForAwaited() {
+      if (!this.awaited.size || this.askTimer) return;
+      this.askTimer = setTimeout(() => {
+        this.askTimer = 0;
+        const [request] = this.awaited.values();
+        if (request === undefined) return;
+        this.askOutputs(request);
+        this.askForAwaited();
+      }, ASK_AGAIN_MS);
     }
 
     trustAwaited() {

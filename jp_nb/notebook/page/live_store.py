@@ -503,10 +503,16 @@ class LiveStore:
                 return
             # A page that ran the cell lacks its outputs if the user has run the cell again.
             dropped = lacks and self._pages.has_session(page, cell.session)
+            if lacks and not dropped:
+                self._check_presence(cell.session)
             if dropped or self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
             message = self._numbering.message("show", to=page, outputs=outputs, **fields)
         self._send(message)
+
+    def _check_presence(self, session: str) -> None:
+        if self._pages.check_presence(session, time.monotonic()):
+            self._urgent.append(self._numbering.message("pull"))
 
     def _send(self, message: JsonObject) -> None:
         self._cell.run(self._comm.send, message)

@@ -323,6 +323,7 @@ class Pages:
         self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
         self.silent = False
         self._sessions: dict[str, str] = {}  # session by page, if pages share a document
+        self._checked: dict[str, float] = {}  # since when a page must show that it is open
         self._departed: deque[str] = deque(maxlen=64)  # the latest ended sessions
         self._output_writers: dict[str, str] = {}  # page that writes outputs, by departed session
 
@@ -399,6 +400,7 @@ class Pages:
         One of them takes over writing the record and the outputs of the page's cells.
         """
         session = self._sessions.pop(page, "")
+        self._checked.pop(page, None)
         if not session:
             return False
         self._pages.pop(page, None)
@@ -440,6 +442,20 @@ class Pages:
             self._output_writers[session] = page
         return self._output_writers[session] == page
 
+    def check_presence(self, session: str, now: float) -> bool:
+        """Return True if a `pull` must tell whether the page with `session` is still open.
+
+        Another page lacks outputs that this page should have written. If it sends no message within
+        `patience` seconds after the first call, it has left without `bye`.
+        """
+        page = next((key for key, value in self._sessions.items() if value == session), None)
+        if page is None:
+            return False
+        since = self._checked.setdefault(page, now)
+        if now - since >= self._patience:
+            self.leave(page)
+        return since == now
+
     def __contains__(self, page: object) -> bool:
         """Return True if `page` shows the notebook."""
         return page in self._pages
@@ -470,6 +486,7 @@ class Pages:
         """Note a message of `page`; return True if it shows the followed notebook."""
         if page not in self._pages:
             return False
+        self._checked.pop(page, None)
         self._candidate = None
         if self.hello is not None and page == self.hello.page:
             self.silent = False

@@ -48,6 +48,20 @@ def test_writer_that_leaves_or_is_silent_is_replaced_by_the_next_page() -> None:
     assert pages.writes_outputs("c", "session of b")
 
 
+def test_page_that_is_gone_without_goodbye_is_replaced_once_its_outputs_are_missed() -> None:
+    pages = three()
+    assert pages.check_presence("session of b", now=10.0)
+    assert not pages.check_presence("session of b", now=10.5)  # asked already
+    assert pages.note_message("b")
+    assert pages.check_presence("session of b", now=12.0)
+    assert not pages.writes_outputs("c", "session of b")
+
+    assert not pages.check_presence("session of b", now=13.0)
+    assert pages.writes_outputs("c", "session of b")
+    assert not pages.check_presence("session of b", now=14.0)
+    assert not pages.check_presence("a session that no page has named", now=14.0)
+
+
 def test_goodbye_of_an_unknown_or_the_last_page_asks_no_page() -> None:
     pages = three()
     assert not pages.leave("x")

@@ -38,6 +38,37 @@ FOUR = [
 """The questions of the tool; with the names of `prompt_in_cell.py`."""
 
 
+WALK_TOOLS = f"""
+{TOOL}
+from jp_nb import Question
+{FOUR}
+import asyncio
+
+@jp.tool(run="ask", access=[jp.ConfigRule("assistant.name", write=True)])
+def send() -> jp.Success:
+    return jp.Success("sent", config={{"assistant": {{"name": "Ada"}}}})
+
+@jp.tool
+async def hold() -> str:
+    await asyncio.sleep(600)
+    return "held"
+"""
+"""The first cell of tests whose scripts call `plan`, `send` (it needs a permission) and `hold`."""
+
+SELECTED = """() => {
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
+    const [selected] = cells.filter(cell => cell.classList.contains('jp-mod-active'));
+    const isCommand = document.querySelector('.jp-Notebook.jp-mod-commandMode') !== null;
+    return isCommand && document.activeElement === selected ? cells.indexOf(selected) : -1;
+}"""
+"""The index of the selected cell; -1 unless it has the focus in command mode."""
+
+
+def wait_until_selected(page: NotebookPage, cell: int) -> None:
+    """Wait until `cell` is selected in command mode, and has the focus."""
+    page.page.wait_for_function(f"cell => ({SELECTED})() === cell", arg=cell)
+
+
 class FormOnPage:
     """The form that is open on a page."""
 
