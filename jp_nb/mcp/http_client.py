@@ -62,6 +62,7 @@ def check_address(launch: HttpLaunch) -> None:
         StartError: It is not an address, or it is not encrypted.
     """
     try:
+        urlsplit(launch.url)
         url = httpx2.URL(launch.url)
     except (httpx2.InvalidURL, ValueError) as exc:
         raise StartError("its url is not an address") from exc

@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -124,3 +124,14 @@ def text_of(result: object) -> str:
     """Return the text of the blocks of a result."""
     content = getattr(result, "content", ())
     return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
+def list_group(group: int) -> list[int]:
+    """Return the processes of a process group that run; a zombie does not."""
+    members = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, member_of = file.read_text().rpartition(")")[2].split()[:3]
+            if member_of == str(group) and state != "Z":
+                members.append(int(file.parent.name))
+    return members

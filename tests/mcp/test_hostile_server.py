@@ -27,7 +27,7 @@ from jp_nb.mcp.exchange import (
     StdioLaunch,
 )
 from jp_nb.mcp.transport import MAX_GREETING_BYTES, MAX_STDERR_BYTES
-from tests.mcp.helpers import FORM, connected, scripted, text_of, wait_until
+from tests.mcp.helpers import FORM, connected, list_group, scripted, text_of, wait_until
 from tests.mcp.scripted_server import Json
 
 ERAS = pytest.mark.parametrize("era", ["2025", "2026"])
@@ -449,17 +449,6 @@ async def test_states_only_are_repeated_until_the_result(tmp_path: Path) -> None
 
 
 # --- end -------------------------------------------------------------------------------------
-
-
-def list_group(group: int) -> list[int]:
-    """Return the processes of a process group that run; a zombie does not."""
-    members = []
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, member_of = file.read_text().rpartition(")")[2].split()[:3]
-            if member_of == str(group) and state != "Z":
-                members.append(int(file.parent.name))
-    return members
 
 
 def is_alive(pid: int) -> bool:

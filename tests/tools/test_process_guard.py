@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
 
 PATIENCE_S = 30.0
 RUNS = """
-import asyncio, signal, sys
+import asyncio, os, signal, sys, time
 from jp_nb.tools.command import run_process
 from jp_nb.tools.process_guard import ProcessGuard
 
@@ -25,6 +25,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup pytest` ignores it
 add = ProcessGuard.add
 def add_and_report(guard, group):
     add(guard, group)
+    if "FORKS" in os.environ and not os.fork():  # as `multiprocessing` does
+        time.sleep(60)
+        os._exit(0)
     print("started", flush=True)
 ProcessGuard.add = add_and_report
 
@@ -72,6 +75,28 @@ def test_processes_end_with_the_kernel(tmp_path: Path, number: signal.Signals) -
         kernel.wait(PATIENCE_S)
         kernel.stdout.close()
     wait_until(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_processes_end_although_a_forked_process_of_the_kernel_runs(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", RUNS, PLAIN.format(name=file)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "FORKS": "1"},
+        start_new_session=True,
+    )
+    assert kernel.stdout is not None
+    try:
+        assert kernel.stdout.readline() == b"started\n"
+        wait_until(lambda: file.exists() and file.read_text().strip() != "")
+        pid = int(file.read_text())
+        kernel.kill()
+        kernel.wait(PATIENCE_S)
+        wait_until(lambda: not is_alive(pid))
+    finally:
+        os.killpg(kernel.pid, signal.SIGKILL)  # the forked process
+        kernel.stdout.close()
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
