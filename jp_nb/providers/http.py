@@ -13,6 +13,7 @@ import asyncio
 import errno
 import logging
 import os
+import zlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
@@ -355,8 +356,53 @@ class HttpClient:
         return "Bearer " if self.endpoint.key_header == "authorization" else ""
 
 
-def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())  # typed as an iterator
+async def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the decoded body in pieces of at most `MAX_DECODED_BYTES`.
+
+    httpx would decode each piece of the network as a whole, which can be 1,000 times as large.
+    """
+    encodings = response.headers.get("content-encoding", "").lower()
+    decompress = Decompressor(encodings) if "gzip" in encodings or "deflate" in encodings else None
+    raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
+    async with aclosing(raw) as received:
+        async for data in received:
+            if decompress is None:
+                yield data
+                continue
+            try:
+                for piece in decompress.feed(data):
+                    yield piece
+            except zlib.error as exc:
+                raise httpx.DecodingError(f"the compressed response is damaged: {exc}") from exc
+
+
+MAX_DECODED_BYTES: Final = 65_536
+"""Size of the pieces in which a compressed response is read."""
+
+
+class Decompressor:
+    """Decompresses a body that is compressed with gzip or deflate, in bounded pieces."""
+
+    def __init__(self, encodings: str) -> None:
+        wbits = 16 + zlib.MAX_WBITS if "gzip" in encodings else zlib.MAX_WBITS
+        self._decoder = zlib.decompressobj(wbits)
+        self._may_be_raw = "gzip" not in encodings  # some servers send deflate without its header
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what `data` decompresses to, without bytes after the end."""
+        piece = b""
+        while (data or len(piece) == MAX_DECODED_BYTES) and not self._decoder.eof:
+            try:
+                piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
+            except zlib.error:
+                if not self._may_be_raw:
+                    raise
+                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+                piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
+            self._may_be_raw = False
+            data = self._decoder.unconsumed_tail
+            if piece:
+                yield piece
 
 
 async def _read_error_body(response: httpx.Response) -> str:

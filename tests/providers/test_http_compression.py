@@ -11,6 +11,7 @@ import pytest
 from jp_nb.agent.provider import TextPart
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import create_provider
+from jp_nb.providers.http import MAX_DECODED_BYTES, Decompressor
 from tests.providers.helpers import ask, collect, collect_failure
 from tests.support.loopback import LoopbackServer, RawResponse, Reply, reply_events
 
@@ -45,6 +46,53 @@ async def test_chain_of_encodings_is_refused(encoding: str, status: int) -> None
     assert isinstance(error, ProtocolError)
     assert "Only one of gzip and deflate is accepted" in str(error)
     assert peak < 20_000_000
+
+
+BOMBS = {
+    "gzip": gzip.compress(bytes(100_000_000), 9),
+    "deflate": zlib.compress(bytes(100_000_000), 9),
+}
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("encoding", BOMBS)
+async def test_compressed_bomb_is_decompressed_up_to_the_bounds(encoding: str, status: int) -> None:
+    reply = respond(BOMBS[encoding], encoding, status)
+    with LoopbackServer(lambda _: reply, strict=False) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        tracemalloc.start()
+        try:
+            await collect_failure(provider, ask())
+            with pytest.raises(ProviderError):
+                await provider.models(seconds=20)
+            with pytest.raises(ProviderError):
+                await provider.count_tokens(ask(), seconds=20)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        await provider.aclose()
+    assert peak < MOST_BYTES[status]
+
+
+MOST_BYTES = {200: 5 * 2**24, 400: 5_000_000, 500: 5_000_000}
+"""An event or a JSON text of 16 MiB is read and copied before it is refused. Errors are shorter."""
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 1_000_000])
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate"])
+def test_compressed_pieces_are_the_whole_body(encoding: str, size: int, step: int) -> None:
+    body = (b"abc" * (size // 3 + 1))[:size]
+    compress = zlib.compressobj(wbits=-15 if "raw" in encoding else 15)
+    sent = gzip.compress(body) if encoding == "gzip" else compress.compress(body) + compress.flush()
+    if "raw" in encoding and step == 1:
+        step = 2  # the first byte alone does not tell
+    decompressor = Decompressor(encoding)
+    places = range(0, len(sent), step)
+    pieces = [piece for at in places for piece in decompressor.feed(sent[at : at + step])]
+    assert b"".join(pieces) == body
+    assert all(0 < len(piece) <= MAX_DECODED_BYTES for piece in pieces)
+    assert not [*decompressor.feed(b"later" * 100)], "after the end"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity", "identity, gzip"])
