@@ -89,6 +89,7 @@ OTHER_OPENS: Final = {
     "storage/cassette.py": "writes; reads with the helpers",
     "storage/attachments.py": "reads with the helper",
     "interop/directories.py": "reads with the helper",
+    "mcp/launch.py": "reads with the helper",
     "headless/run.py": "writes the template",
     "headless/demo.py": "notebooks of the package",
     "notebook/prompt/form.py": "a file of the package",

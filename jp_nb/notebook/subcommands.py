@@ -210,6 +210,11 @@ _TABLE: Final = (
         "provider", options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
+        "mcp", "add MCP servers of other applications to the configuration",
+        "commands.mcp:mcp", "[import [FILE]]", "a verb and its words",
+        verbs={"import": "file"},
+    ),
+    Subcommand(
         "cassette",
         "record model responses to a file or replay them; without arguments, show the status",
         "commands.reports:cassette", "[record | replay | replay-or-record [FILE] | off]",
@@ -338,7 +343,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Conversations": (
         "switch", "fork", "compact", "drop", "save", "qna", "usage", "request", "export", "import",
     ),
-    "Tools and configuration": ("tools", "call", "replay", "config", "trust", "cassette"),
+    "Tools and configuration": (
+        "tools", "call", "replay", "mcp", "config", "trust", "cassette",
+    ),
 }  # fmt: skip
 """Names of all subcommands, by the titles of their groups in the help."""
 

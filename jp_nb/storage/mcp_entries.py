@@ -22,9 +22,11 @@ from jp_nb.config.references import list_references
 from jp_nb.config.tree.base import describe_found
 from jp_nb.config.tree.servers import MAX_SERVER_NAME, MCP, is_server_name, read_transport
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.text import one_line
 
+MAX_ENTRY_CHARS: Final = 20_000
+"""The user has to read the whole entry before it is added."""
 _GRANTING: Final = frozenset(
     {
         *("autoapprove", "autoapprovedtools", "alwaysallow", "alwaysapprove", "allowedtools"),
@@ -100,6 +102,8 @@ def read_entry(
     reading = _EntryReader(entry)
     problem = ""
     try:
+        if len(compact_json(entry)) > MAX_ENTRY_CHARS:
+            raise ValueError(f"the entry has more than {MAX_ENTRY_CHARS:,} characters")
         settings = reading.read()
         texts = list(_list_texts(settings))
         used = {each.name for each in list_references(texts) if each.kind == "input"}

@@ -1,0 +1,32 @@
+"""Run `%jp mcp`: its verbs.
+
+Source: `docs/mcp.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation, suggest_name
+from jp_nb.notebook.commands.mcp_import import import_servers
+from jp_nb.text import one_line
+
+
+def mcp(call: Invocation) -> None:
+    """Run `%jp mcp`."""
+    verb, *words = call.options.words or [""]
+    action = _MCP_COMMANDS.get(verb)
+    if action is None:
+        hint = suggest_name(verb, _MCP_COMMANDS, "mcp")
+        raise UsageError(
+            f"There is no `%jp mcp {one_line(verb, limit=60)}`. {hint}"
+            f"Usage: `{call.subcommand.usage}`"
+        )
+    action(call, words)
+
+
+_MCP_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
+    "import": import_servers,
+}
