@@ -27,7 +27,7 @@ from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.turns import CallProgress, finished_entries, open_calls
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.journal import ConversationJournal
-from jp_nb.session.turn_line import TurnLine
+from jp_nb.session.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.journal import JournalFolder
@@ -200,9 +200,15 @@ class ActiveConversation:
         """Check that no turn is running.
 
         Raises:
-            UsageError: A turn is running.
+            UsageError: A turn is running. It may have called this code.
         """
         if self.is_running or self.line.is_held_by_other_thread:
+            if is_inside_tool():
+                raise UsageError(
+                    "a turn is still running in this kernel, and this code is part of it: its tool "
+                    "cannot change or repeat what the turn uses. Run this in a cell of its own, "
+                    "after the turn"
+                )
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "
                 "it. If an `async def` tool blocks it, restart the kernel"

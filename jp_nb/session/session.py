@@ -126,10 +126,9 @@ class Session:
         """Record all of the changes to the configuration, or none and raise `ConfigError`.
 
         Raises:
-            UsageError: A turn of another thread runs.
+            UsageError: A turn runs. A tool proposes changes with its result instead.
         """
-        if self.active.line.is_held_by_other_thread:
-            self.active.refuse_while_running()
+        self.active.refuse_while_running()
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
 

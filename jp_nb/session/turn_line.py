@@ -44,6 +44,14 @@ MAY_BE_AWAITED: Final = (
 INTERRUPTED: Final = "Interrupted while the turn of another thread was running. Nothing was sent."
 
 
+def is_inside_tool() -> bool:
+    """Return True if the caller is the code of a tool that runs."""
+    from jp_nb.tools.base import CURRENT_RUN  # not loaded by `%load_ext`
+
+    run = CURRENT_RUN.get()
+    return run is not None and not run.is_over
+
+
 class _PlaceInLine:
     """The place of a thread in the line. The first place holds it.
 
@@ -89,10 +97,7 @@ class TurnLine:
                 running turn may wait for the caller.
             KeyboardInterrupt: The kernel was interrupted while the caller waited.
         """
-        from jp_nb.tools.base import CURRENT_RUN  # not loaded by `%load_ext`
-
-        run = CURRENT_RUN.get()
-        if run is not None and not run.is_over:
+        if is_inside_tool():
             raise UsageError(INSIDE_A_TOOL)
 
         first = self._first()

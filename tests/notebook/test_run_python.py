@@ -143,6 +143,22 @@ def test_flood_of_output_is_bounded_for_the_model(kernel: FrontEnd) -> None:
     assert grown < 200_000, "kilobytes"
 
 
+def test_code_of_the_model_cannot_change_its_own_turn(kernel: FrontEnd) -> None:
+    codes = (
+        *("%unload_ext jp_nb", "%reload_ext jp_nb", "%jp config assistant.name=Bo", "%jp new"),
+        *("%jp cassette record", "%%jp\nAgain.", "%jp config assistant.name"),
+    )
+    run_code(kernel, *codes)
+    found = responses(kernel)
+    assert len(found) == len(codes)
+    for code, (content, _) in zip(codes[:-1], found[:-1], strict=True):
+        assert "turn" in content, code
+        assert "UsageError" in content, code
+    assert "Bo" not in found[-1][0]
+    run_code(kernel, "print('again')")
+    assert contents(kernel) == ["again"]
+
+
 def test_code_is_refused_when_no_user_can_be_asked(kernel: FrontEnd) -> None:
     run_code(kernel, "made = 1", options="-t run_python", allow_stdin=False, cell_id=None)
     ((content, is_error),) = responses(kernel)

@@ -187,6 +187,7 @@ def config(call: Invocation) -> None:
         layer: Layer = "user" if options.user else "workspace"
         if not changes:
             raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
+        session.active.refuse_while_running()
         projection = session.settings.projection
         session.notices += write_config_file(layer, changes, projection, session.files)
         session.notices += session.files.take_notices()
