@@ -1,4 +1,4 @@
-"""Two pages that share one document, each in a separate browser context: `shared_pages`."""
+"""Two pages of two users that share one document: `shared_pages`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class SharedPages:
 
     def __init__(self, lab: Lab, chromium: Browser) -> None:
         self.lab = lab
-        self._chromium = chromium
+        self._context = chromium.new_context(viewport=VIEWPORT)  # with one cache for all pages
+        self._context.set_default_timeout(PATIENCE_MS)
         self._loaded: dict[str, Page] = {}
         self._opened: list[tuple[str, NotebookPage]] = []
 
@@ -72,10 +73,8 @@ class SharedPages:
         return page
 
     def _new_tab(self, user: str) -> Page:
-        context = self._chromium.new_context(viewport=VIEWPORT)
-        context.set_default_timeout(PATIENCE_MS)
-        context.add_init_script(f"({IDENTITY})({json.dumps(user)})")
-        page = context.new_page()
+        page = self._context.new_page()
+        page.add_init_script(f"({IDENTITY})({json.dumps(user)})")
         # On a busy machine, JupyterLab asks while the document loads, and covers the notebook.
         waits = page.get_by_role("button", name="Continue waiting")
         page.add_locator_handler(waits, lambda button: button.click())
@@ -92,7 +91,7 @@ class SharedPages:
             if not page.page.is_closed() and page.leave():
                 self._loaded[user] = page.page
             else:
-                page.page.context.close()
+                page.page.close()
             self.lab.shut_down(page.path.name)
         self._opened.clear()
 

@@ -98,33 +98,6 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     assert not [key for key in metadata_in(second) if merge.is_segment(key)]
 
 
-RECORD_TYPES = """
-receivers = get_ipython().kernel.control_handlers["comm_msg"].receivers
-comm_id, receive, types = in_cell.opened.store._comm_id, in_cell.opened.store._receive, []
-receivers[comm_id] = lambda data: (types.append(data["type"]), receive(data))
-"""
-COUNT_BYES = "print(types.count('bye'), 'byes')"
-WAIT_FOR_BYE = f"""import time
-end = time.monotonic() + 30
-while 'bye' not in types and time.monotonic() < end: time.sleep(0.1)
-{COUNT_BYES}"""
-
-
-def test_page_sends_bye_when_its_tab_closes_and_not_when_only_the_notebook_closes(
-    shared_pages: SharedPages,
-) -> None:
-    cells = [SETUP, RECORD_TYPES, COUNT_BYES, WAIT_FOR_BYE]
-    first, second = shared_pages.open(*cells)
-    run(first, 0, until="kept")
-    first.run_cell(1)
-    assert first.page.evaluate(CLOSE)
-    first = shared_pages.open_again(first.path, ADA)
-    assert run(first, 2, until="byes").startswith("0 ")
-    with first.page.expect_event("close"):
-        first.page.close(run_before_unload=True)
-    assert run(second, 3, until="byes").startswith("1 ")
-
-
 def test_one_page_writes_each_batch_and_another_one_once_it_is_closed(
     shared_pages: SharedPages,
 ) -> None:
@@ -233,11 +206,29 @@ def test_opened_and_reloaded_pages_show_and_answer_an_open_form(decides: SharedP
     assert_noted_once(first, second, by=BO_SHOWN)
 
 
-def test_form_of_a_cell_that_was_queued_by_a_closed_page_is_shown_by_the_other_page(
+# True once a cell shows this number of answers.
+ANSWERS = """([cell, count]) => document.querySelectorAll(".jp-Notebook .jp-Cell")[cell]
+    .innerText.split("→ Postgres").length > count"""
+COUNT_BYES = """from jp_nb.session import require_session
+store = require_session().active.store
+receivers = get_ipython().kernel.control_handlers["comm_msg"].receivers
+comm_id, receive, types = store._comm_id, store._receive, []
+receivers[comm_id] = lambda data: (types.append(data["type"]), receive(data))
+"""
+
+
+def test_page_says_bye_when_its_tab_closes_and_the_other_one_shows_forms_of_its_queued_cells(
     decides: SharedPages,
 ) -> None:
-    first, second = decides.open(*DECIDE, "%%jp -n -m scripted/decides\nDecide again.")
+    load, turn = DECIDE
+    count = "print(types.count('bye'), 'byes')"
+    first, second = decides.open(load, turn, f"{turn} Again.", COUNT_BYES, count)
     run(first, 0, until="kept")
+    first.run_cell(3)
+    assert first.page.evaluate(CLOSE)  # only the notebook
+    first = decides.open_again(first.path, ADA)
+    assert run(first, 4, until="byes").startswith("0 ")
+
     for cell in (1, 2):
         first.cell(cell).locator(".jp-InputPrompt").click()
         first.command("notebook:run-cell", wait=False)
@@ -246,12 +237,13 @@ def test_form_of_a_cell_that_was_queued_by_a_closed_page_is_shown_by_the_other_p
         first.page.close(run_before_unload=True)
 
     for cell in (1, 2):
-        for _ in range(2):
+        for asked in (1, 2):
             wait_for_one_form(second, cell=cell)
             keys(second, "Space", "Enter")
-            second.page.wait_for_timeout(300)
+            second.page.wait_for_function(ANSWERS, arg=[cell, asked])
         second.output_text(cell, contains="Noted.")
     second.wait_for_kernel_status("idle")
+    assert run(second, 4, until="byes").startswith("1 ")
 
 
 COPY_OUTPUT = f"""() => {{

@@ -23,7 +23,7 @@ ASK = "import jp_nb as jp\njp.ask(jp.Question.boolean('sure', 'Sure?'))"
 TURN = "%%jp -n -m scripted/ship\nGo."
 CELLS = (ASK, TURN, "1", TURN)
 PATIENCE_S = 20  # of a busy machine
-STAYS_MS = 200
+STAYS_MS = 100
 ENDS = 40
 """Limit of forms that one sequence may leave open."""
 
@@ -144,7 +144,7 @@ def answer_all(page: NotebookPage, story: list[str]) -> None:
         if state(page) == (0, "idle"):
             return
         answer(page, Random(0))
-        page.page.wait_for_timeout(150)
+        page.page.wait_for_timeout(100)
     pytest.fail(f"the kernel still asks after {story}")
 
 

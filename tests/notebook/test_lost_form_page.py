@@ -37,11 +37,8 @@ def answer_each(page: NotebookPage, questions: list[str]) -> None:
     page.wait_for_kernel_status("idle")
 
 
-@pytest.mark.parametrize("source", [ask(1), JP])
-def test_cell_that_is_run_twice_at_once_shows_the_form_of_each_run(
-    opened: Opened, source: str
-) -> None:
-    page = opened(source)
+def test_cell_that_is_run_twice_at_once_shows_the_form_of_each_run(opened: Opened) -> None:
+    page = opened(JP)
     page.cell(1).locator(".jp-InputPrompt").click()
     page.command("notebook:run-cell", wait=False)
     page.page.wait_for_timeout(50)

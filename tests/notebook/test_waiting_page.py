@@ -7,11 +7,13 @@ from time import monotonic
 
 import pytest
 
-from tests.support.browser import Lab, OpenNotebook
-from tests.support.page_actions import LOAD, answer, load, outputs, picture, question
+from tests.support.browser import Lab
+from tests.support.page_actions import LOAD, answer, outputs, picture, question
+from tests.support.prompt_pages import Opened
 
 pytestmark = pytest.mark.browser
 
+FIRST_CELL = LOAD
 TOOLS = """
 import time
 from pathlib import Path
@@ -45,11 +47,8 @@ def scripts(lab: Lab) -> None:
     (lab.root / "gate").unlink(missing_ok=True)
 
 
-def test_output_of_tools_is_shown_at_their_calls_in_order_after_a_reload(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, TOOLS, "%%jp -n -m scripted/parts\nGo.")
-    load(page)
+def test_output_of_tools_is_shown_at_their_calls_in_order_after_a_reload(opened: Opened) -> None:
+    page = opened(TOOLS, "%%jp -n -m scripted/parts\nGo.")
     page.run_cell(1)
     parts = ["First part.", "looking at Delft", "Ship it?", "Second part.", "looking at Gouda"]
     for reloaded in (False, True):
@@ -86,12 +85,9 @@ usage = { input_tokens = 12900, output_tokens = 20 }
 """
 
 
-def test_status_shows_the_awaited_tool_and_the_tokens(
-    open_notebook: OpenNotebook, lab: Lab
-) -> None:
+def test_status_shows_the_awaited_tool_and_the_tokens(opened: Opened, lab: Lab) -> None:
     (lab.root / "counted.toml").write_text(COUNTED, encoding="utf-8")
-    page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/counted\nGo.")
-    load(page)
+    page = opened(TOOLS, "%%jp -n -m scripted/counted\nGo.")
     page.run_cell(1)
     page.run_cell(2)
     page.output_text(2, contains="Waiting for hold · 2 s")

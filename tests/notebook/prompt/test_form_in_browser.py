@@ -237,6 +237,64 @@ def test_several_options_are_picked_with_the_mouse_and_the_keyboard(opened: Open
     assert "value=['number 29', 'number 2']" in printed
 
 
+# --- messages that no form sends -------------------------------------------------------------
+
+NOTE_COMMS = """() => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    window.comms = [];
+    kernel.anyMessage.connect((_, { direction, msg }) => {
+        if (direction === "recv" && msg.header.msg_type === "comm_open") {
+            window.comms.push(msg.content.comm_id);
+        }
+    });
+}"""
+FORGE = """contents => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    const { clientId: session, username } = kernel;
+    const send = (msg_type, content) => {
+        const header = {
+            msg_id: crypto.randomUUID(), msg_type, session, username,
+            date: new Date().toISOString(), version: "5.3",
+        };
+        const message = { channel: "shell", header, parent_header: {}, metadata: {}, buffers: [] };
+        kernel.sendShellMessage({ ...message, content }, false, true);
+    };
+    for (const comm_id of window.comms) {
+        for (const data of contents) send("comm_msg", { comm_id, data });
+        send("comm_open", { comm_id, target_name: "jupyter.widget", data: {} });
+        send("comm_close", { comm_id, data: {} });
+    }
+    send("comm_msg", { comm_id: "no such comm", data: {} });
+    return window.comms.length;
+}"""
+FORGED: list[Any] = [
+    {"method": "update", "state": {"index": 99, "value": 5, "children": [], "_esm": "x"}},
+    {"method": "update", "state": {"description": "A lie", "options": ["A lie"]}},
+    {"method": "custom", "content": ["click"]},
+    {"method": "custom", "content": {"type": "submit", "step": 0, "index": 99}},
+    {"method": "custom", "content": {"type": ["submit"], "step": {}}},
+    {"method": "update", "state": "x"},
+    "x",
+]
+
+
+def test_messages_that_no_form_sends_change_nothing(opened: Opened) -> None:
+    page = opened(f"print(ask({SELECT.format('Which?')}))")
+    page.page.evaluate(NOTE_COMMS)
+    page.run_cell(1)
+    form = page.form()
+    assert page.page.evaluate(FORGE, FORGED) > 10
+    form.get_by_text("Please choose an option first.").wait_for()
+    form.get_by_label("green").check()
+    click(page, "Submit")
+    assert "value='green'" in answer_of(page)
+    page.wait_for_kernel_status("idle")
+    text = page.output_text(1)
+    assert "A lie" not in text
+    assert "Error" not in text
+    assert "comm" not in text
+
+
 # --- long, hostile and exact text ------------------------------------------------------------
 
 LONG = """Question.select('q', 'long ' * 300 + 'THE END', [

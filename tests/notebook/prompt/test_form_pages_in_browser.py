@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebook.prompt.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage, axe_of
-from tests.support.browser import Lab, NotebookPage
+from tests.support.browser import Lab
 from tests.support.page_actions import keys
 from tests.support.prompt_pages import Opened
 
@@ -102,7 +102,7 @@ WATCH = """typed => {
 
 
 @pytest.mark.req("RPI-58", "HB-12", "RPI-62")
-def test_second_page_shows_all_answers_and_a_reply_sends_them(opened: Opened) -> None:
+def test_page_that_is_opened_again_shows_all_answers_and_a_reply_sends_them(opened: Opened) -> None:
     form = plan(opened)
     form.on(1)
     form.box.get_by_label("SQLite").check()
@@ -114,18 +114,16 @@ def test_second_page_shows_all_answers_and_a_reply_sends_them(opened: Opened) ->
     form.box.get_by_label("Why?").fill("half a sent")
     form.page.wait_for_function("window.handled")
     notebook = form.notebook
-    notebook.save()  # another page has only the saved outputs
-    tab = form.page.context.new_page()
-    second = FormOnPage(NotebookPage(tab, notebook.path, form.page.url, status="busy"))
-    second.on(3)
-    assert second.box.get_by_label("Why?").input_value() == "half a sent"
+    notebook.save()  # the page that opens has only the saved outputs
+    notebook.reopen(status="busy")
+    form = FormOnPage(notebook)
+    form.on(3)
+    assert form.box.get_by_label("Why?").input_value() == "half a sent"
     for number in (2, 1):
-        second.turn("Back", number)
-        form.on(number)
-    assert second.box.get_by_label("SQLite").is_checked()
+        form.turn("Back", number)
+    assert form.box.get_by_label("SQLite").is_checked()
     form.turn("Next", 2)
-    second.box.get_by_text("(2 selected)").wait_for()
-    tab.close()
+    form.box.get_by_text("(2 selected)").wait_for()
 
     form.press("Cancel")
     form.box.get_by_role("button", name="Stop the turn").wait_for()
@@ -249,16 +247,14 @@ def test_every_step_is_accessible_in_light_or_dark(opened: Opened, tmp_path: Pat
     form = FormOnPage(notebook)
     page, found = form.page, {}
     page.set_viewport_size({"width": 800, "height": 1100})
-    use_theme(form, "Light")
     form.on(1, 3)
     assert page.get_by_role("group", name="Which plan?").count() >= 1
     assert form.box.locator(".jp-nb-progress").get_attribute("role") == "status"
-    found["choice"] = axe_of(page)
+    found["choice, light"] = axe_of(page)
     use_theme(form, "Dark")
-    found["choice, dark"] = axe_of(page)
     form.turn("Next", 2, 3)
     form.box.get_by_label("logs").check()
-    found["several"] = axe_of(page)
+    found["several, dark"] = axe_of(page)
     form.turn("Next", 3, 3)
     form.wait_for_focus("textarea", "Name")
     form.box.get_by_label("Port").fill("77000")
@@ -272,14 +268,13 @@ def test_every_step_is_accessible_in_light_or_dark(opened: Opened, tmp_path: Pat
     about, *_ = page.evaluate(DESCRIBED, "Name")
     assert about[0] == "The name of the server."
     found["problems, dark"] = axe_of(page)
-    use_theme(form, "Light")
-    found["problems"] = axe_of(page)
     notebook.screenshot(tmp_path / "problems.png")
     assert form.box.evaluate("form => form.scrollWidth <= form.clientWidth")
     form.box.get_by_label("Port").fill("8080")
     form.press("Cancel")
     form.box.get_by_role("button", name="Stop the turn").wait_for()
-    found["menu"] = axe_of(page)
+    use_theme(form, "Light")
+    found["menu, light"] = axe_of(page)
     form.turn("Back", 3, 3)
     form.turn("Back", 2, 3)
     form.box.get_by_label("logs").uncheck()
@@ -288,9 +283,7 @@ def test_every_step_is_accessible_in_light_or_dark(opened: Opened, tmp_path: Pat
     form.box.get_by_label("API key").fill("hunter2")
     form.press("Submit")
     form.box.get_by_text("Not every question is answered").wait_for()
-    use_theme(form, "Dark")
-    found["summary"] = axe_of(page)
-    use_theme(form, "Light")
+    found["summary, light"] = axe_of(page)
     assert "hunter2" not in page.content()
     form.press("Send as it is")
     notebook.output_text(1, contains="backwards 2retnuh")
