@@ -24,7 +24,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.notebook.prompt.controls import Choices
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, Choices
 from jp_nb.notebook.prompt.form import Form, FormBridge, PromptForm
 from jp_nb.notebook.prompt.form_messages import walk_widgets
 from jp_nb.notebook.prompt.form_pages import PagedForm
@@ -247,17 +247,32 @@ def test_question_keeps_its_texts_and_takes_only_possible_answers(
             assert page.ends == [Answered(answer, "form")]
 
 
-@given(kind=st.sampled_from([*ACTIONS]), sent=SENT)
+BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"))
+DECISIONS: dict[str, tuple[SimplePrompt, str, JsonValue]] = {
+    "boolean": (BOOLEAN, "Yes", True),
+    **{
+        name: (prompt, prompt.actions[0].label, prompt.actions[0].value)
+        for name, prompt in ACTIONS.items()
+    },
+}
+"""Prompts that a button answers, with the label of the first one, and its value."""
+
+
+@given(kind=st.sampled_from([*DECISIONS]), sent=SENT)
 def test_decision_keeps_its_texts_and_takes_only_its_buttons(
     kind: str, sent: list[tuple[int, Any]]
 ) -> None:
-    prompt = ACTIONS[kind]
+    prompt, label, value = DECISIONS[kind]
     with shown(prompt) as page:
         attack(page, sent, (prompt,))
         if not page.ends:
-            first = prompt.actions[0]
-            page.click(first.label)
-            assert page.ends == [Answered(first.value, "form")]
+            page.click(label)
+            assert page.ends == [Answered(value, "form")]
+
+
+def test_each_kind_of_question_is_attacked() -> None:
+    attacked = {type(question.answer_type) for question, _, _ in QUESTIONS.values()}
+    assert attacked | {type(BOOLEAN.question.answer_type)} == {*FORM_CONTROLS}
 
 
 PAGES = tuple(
