@@ -135,6 +135,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--yes", "do not ask for confirmation", **flag)
     add("--revoke", "withdraw the trust", **flag)
 
+    text = "offer the tools of a module or notebook to other MCP clients"
+    add = command("mcp", "mcp_server:serve", text)
+    add("source", "a module, a .py file, or a notebook", metavar="MODULE_OR_NOTEBOOK")
+    text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
+    add("--http", text, metavar="[HOST:]PORT")
+
     command("doctor", "environment:doctor", "check the installation and the configuration")
     return parser
 

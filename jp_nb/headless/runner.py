@@ -205,7 +205,7 @@ class Execution:
             notebook,
             timeout=None,
             record_timing=False,  # times would change the file in each run
-            config=_make_kernel_config(),
+            config=make_kernel_config(),
             on_cell_execute=self._on_cell_start,
             on_cell_executed=self._on_cell_end,
         )
@@ -377,7 +377,8 @@ class Execution:
         )
 
 
-def _make_kernel_config() -> Config:
+def make_kernel_config() -> Config:
+    """Return the configuration of kernels: encrypted messages, where the libraries can do that."""
     # Other users of the computer could read unencrypted messages, and kernels warn of them.
     config = Config()
     if ENCRYPTION in KernelManager.class_trait_names():
