@@ -65,7 +65,7 @@ TOO_MANY_ROUNDS: Final = (
 )
 
 
-class Host(Protocol):
+class ToolRunner(Protocol):
     """The tools that are served, in this process or in a kernel."""
 
     refused: dict[str, str]
@@ -205,7 +205,7 @@ def _say(text: str) -> None:
 
 
 @asynccontextmanager
-async def _open_host(source: str) -> AsyncIterator[Host]:
+async def _open_host(source: str) -> AsyncIterator[ToolRunner]:
     if source.endswith(".ipynb"):
         # It loads slowly, and the client waits for an answer.
         module = await asyncio.to_thread(import_module, "jp_nb.headless.kernel_tools")
@@ -255,15 +255,15 @@ class ToolServer:
     """Answers the requests of clients, when the tools are loaded."""
 
     def __init__(self) -> None:
-        self._host: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
+        self._host: asyncio.Future[ToolRunner] = asyncio.get_running_loop().create_future()
         self._tools: dict[str, ServedTool] = {}
 
-    def set_host(self, host: Host, tools: Sequence[ServedTool]) -> None:
+    def set_host(self, host: ToolRunner, tools: Sequence[ServedTool]) -> None:
         """Offer the `tools` of `host`."""
         self._tools = {tool.name: tool for tool in tools}
         self._host.set_result(host)
 
-    async def _wait_for_host(self) -> Host:
+    async def _wait_for_host(self) -> ToolRunner:
         return await asyncio.shield(self._host)  # a client may cancel its request
 
     async def list_tools(
