@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
@@ -32,6 +32,8 @@ from jp_nb.text import one_line, plain
 
 START_S: Final = 60.0
 """Time in which the kernel has to start."""
+_MAGIC: Final = re.compile(r"^([ \t]*)(?:%(?!%)|!).*$", re.MULTILINE)
+"""Line of a magic or of a shell command, which is no Python. A cell magic is no tool."""
 _HOST: Final = "_jp_nb_host"
 _REPLY: Final = "_jp_nb_reply"
 _SETUP: Final = """
@@ -176,12 +178,11 @@ def _print_output(message: Mapping[str, Any]) -> None:
 
 def tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
     """Yield number and source of each code cell that defines a tool with `@jp.tool`."""
-    manager: Any = TransformerManager()  # type: ignore[no-untyped-call]
     for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") != "code":
             continue
         try:
-            tree = ast.parse(manager.transform_cell(str(cell.get("source", ""))))
+            tree = ast.parse(_MAGIC.sub(r"\1pass", str(cell.get("source", ""))))
         except (SyntaxError, ValueError, RecursionError):
             continue
         if any(map(_is_tool, tree.body)):
