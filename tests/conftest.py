@@ -24,7 +24,7 @@ for profile, examples in (("quick", 20), ("deep", 1500)):
     )
 settings.load_profile("quick")
 
-QUICK_END = Path(__file__).parent / "support" / "quick_end"
+QUICK_PYTHON = Path(__file__).parent / "support" / "quick_python"
 TIERS = ("kernel", "browser", "runners", "deep")
 
 pytest_plugins = [
@@ -46,7 +46,7 @@ def isolated_user() -> Iterator[None]:
             patch.setenv(variable, os.path.join(folder, variable.lower()))
         # Folders of tests are trusted, except in tests of trust.
         patch.setenv(TRUST_FOLDERS, tempfile.gettempdir())
-        patch.setenv("PYTHONPATH", str(QUICK_END), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(QUICK_PYTHON), prepend=os.pathsep)
         yield
         patch.undo()
 

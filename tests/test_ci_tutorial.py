@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jp_nb.headless.records import load_conversation
+from tests.conftest import QUICK_PYTHON
 from tests.support.notebook_runs import NOTEBOOKS, PATIENCE_S, outputs
 
 pytestmark = pytest.mark.runners
@@ -47,7 +48,8 @@ def folder(tmp_path: Path) -> Path:
     for file in NOTEBOOKS.glob("06-in-ci.*"):
         shutil.copy(file, copy)
     (tmp_path / "offline").mkdir()
-    (tmp_path / "offline" / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
+    quick = (QUICK_PYTHON / "sitecustomize.py").read_text("utf-8")
+    (tmp_path / "offline" / "sitecustomize.py").write_text(quick + NO_NETWORK, encoding="utf-8")
     return copy
 
 

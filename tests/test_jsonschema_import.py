@@ -32,7 +32,9 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Others
 
 
 def printed(folder: Path, script: str) -> list[str]:
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{script}"]
+    """Run `script` without the search path of the tests, which delays the parsers, too."""
+    script = f"import sys; sys.path.insert(0, {str(folder)!r})\n{script}"
+    command = [sys.executable, "-E", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.splitlines()
 
