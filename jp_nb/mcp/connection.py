@@ -139,6 +139,7 @@ class Connection:
         self._starting = asyncio.Lock()
         self._listing = asyncio.Lock()
         self._session: _Session | None = None
+        self._opening: _Session | None = None
         self._transport: _Transport | None = None
         self._tools: tuple[ServerTool, ...] = ()
         self._tools_expire: float | None = None
@@ -209,7 +210,7 @@ class Connection:
 
         Open calls end with an error.
         """
-        session = self._session
+        session = self._session or self._opening
         self._session = None
         if session is not None:
             await session.close()
@@ -227,6 +228,7 @@ class Connection:
     async def _start(self) -> None:
         self.state = "starting"
         session = _Session(self)
+        self._opening = session
         limit = self.limits.startup_timeout_secs
         try:
             async with asyncio.timeout(limit or None):
@@ -243,6 +245,8 @@ class Connection:
             self.state = "new"
             await session.close()
             raise
+        finally:
+            self._opening = None
         self._session = session
         self.state = "running"
         self.last_error = None
@@ -279,7 +283,7 @@ class Connection:
         """
         session = self._require_session("")
         if refresh:
-            async with self._listing, self._limit_time(""):
+            async with self._listing, _TimeLimit(self, ""):
                 await session.list_tools()
         return self._tools
 
@@ -305,12 +309,9 @@ class Connection:
         rounds = self._rounds.setdefault(call_id, _Rounds(asyncio.get_running_loop().time()))
         outcome: ServerResult | InputRequired | None = None
         try:
-            with self._log_context():
-                async with self._limit_time(tool, call_id) as clock:
-                    report = self._make_reporter(clock, on_progress)
-                    outcome = await self._run_rounds(
-                        rounds, tool, arguments, answers, state, report
-                    )
+            async with _TimeLimit(self, tool, call_id) as clock:
+                report = self._make_reporter(clock, on_progress)
+                outcome = await self._run_rounds(rounds, tool, arguments, answers, state, report)
         finally:
             if not isinstance(outcome, InputRequired):
                 self.forget(call_id)
@@ -327,9 +328,8 @@ class Connection:
             ServerError: The server does not run, or the resource cannot be read.
         """
         session = self._require_session("")
-        with self._log_context():
-            async with self._limit_time(""):
-                return tuple(await session.read_resource(uri))
+        async with _TimeLimit(self, ""):
+            return tuple(await session.read_resource(uri))
 
     async def _run_rounds(
         self,
@@ -440,36 +440,25 @@ class Connection:
             for clock in paused:
                 clock.resume()
 
-    # --- limits ----------------------------------------------------------------------------
-
-    def _limit_time(self, tool: str, call_id: str = "") -> _TimeLimit:
-        return _TimeLimit(self, tool, call_id)
-
-    @contextmanager
-    def _log_context(self) -> Iterator[None]:
-        token = _IN_CONNECTION.set(True)
-        try:
-            yield
-        finally:
-            _IN_CONNECTION.reset(token)
-
 
 class _TimeLimit:
     """The clock of one request. A call with an id is open meanwhile."""
 
-    def __init__(self, connection: Connection, tool: str, call_id: str) -> None:
+    def __init__(self, connection: Connection, tool: str, call_id: str = "") -> None:
         self._connection = connection
         self._tool = tool
         self._call_id = call_id
         self._clock = CallClock(connection.limits.call_timeout_secs)
 
     async def __aenter__(self) -> CallClock:
+        self._token = _IN_CONNECTION.set(True)
         await self._clock.__aenter__()
         if self._call_id:
             self._connection._open_calls[self._call_id] = _WaitingCall(self._clock)
         return self._clock
 
     async def __aexit__(self, *error: Any) -> None:
+        _IN_CONNECTION.reset(self._token)
         self._connection._open_calls.pop(self._call_id, None)
         try:
             await self._clock.__aexit__(*error)
@@ -496,6 +485,7 @@ class _Session:
         self._name = connection.name
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready.add_done_callback(_retrieve_error)
         self._owner: asyncio.Task[None] | None = None
         self._client: library.Client | None = None
         self._repaired: library.RepairedTransport | None = None
@@ -537,7 +527,7 @@ class _Session:
                 self._ready.set_exception(error)
         finally:
             if not self._ready.done():
-                self._ready.cancel()
+                self._ready.set_exception(ServerError(self._name, "", "it was closed"))
         transport = self._transport
         fault = reason or (transport.fault if transport else "") or "the connection ended"
         self._connection._note_end(self, fault)
@@ -698,6 +688,11 @@ class _Session:
         if explain is not None:
             return cast("str", explain(exc))
         return str(exc) or type(exc).__name__
+
+
+def _retrieve_error(future: asyncio.Future[None]) -> None:
+    if not future.cancelled():
+        future.exception()  # asyncio logs an exception that is never retrieved
 
 
 def _keep_record(record: logging.LogRecord) -> bool:

@@ -37,6 +37,8 @@ TRANSPORT_ERROR: Final = -32000
 CONNECT_SECONDS: Final = 30.0
 NOTICE_SECONDS: Final = 10.0
 """Seconds for the answer to a message that is no request."""
+CLOSE_SECONDS: Final = 1.0
+"""Seconds for the answer to the end of a session."""
 _FIRST_WAIT_S: Final = 1.0
 _BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _REFUSALS: dict[int, str] = {
@@ -119,6 +121,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         """Send `request`, and return its response, or an error of JSON-RPC as a response."""
         if request.method == "GET":  # the stream of messages outside of calls
             return await self._read_response(await super().send(request, **options))
+        await request.aread()  # the library builds the request after a redirect with a stream
         message = _read_body(request)
         if not has_unanswered_id(message):
             return await self._send_notice(request, options)
@@ -136,8 +139,11 @@ class ServerHttpClient(httpx2.AsyncClient):
         self, request: httpx2.Request, options: dict[str, Any]
     ) -> httpx2.Response:
         # The library sends messages one after the other: a server must not delay the next one.
+        seconds = NOTICE_SECONDS
+        if request.method == "DELETE":
+            seconds = CLOSE_SECONDS
         try:
-            async with asyncio.timeout(NOTICE_SECONDS):
+            async with asyncio.timeout(seconds):
                 response = await super().send(request, **options)
                 if response.next_request is not None:  # the library follows it
                     return response

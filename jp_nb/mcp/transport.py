@@ -233,8 +233,16 @@ class StdioTransport:
                         if self._is_refused:
                             break
                 await self._explain_end()
+            self._on_end()
+            await self._drain()
         finally:
             self._on_end()
+
+    async def _drain(self) -> None:
+        # A server that cannot write its output does not notice the end of its stdin.
+        stdout = cast(asyncio.StreamReader, self._process.stdout)
+        while await stdout.read(_CHUNK_BYTES):
+            pass
 
     async def _read_lines(self) -> AsyncIterator[bytes]:
         stdout = cast(asyncio.StreamReader, self._process.stdout)
@@ -295,8 +303,8 @@ class StdioTransport:
         if not text:
             return None
         begin = 0
-        if not self._has_received:  # a greeting without the end of its line
-            begin = max(text.find('{"'), 0)
+        if not self._has_received and not text.startswith("{"):
+            begin = max(text.find('{"'), 0)  # behind a greeting without the end of its line
 
         try:
             value = read_message(text[begin:])

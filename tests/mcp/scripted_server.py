@@ -354,6 +354,7 @@ class HttpServer(ThreadingHTTPServer):
     token           value of `authorization` that each request needs
     refusals        list of {"status", "headers", "body", "method"}, one for each of the first
                     requests (with this JSON-RPC method, if there is one)
+    moved           path to which requests with the other path are redirected
     redirect        address to which each request is redirected
     cut             True: the connection closes in the middle of the answer to a call
     encoding        value of `content-encoding`
@@ -421,8 +422,9 @@ class HttpHandler(BaseHTTPRequestHandler):
             self.server.server.log({"refused": 401})
             self._reply(401, b"", {"www-authenticate": "Bearer"})
             return True
-        if "redirect" in settings:
-            self._reply(307, b"", {"location": settings["redirect"]})
+        moved = settings.get("moved", self.path)
+        if "redirect" in settings or self.path != moved:
+            self._reply(307, b"", {"location": settings.get("redirect", moved)})
             return True
 
         refusals = self.server.refusals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -90,6 +91,33 @@ async def test_interrupted_start_leaves_no_process_and_can_be_repeated(tmp_path:
     await connection.aclose()
 
 
+async def test_start_ends_with_an_error_if_the_connection_is_closed(tmp_path: Path) -> None:
+    server = scripted(tmp_path, silent=["server/discover", "initialize"], calls={})
+    connection = Connection("test", server.launch)
+    starting = asyncio.create_task(connection.start())
+    await wait_until(lambda: server.logged())
+    pid = connection.pid
+    assert pid is not None
+    await connection.aclose()
+    with pytest.raises(ServerNotStarted, match="it was closed"):
+        await starting
+    assert not is_alive(pid)
+
+
+async def test_missing_library_is_named_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ServerNotStarted, match=r"pip install 'jp-nb\[mcp\]'"):
+        await Connection("test", scripted(tmp_path, calls={}).launch).start()
+
+
+def test_library_is_not_imported_before_a_server_starts() -> None:
+    program = "import sys, jp_nb.mcp.connection; print({'mcp', 'mcp_types'} & sys.modules.keys())"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert shown.stdout == b"set()\n"
+
+
 @pytest.mark.parametrize("greeting", ["Server ready.\nListening\n", "Server ready: "])
 async def test_greeting_on_stdout_is_skipped(tmp_path: Path, greeting: str) -> None:
     server = scripted(tmp_path, greeting=greeting, calls={"greet": HI})
@@ -155,6 +183,42 @@ async def test_other_text_in_a_session_is_counted(tmp_path: Path) -> None:
     async with connected(server.launch) as connection:
         assert text_of(await connection.call("1", "greet", {})) == "hi"
         assert connection.discarded_lines == 5
+
+
+@ERAS
+async def test_library_writes_nothing_about_messages_to_the_log(
+    tmp_path: Path, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    wrong = {"notify": {"method": "notifications/message", "params": {"level": 7}}}
+    server = scripted(tmp_path, era=era, calls={"greet": [wrong, {"raw": "x\n"}, *HI]})
+    async with connected(server.launch) as connection:
+        await connection.call("1", "greet", {"secret": "s3cret"})
+    assert [record.name for record in caplog.records if record.name != "asyncio"] == []
+
+
+async def test_message_with_spaces_is_read_before_any_other(tmp_path: Path) -> None:
+    result = '{"tools": [{"name": "a", "inputSchema": {"type": "object"}}], "ttlMs": 0}'
+    program = f"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method = message["method"]
+    result = {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
+              "serverInfo": {{"name": "x", "version": "1"}}}}
+    if method == "tools/list":
+        result = {result}
+    if method == "server/discover":
+        print('{{ "id": %d, "jsonrpc" : "2.0", "error": {{"code": -32601, "message": ""}} }}'
+              % message["id"], flush=True)
+    elif "id" in message:
+        print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)), flush=True)
+"""
+    launch = StdioLaunch(sys.executable, ("-c", program))
+    async with connected(launch) as connection:
+        assert connection.version == "2025-06-18"
+        assert [tool.name for tool in await connection.list_tools()] == ["a"]
+        assert connection.discarded_lines == 0
 
 
 async def test_unreadable_answer_ends_its_call_only(tmp_path: Path) -> None:

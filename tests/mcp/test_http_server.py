@@ -269,6 +269,13 @@ async def test_redirect_to_another_origin_is_not_followed(
         assert not other.logged()
 
 
+@ERAS
+async def test_redirect_within_the_origin_is_followed(tmp_path: Path, era: str) -> None:
+    with scripted_http(tmp_path, era=era, http={"moved": "/mcp/"}, calls={"greet": HI}) as server:
+        async with connected(server.launch) as connection:
+            assert text_of(await connection.call("1", "greet", {})) == "hi"
+
+
 async def test_server_that_does_not_run_is_named_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
