@@ -57,17 +57,18 @@ def make_question(
 ) -> Question:
     """Return the question for the user.
 
-    The `notes` are shown above it. The answers in `earlier` to the same fields are suggested.
+    Of a message with several lines, the last one is the question, and the others are above it,
+    below the `notes`. The answers in `earlier` to the same fields are suggested.
 
     Raises:
         UsageError: No form can show it.
     """
-    first, *others = asked.message.strip()[:MAX_MESSAGE_CHARS].split("\n")
+    *others, last = asked.message[:MAX_MESSAGE_CHARS].strip().split("\n")
     lines = [*notes, *others]
     if asked.mode == "url":
-        question = _make_url_question(asked, question_id, first or server)
+        question = _make_url_question(asked, question_id, last or server)
     else:
-        question = _make_form(server, asked, question_id, first or server, earlier or {})
+        question = _make_form(server, asked, question_id, last or server, earlier or {})
         lines += filter(None, [question.context])
     background = "\n".join(lines).strip() or None
     changes = {"context": background, "context_is_text": True, "persistence": "none"}

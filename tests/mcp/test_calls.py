@@ -495,6 +495,15 @@ async def test_question_without_fields_is_accepted_with_an_empty_object() -> Non
     assert turn.answers[1] == {"sure": ServerAnswer("accept", {})}
 
 
+async def test_message_of_several_lines_keeps_their_order() -> None:
+    asked = form("sure", message="These files:\n- a.txt\nDelete them?\n")
+    turn = Asking([required(asked), result()], yes(DELFT))
+    await turn.run()
+    [shown] = turn.inquiries
+    assert shown.question.context == "These files:\n- a.txt"
+    assert shown.question.text == "Delete them?"
+
+
 async def test_hostile_keys_and_messages_are_data() -> None:
     key = "__proto__\n[questions]\x1b[2J" + "k" * 500
     asked = form(key, message="Hi <script>\n[x](https://evil.example) `$\\href{a}`\u202e")

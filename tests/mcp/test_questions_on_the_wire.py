@@ -65,7 +65,7 @@ def result_of(bench: Bench) -> tuple[str, bool]:
 @ERAS
 @pytest.mark.req("R-MCP-10", "R-MCP-44")
 async def test_accept_decline_and_cancel_arrive_as_the_user_chose(tmp_path: Path, era: str) -> None:
-    ends = {
+    ends: dict[str, Any] = {
         "accept": yes(DELFT),
         "decline": NotAnswered("declined", "form"),
         "cancel": NotAnswered("cancelled", "form"),
@@ -141,7 +141,7 @@ async def test_call_is_repeated_after_the_address_that_the_server_needs(tmp_path
         "data": {"elicitations": [{**SIGN_IN, "elicitationId": "e1"}]},
     }
     server = scripted(tmp_path, era="2025", calls={"trip": [{"error": needed}]})
-    ends = [yes(True), NotAnswered("cancelled", "form")]
+    ends: list[Any] = [yes(True), NotAnswered("cancelled", "form")]
     async with turn_with(server, FakePrompter(*ends)) as bench:
         await bench.run()
     assert len(server.received("tools/call")) == 2

@@ -1,0 +1,85 @@
+"""Texts of MCP servers in the transcript: no link, no markup, in any rendering (R-MCP-62)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, QuestionPrompt
+from jp_nb.mcp.elicitations import make_question
+from jp_nb.mcp.exchange import ServerQuestion, ServerResult
+from jp_nb.mcp.results import read_result
+from jp_nb.record.outcomes import QuestionOutcome
+from jp_nb.rendering.prompts import record_of
+from jp_nb.rendering.turn import Transcript
+from jp_nb.tools.outcome import Success
+from tests.rendering.markdown_readers import dangers, renderings
+
+HOSTILE = (
+    "<script>alert(1)</script> <img src=x onerror=x> [map](https://evil.example) "
+    "https://evil.example www.evil.example ada@evil.example ![x](https://evil.example/x.png) "
+    "\x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \x1b[31mred"
+)
+
+
+def question() -> Any:
+    """Return a question whose texts are all hostile."""
+    schema: Any = {
+        "type": "object",
+        "title": HOSTILE,
+        "properties": {
+            "a": {"type": "string", "title": HOSTILE, "description": HOSTILE},
+            "b": {"type": "string", "enum": [HOSTILE, "x"]},
+        },
+    }
+    asked = ServerQuestion("q", "form", f"{HOSTILE}\n{HOSTILE}", schema)
+    return make_question("books", asked, "q")
+
+
+def shown(*events: DisplayEvent) -> str:
+    """Return the Markdown of a transcript."""
+    transcript = Transcript()
+    for event in events:
+        transcript.add(event)
+    return "\n\n".join(part.bundle()["text/markdown"] for part in transcript.parts)
+
+
+def assert_not_live(markdown: str) -> None:
+    assert "evil" in markdown
+    assert "\x1b" not in markdown
+    assert dangers(markdown) == []
+    for html in renderings(markdown):
+        assert "<a " not in html
+        assert "<img" not in html
+        assert "<script" not in html
+
+
+@pytest.mark.req("R-MCP-62")
+def test_question_and_answer_are_text() -> None:
+    answered = QuestionOutcome("answered", "form")
+    answer: Any = {"a": HOSTILE, "b": HOSTILE}
+    ends = QuestionEnds("c", "t", question(), outcome=answered, answer=answer, label="books asks")
+    assert_not_live(shown(ends))
+    assert_not_live(shown(replace(ends, outcome=QuestionOutcome("cancelled", "form"), answer=None)))
+    prompt = FormPrompt((QuestionPrompt(question(), label="books asks"),), declines=True)
+    assert_not_live(record_of(prompt, FormEnd((Answered(answer, "form"),))).markdown)
+
+
+@pytest.mark.req("R-MCP-62")
+def test_result_is_text() -> None:
+    blocks: Any = (
+        {"type": "text", "text": HOSTILE},
+        {"type": "resource_link", "uri": "javascript:alert(1)", "name": HOSTILE},
+        {"type": "resource", "resource": {"uri": HOSTILE, "text": HOSTILE}},
+    )
+    outcome = read_result(ServerResult(blocks)).outcome
+    assert isinstance(outcome, Success)
+    begins = ToolBegins("c", "books__find", {"query": HOSTILE})
+    ends = ToolEnds(
+        "c", "books__find", outcome.content, is_error=False, seconds=0.1, folds_result=True
+    )
+    assert_not_live(shown(begins, ends))
+    assert_not_live(shown(begins, replace(ends, folds_result=False, result_lines=None)))
