@@ -46,7 +46,7 @@ SELECT = """at => {
 FORGET_UNDO = """() => {
     window.jupyterapp.shell.currentWidget.content.model.sharedModel.clearUndoHistory();
 }"""
-FIRST_BUTTON = ".jp-nb-form[role='group']:visible .jp-nb-actions button"
+LIVE_BUTTON = ".jp-nb-form[role='group'] .jp-nb-actions button:not(.jupyter-widgets-disconnected)"
 
 Action = Callable[[NotebookPage, Random], object]
 
@@ -70,7 +70,7 @@ def does(*commands: str) -> Action:
 
 def answer(page: NotebookPage, random: Random) -> None:
     """Click the first button of the form, if there is one."""
-    buttons = page.page.locator(FIRST_BUTTON)
+    buttons = page.page.locator(LIVE_BUTTON).locator("visible=true")  # not of a kernel that is gone
     if buttons.count():
         buttons.first.click()
 
