@@ -94,10 +94,12 @@ OTHER_OPENS: Final = {
     "headless/demo.py": "notebooks of the package",
     "notebook/prompt/form.py": "a file of the package",
     "notebook/prompt/controls.py": "a file of the package",
+    "headless/mcp_server.py": "the null device, for the input of tools",
     "providers/scripted.py": "a file of the package; reads others with the helper",
 }
 """Modules that open files, and the reason why they wait for no other program."""
 NOT_FILES: Final = {
+    "mcp/calls.py",
     "notebook/prompt/pump.py",
     "notebook/prompt/prompter.py",
     "notebook/display/turn.py",
