@@ -105,6 +105,7 @@ EDITED_TEXT = "{} as you edited it"
 FORMATTED = "Arguments, formatted for display (the tool receives those above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
+SERVER_SAYS = "The server says about this tool (not checked)"
 ASKING_RULE = "Your rule that asks about this call"
 FIRST = "(for the first run; the next run gets the answers to its questions)"
 FOLDER = "Folder"
@@ -190,12 +191,17 @@ class _PendingCall:
             yield PromptDetail(EDITED if self.edited else ARGUMENTS, others)
         if self.formatted:
             yield PromptDetail(FORMATTED, self.formatted)
+        if hints := self.tool.executor.hints:
+            yield PromptDetail(SERVER_SAYS, _format_hints(hints))
         if self.ruling.words is not None:
             yield PromptDetail(ASKING_RULE, escape_invisible(self.ruling.words))
 
     def prompt(self) -> ActionPrompt:
+        text = f"Run the tool `{spell_invisible(self.tool.name)}`?"
+        if self.tool.owner:
+            text = f"{text[:-1]} of the server `{spell_invisible(self.tool.owner)}`?"
         return ActionPrompt(
-            text=f"Run the tool `{spell_invisible(self.tool.name)}`?",
+            text=text,
             actions=permission_actions(
                 self.tool.name, self.tool.covers, can_keep_rule=self.proposed_rule is not None
             ),
@@ -203,6 +209,12 @@ class _PendingCall:
             only_buttons=True,
             origin=self.tool.origin,
         )
+
+
+def _format_hints(hints: Mapping[str, bool]) -> str:
+    words = {True: "yes", False: "no"}
+    lines = [f"{name.replace('_', ' ')}: {words[value]}" for name, value in hints.items()]
+    return "\n".join(lines)
 
 
 async def _ask_reason(ask: SafeAsk, tool: OfferedTool) -> None:

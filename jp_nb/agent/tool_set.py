@@ -49,6 +49,7 @@ class OfferedTool:
     Attributes:
         origin: Kind of source for the user: `Python`, `built-in`.
         rules: Permission by arguments, in place of `run`. The first one that matches applies.
+        owner: Server that has the tool; "" if it runs here.
         format: `unattended` if `formatter` may run before the user permits the call.
         parameters: Display of arguments without a formatter; None: in the line of the call.
         inline_results: Number of displayed lines of a result; None: the result is folded.
@@ -67,6 +68,7 @@ class OfferedTool:
     questions: Mapping[str, QuestionConfig]
     options: Mapping[str, JsonValue]
     origin: str
+    owner: str = ""
     covers: Covers = "tool"
     rules: tuple[ArgumentRule, ...] = ()
     source: str = ""
@@ -130,6 +132,8 @@ class ToolSet:
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
         config: The configuration, with the tools that its sources found.
+        notices: Texts for the user about the sources.
+        instructions: Texts for the model about the use of the tools.
     """
 
     tools: dict[str, OfferedTool]
@@ -138,6 +142,8 @@ class ToolSet:
     problems: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     config: AppConfig | None = None
+    notices: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> Mapping[str, str]:
@@ -194,7 +200,16 @@ async def offer_tools(
     }
     wanted = {name: tool for name, tool in enabled.items() if tool.source is not None}
     found = await sources.find(config, wanted, attempt)
-    offered = ToolSet({}, found.missing, found.clashes, found.problems, found.failures, config)
+    offered = ToolSet(
+        {},
+        found.missing,
+        found.clashes,
+        found.problems,
+        found.failures,
+        config,
+        found.notices,
+        found.instructions,
+    )
 
     for name, tool in enabled.items():
         if tool.source is None:
@@ -242,6 +257,7 @@ def _make_offered_tool(
         rules=join_rules(tool, star),
         source=tool.source or "",
         command=None if tool.command is None else tool.command.model_dump(mode="json"),
+        owner=origin.owner,
         covers=tool.covers or star.covers or executor.covers,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(

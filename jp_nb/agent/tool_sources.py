@@ -62,6 +62,8 @@ class FoundTools:
         clashes: Description of each name that two sources have.
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
+        notices: Texts for the user about the sources.
+        instructions: Texts for the model about the use of the tools.
     """
 
     tools: dict[str, tuple[Tool, ToolSource]]
@@ -69,6 +71,8 @@ class FoundTools:
     clashes: Mapping[str, str]
     problems: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
 
 
 class ToolSources:
@@ -85,6 +89,7 @@ class ToolSources:
         self.available = available
         self.discovered: Mapping[str, ToolRegistrations] = {}
         self._running: dict[str, ToolSource] = {}
+        self._starting: dict[str, str] = {}
         self._lock = asyncio.Lock()
 
     async def discover(
@@ -153,13 +158,28 @@ class ToolSources:
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
         failures = [x for own, x in attempt.failures.items() if own in sources]
+        optional = dict.fromkeys(each.text for each in failures if not each.is_required)
+        required = dict.fromkeys(each.text for each in failures if each.is_required)
+        used = {source.name for _, source in tools.values()}
+        running = list(self._running.values())
+        texts = [each.instructions for each in running if each.name in used]
         return FoundTools(
             tools,
             missing,
             clashes,
-            problems=tuple(each.text for each in failures if not each.is_required),
-            failures=tuple(each.text for each in failures if each.is_required),
+            problems=tuple(optional),
+            failures=tuple(required),
+            notices=tuple(text for each in running for text in each.take_notices()),
+            instructions=tuple(sorted(filter(None, texts))),
         )
+
+    def list_starting(self) -> list[str]:
+        """Return the servers, or the names of the sources, that start now."""
+        return list(self._starting.values())
+
+    def running(self, name: str) -> ToolSource | None:
+        """Return the running source of that name."""
+        return self._running.get(name)
 
     async def aclose(self) -> None:
         """Close all running sources."""
@@ -191,6 +211,7 @@ class ToolSources:
             return None
 
         failed = "did not start"
+        self._starting[source.name] = source.owner or source.name
         limit = asyncio.timeout(source.start_timeout_s or None)
         try:
             async with limit:
@@ -205,6 +226,8 @@ class ToolSources:
             await self._close(source)
             if is_cancelled():
                 raise asyncio.CancelledError from exc
+        finally:
+            self._starting.pop(source.name, None)
 
         if isinstance(cause, ToolSourceError):
             text = str(cause)

@@ -246,6 +246,8 @@ class TurnLoop:
         for problem in new:
             self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
+        for notice in resolved.tools.notices:
+            self.turn.display(Notice(f"⚠ {notice}"))
         self.turn.record.provider = resolved.provider_name
         self.turn.tokens.max_tokens = resolved.request.max_total_tokens
         return resolved

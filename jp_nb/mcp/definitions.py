@@ -319,6 +319,20 @@ def _count_values(value: object, limit: int) -> int:
     return count
 
 
+_HINTS: Final[Mapping[str, str]] = {
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+
+
+def read_hints(annotations: Mapping[str, JsonValue]) -> dict[str, bool]:
+    """Return the hints that a server gives about its tool, by our names. Nothing checks them."""
+    given = {name: annotations.get(key) for key, name in _HINTS.items()}
+    return {name: value for name, value in given.items() if isinstance(value, bool)}
+
+
 def cut_text(text: str, limit: int) -> str:
     """Return `text` in at most `limit` characters, with a mark at a cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -130,8 +130,15 @@ class AgentThread:
         loop.call_soon_threadsafe(start)  # copies the context
         return future
 
-    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait_for(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        serve: Callable[[Future[Any]], None] | None = None,
+    ) -> T:
         """Run `work` on the loop and wait for its result; an interrupt ends the wait.
+
+        `serve` runs meanwhile in the calling thread, until the future is done.
 
         Raises:
             UsageError: An `async def` tool is the caller, or blocks the loop.
@@ -159,6 +166,8 @@ class AgentThread:
                     "an `async def` tool still blocks the thread on which turns run. "
                     "Wait until it ends, or restart the kernel"
                 )
+            if serve is not None:
+                serve(future)
             return future.result()
         except BaseException:
             cancelled.set()
@@ -238,6 +247,7 @@ class AgentRunner:
         self.front_end = host.front_end(self.cell, self.agent.call)
         self.secrets = SecretAnswers()
         self.output: TurnOutput | None = None
+        self.early_output: TurnOutput | None = None
         self._answers = SessionAnswers()
 
     def tool_threads(self) -> dict[object, int]:
@@ -252,8 +262,25 @@ class AgentRunner:
             found[call] = self.cell.thread or 0
         return found
 
+    def begin_early_turn(self, config: AppConfig) -> None:
+        """Show the turn before it begins, because its tools are not ready yet."""
+        if self.early_output is None and _SHOWS_TURNS.get():
+            self.early_output = self.front_end.begin_turn(config)
+            self.early_output.begin()
+
+    def end_early_turn(self) -> None:
+        """End the display of a turn that does not begin."""
+        if self.early_output is not None:
+            self.front_end.end()
+            self.early_output.finish()
+            self.early_output = None
+
     def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return the display of a turn in the running cell; later prompts appear in that cell."""
+        if self.early_output is not None:
+            self.output = self.early_output
+            self.early_output = None
+            return self.output
         if _SHOWS_TURNS.get():
             self.output = self.front_end.begin_turn(config)
         else:

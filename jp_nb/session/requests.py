@@ -14,6 +14,7 @@ from typing import Final
 
 from jp_nb.agent.appended_changes import find_excessive_changes
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
+from jp_nb.agent.tool_sources import SourceAttempt
 from jp_nb.agent.turn_state import LastRequest, Resolved
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
@@ -126,7 +127,7 @@ class PastRequests:
 
     def _next(self) -> tuple[TracedRequest, Provider]:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
-        resolved = self._turns.resolve(basis, conversation_id)
+        resolved = self._resolve(basis, conversation_id)
         thread = self._turns.build_context(self._stream, resolved)
         thread.contents = dict(thread.contents)
         thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
@@ -137,6 +138,17 @@ class PastRequests:
             request = replace(request, thread=thread.without_heads())
         traced = _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
         return traced, resolved.provider
+
+    def _resolve(
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
+    ) -> Resolved:
+        """Resolve `basis` without a start of servers: the tools are those known now."""
+        attempt = SourceAttempt(may_start=False)
+        return self._turns.resolve(basis, conversation_id, tool_choice=tool_choice, attempt=attempt)
 
     def _traced(self, place: RequestSpan) -> TracedRequest:
         last = self._turns.last_request
@@ -177,7 +189,7 @@ class PastRequests:
         return projection.until(stream)
 
     def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        resolve, conversation_id = self._turns.resolve, self._stream.id
+        resolve, conversation_id = self._resolve, self._stream.id
         try:
             return resolve(basis, conversation_id, tool_choice="auto")
         except ConfigError as exc:

@@ -61,6 +61,7 @@ from jp_nb.session.cassettes import CassetteProvider, OpenCassette, hide_key
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_text import AttachedValues, is_value
 from jp_nb.session.scripts import FolderScripts
+from jp_nb.session.servers import ServerSources
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.tools.base import ToolSource
 from jp_nb.tools.builtin import BUILTINS, BuiltinTools
@@ -86,6 +87,7 @@ TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     CommandTools(),
     BuiltinTools(),
 )
+"""The sources of each configuration. Those of servers are made by `ServerSources`."""
 
 
 class Resolver:
@@ -99,7 +101,7 @@ class Resolver:
     def __init__(
         self,
         active: ActiveConversation,
-        sources: Callable[[AppConfig], Sequence[ToolSource]] = lambda _: TOOL_SOURCES,
+        sources: Callable[[AppConfig], Sequence[ToolSource]] | None = None,
         *,
         hide: Callable[[str], str] = str,
         load_answers: Callable[[AppConfig], SessionAnswers] = lambda _: SessionAnswers(),
@@ -110,7 +112,8 @@ class Resolver:
         self._load_answers = load_answers
         self._before_sending = before_sending
         self._cassette: OpenCassette | None = None
-        self._sources = ToolSources(sources)
+        self.servers = ServerSources(active)
+        self._sources = ToolSources(sources or self._list_sources)
         self._providers: dict[str, Provider] = {}
         self._replaced_providers: list[Provider] = []
         self._attachments = Attachments()
@@ -118,6 +121,9 @@ class Resolver:
         self.values = AttachedValues()
         self.scripts = FolderScripts(active)
         self.find_context_tokens: Callable[[ModelId], int | None] = lambda model: None
+
+    def _list_sources(self, config: AppConfig) -> Sequence[ToolSource]:
+        return [*TOOL_SOURCES, *self.servers.list(config)]
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.
@@ -174,7 +180,7 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=config.assistant.system_texts(),
+            system=(*config.assistant.system_texts(), *tools.instructions),
             tools=tools,
             tool_choice=(
                 _read_tool_choice(config.assistant.tool_choice, tools)
@@ -365,6 +371,14 @@ class Resolver:
         """Return True if a source may have tools that `config` does not name."""
         is_known = bool(self._active.discovered.state.toolsets)
         return is_known or any(source.discovers for source in self._sources.available(config))
+
+    def running_server(self, name: str) -> ToolSource | None:
+        """Return the source of the MCP server `name`, if it runs or starts."""
+        return self._sources.running(f"mcp.{name}")
+
+    def list_starting(self) -> list[str]:
+        """Return the names of the servers that start now."""
+        return self._sources.list_starting()
 
     async def discover(
         self,

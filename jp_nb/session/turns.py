@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -79,6 +79,7 @@ from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
 from jp_nb.session.resolver import LIST_SECONDS, ModelCatalog, Resolver
 from jp_nb.session.settings import Settings
+from jp_nb.session.source_wait import InputForms, SourceWait
 from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN, Run
 from jp_nb.tools.question import Question
@@ -87,6 +88,8 @@ from jp_nb.values.base import Description, ValueBudget
 if TYPE_CHECKING:  # most turns have no schema
     from jp_nb.session.answer_reader import AnswerReader
     from jp_nb.session.structured import AnswerForm
+
+T = TypeVar("T")
 
 MAX_ANSWER_FORMS: Final = 20
 """Maximum number of types of structured answers that are remembered, for `%jp retry`."""
@@ -146,6 +149,7 @@ class TurnRunner:
             load_answers=self.runner.load_answers,
             before_sending=self._announce_other_host,
         )
+        self.resolver.servers.ask = InputForms(self.runner).ask
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
             lambda: active.settings.projection.providers(),
@@ -453,7 +457,23 @@ class TurnRunner:
         if not self.resolver.has_discovering_sources(config):
             return False
         work = self.resolver.discover(config, attempt, names=names, only_named=only_named)
-        return self._agent.wait_for(work)
+        return self._wait_for_sources(work, config)
+
+    def _wait_for_sources(
+        self, work: Coroutine[Any, Any, T], config: AppConfig, *, before_turn: bool = True
+    ) -> T:
+        """Run `work` on the agent's loop, and serve the cell's thread meanwhile.
+
+        The display of a slow start becomes that of the turn, unless no turn follows.
+        """
+        if not self.resolver.has_discovering_sources(config):
+            return self._agent.wait_for(work)
+        wait = SourceWait(self.runner, self._active.line, config, self.resolver.list_starting)
+        try:
+            return self._agent.wait_for(work, serve=wait.serve)
+        finally:
+            if not before_turn:
+                self.runner.end_early_turn()
 
     def resolve(
         self,
@@ -473,7 +493,7 @@ class TurnRunner:
             unavailable_reason=reason,
             attempt=attempt,
         )
-        return self._agent.wait_for(work)
+        return self._wait_for_sources(work, basis.config)
 
     def count_tokens(self, provider: Provider, request: ModelRequest, name: str) -> int:
         """Return the tokens of `request` that the server counts; see `Provider.count_tokens`.
@@ -512,7 +532,7 @@ class TurnRunner:
         reason = self._front_end.unavailable_reason(config)
         attempt = SourceAttempt(may_start=may_start)
         work = self.resolver.tools(config, unavailable_reason=reason, attempt=attempt)
-        return self._agent.wait_for(work)
+        return self._wait_for_sources(work, config, before_turn=False)
 
     def discover_tools(self, *names: str) -> None:
         """Let the sources that may have these tools or toolsets find their tools.
@@ -520,8 +540,11 @@ class TurnRunner:
         Raises:
             ToolSourceError: One failed.
         """
-        attempt = SourceAttempt()
-        self._discover(self._active.settings.config, attempt, names=names, only_named=True)
+        config, attempt = self._active.settings.config, SourceAttempt()
+        if not self.resolver.has_discovering_sources(config):
+            return
+        work = self.resolver.discover(config, attempt, names=names, only_named=True)
+        self._wait_for_sources(work, config, before_turn=False)
         if attempt.failures:
             raise ToolSourceError("\n".join(x.text for x in attempt.failures.values()))
 
@@ -556,7 +579,7 @@ class TurnRunner:
     ) -> Callable[[], Turn]:
         """Record the options of a turn and activate its conversation; return the turn to run."""
         active = self._active
-        with active.files.read_once():
+        with active.files.read_once(), self._ending_early_turn():
             settings, draft, resolved = self.prepare(
                 request, tool_choice=tool_choice, other=other, directives=directives, model=model
             )
@@ -593,6 +616,15 @@ class TurnRunner:
                 self._reruns.remember(cell, turn=number, options=options)
 
         return run
+
+    @contextmanager
+    def _ending_early_turn(self) -> Iterator[None]:
+        """End the display of a slow start if the turn does not begin."""
+        try:
+            yield
+        except BaseException:
+            self.runner.end_early_turn()
+            raise
 
     def resume(
         self,

@@ -452,6 +452,20 @@ class ToolSource(ABC):
         """Return the registrations of all tools that the source has now, in a stable order."""
         return {}
 
+    @property
+    def owner(self) -> str:
+        """The server that has the tools, for prompts; "" if the tools run here."""
+        return ""
+
+    @property
+    def instructions(self) -> str:
+        """Text for the model about the use of the tools, a section of the system prompt; or ""."""
+        return ""
+
+    def take_notices(self) -> Sequence[str]:
+        """Return what the user should know about the source, since the last call."""
+        return ()
+
     def may_have(self, name: str) -> bool:
         """Return True if `name` is one that `discover` gives to tools of this source."""
         return False

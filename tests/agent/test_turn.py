@@ -327,10 +327,15 @@ async def test_tool_gets_its_context() -> None:
     bench = Bench([reply(call("look", "c9")), DONE], tools=[PythonTool(look)], config=config)
     await bench.run()
     expected = ToolContext(
-        "look", call_id="c9", options={"limit": 3}, root="/home/ada/space", conversation_id="jp-c1"
+        "look",
+        call_id="c9",
+        call_key="c9",
+        options={"limit": 3},
+        root="/home/ada/space",
+        conversation_id="jp-c1",
     )
     [told] = seen
-    assert replace(told, catalog={}) == expected
+    assert replace(told, catalog={}, show_progress=expected.show_progress) == expected
     assert "look" in told.catalog["look"]
 
 

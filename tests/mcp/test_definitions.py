@@ -211,7 +211,8 @@ def test_arguments_are_checked_with_the_schema_of_the_server() -> None:
     ).usable
     assert one.check_arguments({"id": 3}) is None
     assert one.check_arguments({"name": "x"}) is None
-    for wrong in ({}, {"id": 3, "name": "x"}, {"id": "three"}):
+    wrong_arguments: list[dict[str, JsonValue]] = [{}, {"id": 3, "name": "x"}, {"id": "three"}]
+    for wrong in wrong_arguments:
         problem = one.check_arguments(wrong)
         assert problem is not None
         assert problem.startswith("Invalid arguments for books__search: ")
@@ -254,14 +255,15 @@ def test_instructions_are_marked_and_cut() -> None:
 
 def test_changed_tools_are_found_by_everything_that_the_server_says() -> None:
     before = make_tool(properties={"x": TEXT})
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"description": "Other."},
         {"title": "Other"},
         {"input_schema": {"type": "object"}},
         {"output_schema": {"type": "object"}},
         {"hints": {"readOnlyHint": True}},
-    ):
-        after = replace(before, **change)  # type: ignore[arg-type]  # each is a field
+    ]
+    for change in changes:
+        after = replace(before, **change)
         one, other = read_definitions("books", [before]), read_definitions("books", [after])
         assert find_changes(one, other) == ["books__search"]
         assert find_changes(one, one) == []

@@ -17,6 +17,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session import agent_runner
 from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
 from jp_nb.tools.base import ToolSource
 from tests.support.fakes import configured, for_tool
@@ -171,7 +172,7 @@ class Shelf(ToolSource):
 
 def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
     shelf, config = Shelf(), configured(for_tool("book", source="mcp.shelf.book"))
-    active: Any = SimpleNamespace()
+    active: Any = SimpleNamespace(discovered=DiscoveredTools())
 
     def sources(_: AppConfig) -> list[Any]:
         return [shelf]

@@ -17,6 +17,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
 from jp_nb.session import resolver as resolver_module
 from jp_nb.session.cassettes import Cassettes
+from jp_nb.session.discovered_tools import DiscoveredTools
 from jp_nb.session.resolver import Resolver
 from jp_nb.storage.config_files import ConfigFiles
 from tests.support.fakes import configured, for_tool
@@ -27,7 +28,9 @@ ANSWER = ("ask_user", "answer")
 @pytest.fixture
 def resolver(tmp_path: Path) -> Resolver:
     files = ConfigFiles(tmp_path)
-    session: Any = SimpleNamespace(files=files, cassettes=Cassettes(files, None))
+    session: Any = SimpleNamespace(
+        files=files, cassettes=Cassettes(files, None), discovered=DiscoveredTools()
+    )
     return Resolver(session)
 
 
@@ -80,6 +83,7 @@ def test_attachments_are_searched_in_the_workspace(tmp_path: Path) -> None:
     session: Any = SimpleNamespace(
         files=files,
         cassettes=Cassettes(files, None),
+        discovered=DiscoveredTools(),
         document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
     )
     attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}

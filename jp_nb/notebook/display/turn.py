@@ -437,6 +437,7 @@ class TurnDisplay:
         self._calls_with_image: set[str] = set()
         self._outputs = TurnOutputs(transcript, new_output)
         self._function: FunctionBegins | None = None
+        self._has_begun = False
         self._done = False
         self._note: str | None = None
         self._clock = UpdateClock(
@@ -449,7 +450,10 @@ class TurnDisplay:
         )
 
     def begin(self) -> None:
-        """Begin to show the turn; on the cell's thread."""
+        """Begin to show the turn; on the cell's thread. A second call has no effect."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         if self._tools is not None:
             self._tools.cleared = self._show_again
             self._tools.open()

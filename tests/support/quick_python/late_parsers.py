@@ -20,7 +20,7 @@ class LateParsers:
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != PARSERS or PathFinder.find_spec(name) is None:
             return None
-        return ModuleSpec(name, self)
+        return ModuleSpec(name, self)  # type: ignore[arg-type]  # it has the methods of a loader
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Use a new module, as is the default."""

@@ -1,0 +1,264 @@
+"""An MCP server as a source of tools: its start, its tools, its changes, and its end.
+
+Source: `docs/mcp.md`, Tools; `docs/extending.md`, `docs/decisions.md` D217, D218.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.servers import McpServer
+from jp_nb.config.tree.tools import RunMode, ToolConfig
+from jp_nb.errors import ConfigError, ToolSourceError
+from jp_nb.mcp.calls import McpTool, ServerCalls
+from jp_nb.mcp.connection import Connection
+from jp_nb.mcp.definitions import (
+    McpDefinition,
+    ServerDefinitions,
+    digest,
+    find_changes,
+    format_instructions,
+    may_be_name,
+    read_definitions,
+    read_hints,
+)
+from jp_nb.mcp.exchange import ConnectionLimits, Launch, ServerError, ServerNotStarted, StdioLaunch
+from jp_nb.text import MAX_LISTED, one_line
+from jp_nb.tools.base import Tool, ToolRegistrations, ToolSource
+
+PREFIX: Final = "mcp."
+NOT_INSTALLED: Final = (
+    "MCP servers need the library `mcp`, which is not installed: `pip install 'jp-nb[mcp]'`. "
+    "Then restart the kernel"
+)
+LIST_SECONDS: Final = 5.0
+"""Seconds beyond the limit of the server, which has the better error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHost:
+    """What the servers of one kernel share.
+
+    Attributes:
+        resolve: Returns the command or address of a server, and asks the user for its inputs.
+        asks_users: True if a user can answer questions of servers while the kernel runs.
+    """
+
+    resolve: Callable[[str, McpServer], Awaitable[Launch]]
+    asks_users: bool = False
+
+
+class McpSource(ToolSource):
+    """The tools of one server.
+
+    Two sources are equal if the settings of their server are: the running server is kept then.
+    """
+
+    run: RunMode = "ask"
+    discovers = True
+
+    def __init__(self, server_name: str, settings: McpServer, host: ServerHost) -> None:
+        self.name = f"{PREFIX}{server_name}"
+        self.server = server_name
+        self.settings = settings
+        self._host = host
+        self.is_required = not settings.optional and has_library()
+        limit = settings.startup_timeout_secs
+        self.start_timeout_s = limit + LIST_SECONDS if limit else 0
+        self.connection: Connection | None = None
+        self.calls = ServerCalls()
+        self.definitions = ServerDefinitions()
+        self._tools: dict[str, tuple[McpDefinition, Tool]] = {}
+        self._notices: list[str] = []
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, McpSource):
+            return NotImplemented
+        return (self.name, self.settings) == (other.name, other.settings)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def title(self) -> str:
+        """The kind of the tools."""
+        return "MCP"
+
+    @property
+    def owner(self) -> str:
+        """The name of the server in the configuration."""
+        return self.server
+
+    @property
+    def entry_digest(self) -> str:
+        """Digest of the settings of the server, with names of variables in place of values."""
+        settings: JsonValue = self.settings.model_dump(mode="json", exclude_defaults=True)
+        return digest([self.server, settings])
+
+    def may_have(self, name: str) -> bool:
+        """Return True if `name` is one for a tool of this server."""
+        return may_be_name(self.server, name)
+
+    # --- start and end ---------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the server.
+
+        Raises:
+            ToolSourceError: It did not start.
+        """
+        if not has_library():
+            raise ToolSourceError(NOT_INSTALLED)
+        if self.connection is None:
+            self.connection = await self._connect()
+        try:
+            await self.connection.start()
+        except ServerNotStarted as exc:
+            raise ToolSourceError(str(exc)) from exc
+        await self._read_tools()
+
+    async def _connect(self) -> Connection:
+        settings = self.settings
+        try:
+            launch = await self._host.resolve(self.server, settings)
+        except ConfigError as exc:
+            raise ToolSourceError(f"the MCP server {self.server} did not start: {exc}") from exc
+        limits = ConnectionLimits(
+            settings.startup_timeout_secs,
+            settings.call_timeout_secs,
+            settings.max_response_bytes,
+        )
+        return Connection(
+            self.server,
+            launch,
+            limits,
+            asks_users=self._host.asks_users,
+            on_question=self.calls.ask,
+        )
+
+    async def restart(self) -> None:
+        """End the server and start it again, also if it has ended too often.
+
+        Raises:
+            ToolSourceError: It did not start.
+        """
+        if self.connection is not None:
+            await self.connection.aclose()
+            self.connection = None
+        await self.start()
+
+    async def close(self) -> None:
+        """End the server, after its open calls."""
+        await self.calls.aclose()
+        if self.connection is not None:
+            await self.connection.aclose()
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    async def discover(self) -> ToolRegistrations:
+        """Return the registrations of the server's tools, in the server's order.
+
+        A server that has ended starts again. Its tools are listed again if they may have changed.
+        """
+        await self._refresh()
+        return {each.name: self._register(each) for each in self.definitions.usable}
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return the wanted tools that the server has."""
+        await self._refresh()
+        found: dict[str, Tool] = {}
+        for name, configured in wanted.items():
+            own = (configured.source or "").removeprefix(self.name).removeprefix(".") or name
+            definition = self.definitions.find(own)
+            if definition is not None:
+                found[name] = self._make_tool(name, definition)
+        return found
+
+    def take_notices(self) -> Sequence[str]:
+        """Return the notices since the last call."""
+        notices = self._notices
+        self._notices = []
+        return notices
+
+    @property
+    def instructions(self) -> str:
+        """The server's instructions for the model, if they are configured; else ""."""
+        text = None if self.connection is None else self.connection.instructions
+        if not self.settings.instructions or not text:
+            return ""
+        return format_instructions(self.server, text)
+
+    async def _refresh(self) -> None:
+        connection = self.connection
+        if connection is None or connection.state != "running":
+            await self.start()
+        elif connection.tools_changed:
+            await self._read_tools(refresh=True)
+
+    async def _read_tools(self, *, refresh: bool = False) -> None:
+        assert self.connection is not None
+        try:
+            tools = await self.connection.list_tools(refresh)
+        except ServerError as exc:
+            raise ToolSourceError(str(exc)) from exc
+        before = self.definitions
+        self.definitions = read_definitions(self.server, tools)
+
+        known = {(each.name, each.reason) for each in before.unusable}
+        for each in self.definitions.unusable:
+            if (each.name, each.reason) not in known:
+                self._notices.append(
+                    f"the tool {one_line(each.name, limit=80)!r} of the MCP server {self.server} "
+                    f"is not offered: {each.reason}"
+                )
+        self._note_changes(find_changes(before, self.definitions))
+
+    def _note_changes(self, changed: Sequence[str]) -> None:
+        if not changed:
+            return
+        more = len(changed) - MAX_LISTED
+        names = ", ".join(changed[:MAX_LISTED])
+        if more > 0:
+            names += f" and {more} more"
+        self._notices.append(
+            f"the MCP server {self.server} changed its tools {names}. Permissions for them have "
+            f"ended. Show a tool: `%jp tools NAME`"
+        )
+
+    def _register(self, definition: McpDefinition) -> Mapping[str, JsonValue]:
+        return {
+            "source": f"{self.name}.{definition.tool.name}",
+            "toolset": self.name,
+            "description": definition.description,
+        }
+
+    def _make_tool(self, name: str, definition: McpDefinition) -> Tool:
+        """Return the tool of `definition`; the same one until the server changes it."""
+        before, tool = self._tools.get(name, (None, None))
+        if before is None or tool is None or before.digest != definition.digest:
+            assert self.connection is not None
+            tool = McpTool(
+                self.connection,
+                definition.tool.name,
+                self.calls,
+                schema=definition.schema,
+                output_schema=definition.tool.output_schema,
+                check=definition.check_arguments,
+            )
+            tool.server_entry = self.entry_digest
+            tool.hints = read_hints(definition.tool.hints)
+            launch = self.connection.launch
+            if isinstance(launch, StdioLaunch) and launch.folder is not None:
+                tool.folder = str(launch.folder)
+            self._tools[name] = definition, tool
+        return tool
+
+
+def has_library() -> bool:
+    """Return True if the library `mcp` is installed."""
+    return find_spec("mcp") is not None

@@ -1,0 +1,315 @@
+"""Servers in a session: their start, tools, permissions, changes, and end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import Notice
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.errors import ToolSourceError
+from jp_nb.mcp import source as source_module
+from jp_nb.mcp.source import McpSource
+from tests.session.servers import (
+    configure,
+    is_alive,
+    make_books,
+    remove_configuration,
+    sent_tools,
+    settings_of,
+    turn_on,
+)
+from tests.support.fakes import yes
+from tests.support.sessions import SCRIPT, AskedNotebook
+
+pytest.importorskip("mcp")
+
+ON: dict[str, Any] = {"run": "unattended"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "story.toml").write_text(SCRIPT * 3)
+    return tmp_path
+
+
+@pytest.fixture
+def open_notebook(folder: Path) -> Iterator[Callable[..., AskedNotebook]]:
+    """Opens notebooks, and closes their sessions at the end."""
+    opened: list[AskedNotebook] = []
+
+    def open_one(**options: Any) -> AskedNotebook:
+        opened.append(AskedNotebook(folder, name=f"nb{len(opened)}", **options))
+        return opened[-1]
+
+    yield open_one
+    for notebook in opened:
+        notebook.session.close()
+    remove_configuration()
+
+
+Open = Callable[..., AskedNotebook]
+
+
+def notices(notebook: AskedNotebook) -> str:
+    """Return the notices of all turns."""
+    outputs = notebook.host.person.outputs
+    events = [event for output in outputs for event in output.events]
+    return "\n".join(event.text for event in events if isinstance(event, Notice))
+
+
+def source_of(notebook: AskedNotebook, server: str = "books") -> McpSource:
+    source = notebook.session.turns.resolver.running_server(server)
+    assert isinstance(source, McpSource)
+    return source
+
+
+@pytest.mark.req("R-MCP-3", "R-MCP-13")
+def test_server_starts_when_a_turn_offers_its_tools(folder: Path, open_notebook: Open) -> None:
+    server = make_books(folder)
+    configure({"books": settings_of(server)})
+    notebook = open_notebook()
+    notebook.ask("Hello.", model="scripted/story")
+    assert sent_tools(notebook) == {}
+    assert not server.log.exists()
+
+    notebook.ask("Hello.", *turn_on("mcp.books.search"))
+    assert list(sent_tools(notebook)) == ["books__search"]
+    notebook.ask("Hello.", *turn_on("mcp.books"))
+    assert list(sent_tools(notebook)) == ["books__search", "books__read"]
+    assert len(server.received("initialize")) + len(server.received("server/discover")) == 1
+
+
+def test_servers_start_at_the_same_time(folder: Path, open_notebook: Open) -> None:
+    slow = {name: make_books(folder, start_delay=1.0) for name in ("books", "maps")}
+    configure({name: settings_of(server) for name, server in slow.items()})
+    notebook = open_notebook()
+    notebook.ask("Warm up.", *turn_on("mcp.books"), model="scripted/story")
+    pid = source_of(notebook).connection.pid  # type: ignore[union-attr]
+    began = time.monotonic()
+    notebook.session.close()
+    other = open_notebook()
+    other.ask("Hello.", *turn_on("mcp.books", "mcp.maps"), model="scripted/story")
+    assert len(sent_tools(other)) == 4
+    assert not is_alive(pid)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.req("R-MCP-24", "R-MCP-26")
+def test_permission_names_tool_and_server_and_shows_all_arguments(
+    folder: Path, open_notebook: Open
+) -> None:
+    tool = {
+        "name": "read",
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+        "annotations": {"readOnlyHint": True, "destructiveHint": False},
+    }
+    configure({"books": settings_of(make_books(folder, tools=[tool]))})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    long = "x" * 5_000 + "\u202e"
+    notebook.ends.append(yes("run"))
+    made = notebook.call("books__read", path=long)
+    [prompt] = notebook.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.text == "Run the tool `books__read` of the server `books`?"
+    shown = {each.caption: each.value for each in prompt.exhibits}
+    assert shown["Arguments"] == {"path": long}
+    assert shown["The server says about this tool (not checked)"] == (
+        "read only: yes\ndestructive: no"
+    )
+    assert not made.is_error
+
+
+@pytest.mark.req("R-MCP-23", "R-MCP-25")
+def test_without_a_user_a_call_is_refused_whatever_its_hints_say(
+    folder: Path, open_notebook: Open
+) -> None:
+    tool = {
+        "name": "read",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    }
+    server = make_books(folder, tools=[tool, {"name": "search", "inputSchema": {"type": "object"}}])
+    configure({"books": settings_of(server)}, {"books__search": ON})
+    notebook = open_notebook(headless=True)
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    refused = notebook.call("books__read")
+    assert refused.is_error
+    assert "needs the user's permission" in (refused.content or "")
+    assert server.received("tools/call") == []
+    ran = notebook.call("books__search")
+    assert (ran.content, ran.is_error) == ("Emma, 1815", False)
+
+
+@pytest.mark.req("R-MCP-5")
+def test_failed_server_ends_the_turn_with_its_command_and_last_words(
+    folder: Path, open_notebook: Open
+) -> None:
+    broken = make_books(folder, stderr="no shelf\n", exit_at="server/discover")
+    secret = {"TOKEN": "s3cret-s3cret-s3cret"}
+    configure({"books": settings_of(broken, env=secret)})
+    notebook = open_notebook()
+    with pytest.raises(ToolSourceError) as caught:
+        notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    text = str(caught.value)
+    assert text.startswith("the MCP server books did not start: ")
+    assert sys.executable in text
+    assert "no shelf" in text
+    assert "s3cret" not in text
+    assert notebook.session.document.conversation.turn_count == 0
+    assert notebook.session.turns.last_request is None
+
+
+@pytest.mark.req("R-MCP-5")
+def test_optional_server_that_fails_is_dropped(folder: Path, open_notebook: Open) -> None:
+    broken = {"command": "no-such-program-of-jp-nb", "optional": True}
+    configure({"books": settings_of(make_books(folder)), "maps": broken})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books", "mcp.maps"), model="scripted/story")
+    assert list(sent_tools(notebook)) == ["books__search", "books__read"]
+    assert "no-such-program-of-jp-nb" in notices(notebook)
+
+
+@pytest.mark.req("R-MCP-2")
+def test_without_the_library_one_line_names_the_command(
+    folder: Path, open_notebook: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_books(folder)
+    configure({"books": settings_of(server), "maps": settings_of(server)})
+    monkeypatch.setattr(source_module, "find_spec", lambda name: None)
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books", "mcp.maps"), model="scripted/story")
+    assert sent_tools(notebook) == {}
+    assert notices(notebook).count("pip install 'jp-nb[mcp]'") == 1
+    assert not server.log.exists()
+
+
+@pytest.mark.req("R-MCP-8")
+def test_end_of_the_session_leaves_no_process(folder: Path, open_notebook: Open) -> None:
+    configure({"books": settings_of(make_books(folder, child=True))})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    connection = source_of(notebook).connection
+    assert connection is not None
+    pid = connection.pid
+    assert is_alive(pid)
+    notebook.session.close()
+    assert not is_alive(pid)
+
+
+@pytest.mark.req("R-MCP-9")
+def test_dead_server_is_started_again_by_the_next_turn(folder: Path, open_notebook: Open) -> None:
+    server = make_books(folder, calls={"die": [{"exit": 3}], "search": [{"result": "Emma"}]})
+    configure({"books": settings_of(server)}, {"books__die": ON, "books__search": ON})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    assert notebook.call("books__die").is_error
+    assert notebook.call("books__search").content == "Emma"
+
+
+@pytest.mark.req("R-MCP-15")
+def test_definitions_are_equal_in_successive_requests(folder: Path, open_notebook: Open) -> None:
+    configure({"books": settings_of(make_books(folder))})
+    notebook = open_notebook()
+    definitions = []
+    for directives in (turn_on("mcp.books"), [], []):
+        notebook.ask("Hello.", *directives, model="scripted/story")
+        last = notebook.session.turns.last_request
+        assert last is not None
+        definitions.append(last.request.tools)
+    assert definitions[0] == definitions[1] == definitions[2]
+
+
+@pytest.mark.req("R-MCP-18")
+def test_one_bad_schema_costs_only_its_own_tool(folder: Path, open_notebook: Open) -> None:
+    bad = {"type": "object", "properties": {"x": {"$ref": "https://evil.example/x.json"}}}
+    tools = [
+        {"name": "search", "inputSchema": {"type": "object"}},
+        {"name": "bad", "inputSchema": bad},
+    ]
+    configure({"books": settings_of(make_books(folder, tools=tools))})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    assert list(sent_tools(notebook)) == ["books__search"]
+    assert "the tool 'bad' of the MCP server books is not offered" in notices(notebook)
+    notebook.host.person.outputs.clear()
+    notebook.ask("Hello.")
+    assert "is not offered" not in notices(notebook)
+
+
+@pytest.mark.req("R-MCP-22")
+def test_instructions_are_sent_only_if_configured(folder: Path, open_notebook: Open) -> None:
+    server = make_books(folder, instructions="Ask for the year.")
+    for wanted in (False, True):
+        configure({"books": settings_of(server, instructions=wanted)})
+        notebook = open_notebook()
+        notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+        last = notebook.session.turns.last_request
+        assert last is not None
+        texts = "\n".join(last.request.system)
+        assert ("Ask for the year." in texts) is wanted
+        assert ("The MCP server books describes" in texts) is wanted
+
+
+@pytest.mark.req("R-MCP-20")
+def test_tool_that_vanished_is_an_error_of_its_call(folder: Path, open_notebook: Open) -> None:
+    configure({"books": settings_of(make_books(folder))}, {"books__gone": ON})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    gone = notebook.call("books__gone")
+    assert gone.is_error
+    assert "books__gone" in (gone.content or "")
+
+
+@pytest.mark.req("R-MCP-27")
+def test_preview_of_a_request_starts_no_server(folder: Path, open_notebook: Open) -> None:
+    server = make_books(folder)
+    configure({"books": settings_of(server)})
+    notebook = open_notebook()
+    notebook.ask("Hello.", model="scripted/story")
+    notebook.jp('config conversation.toolsets["mcp.books"]=true')
+    notebook.jp("request next")
+    assert not server.log.exists()
+
+
+@pytest.mark.req("R-MCP-12")
+def test_interrupt_during_the_start_ends_it_and_the_next_turn_tries_again(
+    folder: Path, open_notebook: Open
+) -> None:
+    import _thread
+    import threading
+
+    server = make_books(folder, start_delay=30)
+    configure({"books": settings_of(server)})
+    notebook = open_notebook()
+    pids: list[int] = []
+
+    def interrupt() -> None:
+        source = None
+        while not pids:
+            time.sleep(0.05)
+            source = notebook.session.turns.resolver.running_server("books")
+            connection = getattr(source, "connection", None)
+            if connection is not None and connection.pid is not None:
+                pids.append(connection.pid)
+        _thread.interrupt_main()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    thread.join()
+    until = time.monotonic() + 5
+    while is_alive(pids[0]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_alive(pids[0])
+    configure({"books": settings_of(make_books(folder))})
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    assert list(sent_tools(notebook)) == ["books__search", "books__read"]
