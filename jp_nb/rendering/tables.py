@@ -14,8 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.config.layers import format_value
-from jp_nb.config.schema import mask_secrets, parse_path
+from jp_nb.config.schema import format_masked, parse_path
 from jp_nb.config.server_risks import describe_setting_risks
 from jp_nb.config.tree.servers import MCP
 from jp_nb.json_values import as_object, compact_json
@@ -288,7 +287,7 @@ def format_consent_value(path: str, value: JsonValue) -> str:
     The settings of an MCP server have their risks in brackets, such as those of `BASH_ENV`.
     """
     keys = parse_path(path)
-    shown = escape_invisible(format_value(mask_secrets(value, keys)))
+    shown = escape_invisible(format_masked(path, value))
     if len(keys) <= len(MCP) + 1 or keys[: len(MCP)] != MCP:
         return shown
     risks = describe_setting_risks(keys[len(MCP) + 1 :], value)
