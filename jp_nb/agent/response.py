@@ -154,8 +154,12 @@ class ResponseBuilder:
             return {}
         try:
             value = read_json(text)
+            if isinstance(value, str):  # some servers encode the text once more
+                value = read_json(value) if value.strip() else None
         except ValueError as exc:
             self.bad_arguments[number] = _describe_bad_arguments(text, exc)
+            return {}
+        if value is None:  # some servers send `null` for a call without arguments
             return {}
         if not isinstance(value, dict):
             self.bad_arguments[number] = "The arguments are not a JSON object."

@@ -243,7 +243,11 @@ class ChatDecoder(Decoder):
 
     def _apply_call(self, call: WireObject, out: EventBuffer) -> None:
         function = call.get("function") or {}
-        id_ = call.get("id") or ""
+        id_ = call.get("id")
+        if id_ is None:
+            id_ = ""
+        elif type(id_) is int:  # some servers count their calls
+            id_ = str(id_)
         name = function.get("name") or ""
         if not (isinstance(id_, str) and isinstance(name, str)):
             raise TypeError  # `StreamDecoder` reports it

@@ -192,6 +192,30 @@ def test_empty_object_after_the_arguments_is_skipped() -> None:
     assert run_chat(chat(*pieces)).calls == [DELFT]
 
 
+@pytest.mark.parametrize("arguments", ["null", " null ", '"{}"', '""'])
+def test_no_arguments_in_any_spelling_are_none(arguments: str) -> None:
+    outcome = run_chat(chat(function("ping", arguments, index=0, id="a")))
+    assert (outcome.calls, outcome.lines) == ([("ping", {})], [])
+
+
+def test_arguments_that_were_encoded_twice_are_read() -> None:
+    outcome = run_chat(chat(function("forecast", json.dumps(A), index=0, id="a")))
+    assert (outcome.calls, outcome.lines) == ([DELFT], [])
+
+
+@pytest.mark.parametrize("arguments", ["[]", "1", '"forecast"', '"[1]"', "true"])
+def test_other_values_as_arguments_are_reported(arguments: str) -> None:
+    outcome = run_chat(chat(function("forecast", arguments, index=0, id="a")))
+    assert outcome.calls == []
+    assert len(outcome.lines) == 1
+
+
+def test_ids_that_are_numbers_are_texts() -> None:
+    pieces = [function("forecast", A, index=0, id=0), function("ping", "{}", index=0, id=1)]
+    outcome = run_chat(chat(*pieces))
+    assert (outcome.calls, outcome.ids) == ([DELFT, ("ping", {})], ["0", "1"])
+
+
 MESSAGE_END: list[Wire] = [
     {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
     {"type": "message_stop"},

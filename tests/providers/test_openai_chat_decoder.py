@@ -71,8 +71,9 @@ def test_calls_without_an_index_are_distinguished_by_id() -> None:
 def test_complete_calls_with_the_same_index_are_several() -> None:
     first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
     second = {"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}
-    events = decode(calls(first, second), finish="tool_calls")
-    assert [e.id for e in events if isinstance(e, ToolCallStart)] == ["a", "b"]
+    for chunks in ([calls(first, second)], [calls(first), calls(second)]):
+        events = decode(*chunks, finish="tool_calls")
+        assert [e.id for e in events if isinstance(e, ToolCallStart)] == ["a", "b"]
 
 
 def test_first_id_and_name_are_kept_and_arguments_wait_for_the_name() -> None:
