@@ -31,8 +31,6 @@ them; {unnamed}.
 - A statement says what jp_nb does, also where it differs from its source on purpose.
 - A marker is set by hand: the test is meant to fail if the statement becomes false. Nothing checks
   that it does.
-- Features that are [planned](../README.md) (MCP tools) have no
-  requirements here yet.
 
 To add or change a requirement, edit `tests/conformance.toml` or the markers of the tests. Then make
 the page again; `tests/test_conformance.py` fails if table, markers and page do not agree:

@@ -21,6 +21,7 @@ READS: Final = (
 REFUSED: Final = (
     *("q Again.", "why", "retry", "resume", "call act", "replay", "request", "usage --count"),
     *("new", "fork", "fork 1", "undo", "switch 1", "drop 1", "import ./here"),
+    *("mcp import", "mcp import ./here"),
     *("compact", "compact --undo", "trust", "trust --yes", "trust --revoke"),
     *("trust --workspace --yes", "cassette record", "cassette replay tape", "cassette off"),
     *("config assistant.name=Bo", "config -c assistant.model.id=scripted/other"),

@@ -106,7 +106,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         ("%jp config assistant.instructions.^", ["0.", "1."]),
         ("%jp config conversation.^la", ["labels"]),
         ("%jp config conversation.^to", ["tools.", "toolsets"]),
-        ("%jp config conversation.tools.*.^ru", ["run"]),
+        ("%jp config conversation.tools.*.^ru", ["run", "rules"]),
         ("%jp config conversation.tools.^f", ["fs_read."]),
         ("%jp config conversation.tools.fs_read.options.^", ["depth"]),
         ("%jp config nothing.", []),
@@ -118,8 +118,8 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         ("%jp config conversation.tools^[a", ["[a.b]."]),
         ("%jp config conversation.tools.^[a", ["[a.b]."]),
         ("%jp config conversation.tools^[a.", ["[a.b]."]),
-        ("%jp config conversation.tools[a.b].^ru", ["run"]),
-        ('%jp config conversation.tools["a.b"].^ru', ["run"]),
+        ("%jp config conversation.tools[a.b].^ru", ["run", "rules"]),
+        ('%jp config conversation.tools["a.b"].^ru', ["run", "rules"]),
         ("%jp config 'conversation.tools^[\"a", ['["a.b"].']),
         ("%jp config providers.llm.aliases^.g", ["[gpt.5]", "[gpt.5]."]),
         ("%jp config providers.llm.aliases.^o", ["opus", "opus."]),
@@ -163,7 +163,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         ("%%jp -t ^--st", ["--strict"]),
         ("%jp tools ^", ["ask_user", "fs_read", "geo", "fs"]),
         ("%jp tools ^f", ["fs_read", "fs"]),
-        ("%jp tools fs_read ", []),  # it takes one
+        ("%jp tools fs_read ^", ["--forget"]),  # it takes one tool
         # conversations, turns, folders
         ("%jp switch ^", ["jp-c2", "jp-c1"]),
         ("%jp drop ^d", ["damaged"]),

@@ -366,7 +366,7 @@ def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.Monkey
 def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest.Subtests) -> None:
     wrong: dict[str, object] = {
         "index": call(index=[1], id="1", function={"name": "t"}),
-        "id": call(id=5, function={"name": "t"}),
+        "id": call(id=["5"], function={"name": "t"}),
         "name": call(id="1", function={"name": ["t"]}),
         "arguments": call(id="1", function={"name": "t", "arguments": 5}),
         "text": chat(content=[5]),

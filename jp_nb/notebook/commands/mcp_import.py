@@ -50,11 +50,8 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
     choices = list_choices(found, configured)
     call.show(_make_report(call, found))
     if not choices:
-        print(
-            "jp_nb: None of these servers can be added."
-            if found.servers
-            else f"jp_nb: {NO_SERVERS}"
-        )
+        reason = NONE_USABLE if found.servers else NO_SERVERS
+        print(f"jp_nb: {reason}")
         return
 
     plan, target = _ask_for_plan(call, choices)
