@@ -181,6 +181,18 @@ class ToolSources:
         """Return the running source of that name."""
         return self._running.get(name)
 
+    async def end(self, name: str) -> bool:
+        """Close the running source of that name; return False if there is none.
+
+        It starts again with the next request for one of its tools.
+        """
+        async with self._lock:
+            source = self._running.get(name)
+            if source is None:
+                return False
+            await self._close(source)
+            return True
+
     async def aclose(self) -> None:
         """Close all running sources."""
         async with self._lock:

@@ -150,6 +150,7 @@ class McpSource(ToolSource):
         if self.connection is not None:
             await self.connection.aclose()
             self.connection = None
+            self._tools.clear()
         await self.start()
 
     async def close(self) -> None:

@@ -210,9 +210,12 @@ _TABLE: Final = (
         "provider", options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
-        "mcp", "add MCP servers of other applications to the configuration",
-        "commands.mcp:mcp", "[import [FILE]]", "a verb and its words",
-        verbs={"import": "file"},
+        "mcp",
+        "show the MCP servers and their state, show the stderr of one, end one so that it starts "
+        "again, or add those of other applications",
+        "commands.mcp:mcp", "[list | log NAME | restart NAME | import [FILE]]",
+        "a verb and its words",
+        verbs={"list": None, "log": None, "restart": None, "import": "file"},
     ),
     Subcommand(
         "cassette",

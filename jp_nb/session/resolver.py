@@ -123,7 +123,7 @@ class Resolver:
         self.find_context_tokens: Callable[[ModelId], int | None] = lambda model: None
 
     def _list_sources(self, config: AppConfig) -> Sequence[ToolSource]:
-        return [*TOOL_SOURCES, *self.servers.list(config)]
+        return [*TOOL_SOURCES, *self.servers.list(config, self._active.cassettes.active)]
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return a function that resolves the effective configuration each time it is called.
@@ -375,6 +375,10 @@ class Resolver:
     def running_server(self, name: str) -> ToolSource | None:
         """Return the source of the MCP server `name`, if it runs or starts."""
         return self._sources.running(f"mcp.{name}")
+
+    async def end_server(self, name: str) -> bool:
+        """End the MCP server `name`; return False if it does not run."""
+        return await self._sources.end(f"mcp.{name}")
 
     def list_starting(self) -> list[str]:
         """Return the names of the servers that start now."""

@@ -18,6 +18,7 @@ from jp_nb.storage import environment
 from jp_nb.tools.base import ToolSource
 
 if TYPE_CHECKING:
+    from jp_nb.session.cassettes import OpenCassette
     from jp_nb.session.mcp_launches import AskInputs, ServerLaunches
 
 
@@ -41,15 +42,23 @@ class ServerSources:
     async def _ask_inputs(self, server: str, labels: Mapping[str, str]) -> Mapping[str, str]:
         return {} if self.ask is None else await self.ask(server, labels)
 
-    def list(self, config: AppConfig) -> Sequence[ToolSource]:
-        """Return the sources of the servers of `config`, in their order. None starts."""
-        if not config.providers.mcp:
+    def list(self, config: AppConfig, cassette: OpenCassette | None) -> Sequence[ToolSource]:
+        """Return the sources of the servers of `config`, in their order. None starts.
+
+        A `cassette` that replaces all results of tools also replaces the servers.
+        """
+        servers = config.providers.mcp
+        if not servers:
             return ()
+        if cassette is not None and cassette.is_offline and cassette.choice.tools == "recorded":
+            from jp_nb.session.recorded_servers import RecordedServer
+
+            return [RecordedServer(name, cassette.content) for name in servers]
         from jp_nb.mcp.source import McpSource, ServerHost
 
         has_user = self._has_user(config)
         host = ServerHost(self._launches.resolve, asks_users=has_user)
-        return [McpSource(name, each, host) for name, each in config.providers.mcp.items()]
+        return [McpSource(name, each, host) for name, each in servers.items()]
 
     def _has_user(self, config: AppConfig) -> bool:
         """Return True if a user, or prepared answers, can answer questions of servers."""

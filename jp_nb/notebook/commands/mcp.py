@@ -11,12 +11,13 @@ from typing import Final
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, suggest_name
 from jp_nb.notebook.commands.mcp_import import import_servers
+from jp_nb.notebook.commands.mcp_servers import list_servers, restart, show_log
 from jp_nb.text import one_line
 
 
 def mcp(call: Invocation) -> None:
     """Run `%jp mcp`."""
-    verb, *words = call.options.words or [""]
+    verb, *words = call.options.words or ["list"]
     action = _MCP_COMMANDS.get(verb)
     if action is None:
         hint = suggest_name(verb, _MCP_COMMANDS, "mcp")
@@ -28,5 +29,8 @@ def mcp(call: Invocation) -> None:
 
 
 _MCP_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
+    "list": list_servers,
+    "log": show_log,
+    "restart": restart,
     "import": import_servers,
 }

@@ -1,0 +1,129 @@
+"""Run `%jp mcp`, `%jp mcp log`, and `%jp mcp restart`: the servers of this kernel.
+
+Source: `docs/mcp.md`, See and restart servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from jp_nb.config.tree.servers import McpServer
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.rendering.report import Report, joined, note, table
+from jp_nb.session.session import Session
+from jp_nb.text import escape_invisible, one_line
+
+if TYPE_CHECKING:
+    from jp_nb.mcp.source import McpSource
+
+HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
+NONE_CONFIGURED: Final = (
+    "No MCP server is configured. `%jp mcp import` adds those of other applications."
+)
+NOT_RUNNING: Final = "The MCP server {} does not run. It starts with the next turn that uses it."
+
+
+def list_servers(call: Invocation, words: Sequence[str]) -> None:
+    """Show the configured servers, and which of them run. None is started."""
+    servers = call.session.config.providers.mcp
+    if not servers:
+        print(f"jp_nb: {NONE_CONFIGURED}")
+        return
+
+    rows = [_make_row(call.session, name) for name in servers]
+    parts = [table(HEAD, rows)]
+    for name in servers:
+        parts += _make_notes(call.session, name)
+    call.show(joined(parts, between="\n\n"))
+
+
+def show_log(call: Invocation, words: Sequence[str]) -> None:
+    """Show the last lines that a server wrote to stderr."""
+    name = _take_name(call, words, "log")
+    source = find_running(call.session, name)
+    connection = None if source is None else source.connection
+    if connection is None:
+        raise UsageError(NOT_RUNNING.format(name))
+
+    lines = connection.stderr_lines()
+    if not lines:
+        print(f"jp_nb: The MCP server {name} wrote nothing to stderr.")
+    for line in lines:
+        print(escape_invisible(line))
+
+
+def restart(call: Invocation, words: Sequence[str]) -> None:
+    """End a server, so that it starts again, also if it has ended too often."""
+    name = _take_name(call, words, "restart")
+    session = call.session
+    session.active.refuse_while_running()
+    runner = session.turns.runner
+    ended = runner.agent.wait_for(session.turns.resolver.end_server(name))
+    if not ended:
+        raise UsageError(NOT_RUNNING.format(name))
+    print(f"jp_nb: The MCP server {name} was ended. It starts with the next turn that uses it.")
+
+
+def find_running(session: Session, name: str) -> McpSource | None:
+    """Return the source of the server `name` of the configuration, if it runs or failed."""
+    source = session.turns.resolver.running_server(name)
+    if source is None:
+        return None
+    from jp_nb.mcp.source import McpSource
+
+    return source if isinstance(source, McpSource) else None
+
+
+def _take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
+    servers = call.session.config.providers.mcp
+    if len(words) != 1:
+        raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")
+    (name,) = words
+    if name not in servers:
+        known = ", ".join(servers) or "none is configured"
+        raise UsageError(f"There is no MCP server {one_line(name, limit=60)!r} ({known}).")
+    return name
+
+
+def _make_row(session: Session, name: str) -> list[str]:
+    source = find_running(session, name)
+    connection = None if source is None else source.connection
+    place = _find_place(session, name)
+    if source is None or connection is None:
+        return [name, "not started", "", "", "", place]
+
+    tools = str(len(source.definitions.usable))
+    protocol = connection.version or ""
+    process = "" if connection.pid is None else str(connection.pid)
+    return [name, connection.state, tools, protocol, process, place]
+
+
+def _find_place(session: Session, name: str) -> str:
+    """Return the source of the settings of the server with the highest priority."""
+    path = f"providers.mcp.{name}"
+    fields = [f"{path}.{field}" for field in McpServer.model_fields]
+    explained = session.settings.explain(fields)
+    places = [sources[-1].place for sources in explained.values() if sources]
+    return ", ".join(dict.fromkeys(places))
+
+
+def _make_notes(session: Session, name: str) -> list[Report]:
+    source = find_running(session, name)
+    connection = None if source is None else source.connection
+    if connection is None:
+        return []
+
+    notes: list[Report] = []
+    if connection.server_title:
+        words = one_line(connection.server_title, limit=80)
+        notes.append(note(f"{name} calls itself {escape_invisible(words)}"))
+    if connection.last_error:
+        words = one_line(connection.last_error, limit=400)
+        notes.append(note(f"{name}, last error: {escape_invisible(words)}"))
+    if connection.discarded_lines:
+        notes.append(
+            note(f"{name} wrote {connection.discarded_lines} lines to stdout that are no messages")
+        )
+    return notes

@@ -1,0 +1,78 @@
+"""`%jp mcp`, `%jp mcp log`, `%jp mcp restart`: the servers of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jp_nb.errors import UsageError
+from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
+from tests.support.sessions import SCRIPT, AskedNotebook
+
+pytest.importorskip("mcp")
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNotebook]:
+    """A notebook with the servers `books` and `maps`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "story.toml").write_text(SCRIPT * 3)
+    books = make_books(tmp_path, stderr="no index\nready \u202e")
+    configure({"books": settings_of(books), "maps": {"command": "no-such-program"}})
+    opened = AskedNotebook(tmp_path)
+    yield opened
+    opened.session.close()
+    remove_configuration()
+
+
+def rows_of(shown: str) -> dict[str, list[str]]:
+    lines = [line.split() for line in shown.splitlines() if line.strip()]
+    return {line[0]: line[1:] for line in lines[1:] if len(line) > 2 and line[1] != "calls"}
+
+
+@pytest.mark.req("R-MCP-8", "R-MCP-10")
+def test_servers_are_listed_with_their_state_and_none_starts(notebook: AskedNotebook) -> None:
+    before = rows_of(notebook.jp("mcp"))
+    assert before["books"][:2] == ["not", "started"]
+    assert before["maps"][:2] == ["not", "started"]
+
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    after = rows_of(notebook.jp("mcp"))
+    state, tools, protocol, process = after["books"][:4]
+    assert (state, tools) == ("running", "2")
+    assert protocol.startswith("202")
+    assert int(process) > 1
+    assert after["maps"][:2] == ["not", "started"]
+
+
+@pytest.mark.req("R-MCP-8")
+def test_ended_server_starts_again_with_the_next_turn(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    first = rows_of(notebook.jp("mcp"))["books"][3]
+    notebook.jp("mcp restart books")
+    assert "It starts with the next turn" in capsys.readouterr().out
+    assert rows_of(notebook.jp("mcp"))["books"][:2] == ["not", "started"]
+    notebook.ask("Hello.")
+    assert rows_of(notebook.jp("mcp"))["books"][3] != first
+
+
+@pytest.mark.req("R-MCP-11")
+def test_log_has_the_lines_of_stderr_without_live_characters(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    notebook.jp("mcp log books")
+    shown = capsys.readouterr().out
+    assert "no index" in shown
+    assert "ready" in shown
+    assert "\u202e" not in shown
+
+
+@pytest.mark.parametrize("line", ["log", "restart", "log books maps", "log shelf", "restart maps"])
+def test_wrong_names_are_refused_with_the_reason(notebook: AskedNotebook, line: str) -> None:
+    with pytest.raises(UsageError, match=r"takes|no MCP server|does not run"):
+        notebook.jp(f"mcp {line}")
