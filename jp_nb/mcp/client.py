@@ -25,6 +25,7 @@ from jp_nb.mcp.exchange import (
     ServerTool,
 )
 from jp_nb.mcp.http_client import LOST_SESSION, ServerHttpClient
+from jp_nb.mcp.limits import MAX_PAGES, MAX_TOOLS
 from jp_nb.mcp.messages import (
     RAW_RESULT,
     ReceivedMessages,
@@ -34,10 +35,6 @@ from jp_nb.mcp.messages import (
     repair_result,
 )
 
-MAX_PAGES = 100
-"""Pages of a list of tools; more are an error."""
-MAX_TOOLS = 1_000
-"""Tools of a server; more are an error."""
 HEADER_MISMATCH: Final = types.HEADER_MISMATCH
 CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED
 _CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(

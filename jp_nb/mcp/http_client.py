@@ -21,16 +21,11 @@ import httpx2
 
 from jp_nb.json_values import compact_json
 from jp_nb.mcp.exchange import HttpLaunch
+from jp_nb.mcp.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
 from jp_nb.mcp.messages import cut_deep, has_unanswered_id
 from jp_nb.mcp.transport import StartError
 from jp_nb.text import one_line
 
-MAX_HTTP_WAITS = 3
-"""Number of waits of a request for a busy server; then its refusal is the result."""
-MAX_HTTP_WAIT_S = 60.0
-"""Longest wait that a server may ask for; a longer one is an error that names it."""
-MAX_REFUSAL_BYTES = 64 * 1024
-"""Size of the read part of an HTTP error."""
 LOST_SESSION: Final = -32098
 """Code of the error for a session that the server has forgotten."""
 TRANSPORT_ERROR: Final = -32000

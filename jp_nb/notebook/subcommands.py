@@ -223,6 +223,10 @@ _TABLE: Final = (
         "commands.reports:cassette", "[record | replay | replay-or-record [FILE] | off]",
         "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
+        options=(
+            MagicOption(("--tools",), "run the tools in a replay, or use their recorded results",
+                        "run|recorded", choices=("run", "recorded")),
+        ),
     ),
     Subcommand("usage", "show the tokens used, by request and by model",
                "commands.reports:usage", "[N]", "a number of turns",

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -89,15 +89,22 @@ class Cassettes:
         if self._open is not None and self._open.is_offline:
             self._open = None
 
-    def choose(self, mode: CassetteMode, file: str | None = None) -> CassetteChoice:
+    def choose(
+        self, mode: CassetteMode, file: str | None = None, *, tools: str | None = None
+    ) -> CassetteChoice:
         """Use `file` in this `mode` from now on in this kernel.
 
-        None: the configured file, or the default one.
+        Args:
+            mode: What happens with requests.
+            file: The cassette; None: the configured file, or the default one.
+            tools: `run` or `recorded`; None: as configured.
 
         Raises:
             ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
         """
         choice = self._choose(self._configured(), mode, file)
+        if tools is not None:
+            choice = replace(choice, tools=tools)
         self._open = None if mode == "off" else _open_cassette(choice)
         self._chosen = choice
         return choice

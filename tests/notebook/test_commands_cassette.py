@@ -97,7 +97,7 @@ def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
     [
         ("rewind", "no cassette mode `rewind`. "),
         ("Replay", "no cassette mode `Replay`. Did you mean `%jp cassette replay`. "),
-        ("off talk.jsonl", "`%jp cassette off` takes no file. "),
+        ("off talk.jsonl", "`%jp cassette off` takes neither a file nor `--tools`. "),
     ],
 )
 def test_unknown_word_is_refused(notebook: Notebook, line: str, says: str) -> None:

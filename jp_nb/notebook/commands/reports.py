@@ -278,14 +278,15 @@ def cassette(call: Invocation) -> None:
     if call.options.words:
         word, *files = call.options.words
         mode = next((each for each in MODES if each == word), None)
-        if mode is None or (mode == "off" and files):
-            what = "`%jp cassette off` takes no file."
+        tools: str | None = call.options.tools
+        if mode is None or (mode == "off" and (files or tools)):
+            what = "`%jp cassette off` takes neither a file nor `--tools`."
             if mode is None:
                 hint = suggest_name(word, MODES, "cassette")
                 what = f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}".rstrip()
             raise UsageError(f"{what} Usage: `{call.subcommand.usage}`")
         call.session.active.refuse_while_running()
-        cassettes.choose(mode, next(iter(files), None))
+        cassettes.choose(mode, next(iter(files), None), tools=tools)
     for line in describe_cassette(cassettes):
         print(f"jp_nb: {plain(line)}")
 
