@@ -1,11 +1,14 @@
-"""Record the cassette of the CI tutorial from a loopback server with the replies below.
+"""Record the cassettes of the tutorials 06 and 07 from a loopback server with the replies below.
 
 python -m tests.record_tutorial
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -14,10 +17,8 @@ from jp_nb.headless.runner import run_notebook
 from tests.refresh_notebooks import NOTEBOOKS, refresh
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
-TUTORIAL = NOTEBOOKS / "06-in-ci.ipynb"
-CASSETTE = TUTORIAL.with_suffix(".cassette.jsonl")
 NOTE = "Tables can be saved as CSV, reports show the right dates, and there is a dark theme."
-REPLIES = (
+IN_CI = (
     Reply(
         text="I read the changes of both versions.",
         tool_calls=(
@@ -32,27 +33,69 @@ REPLIES = (
     Reply(tool_calls=(ToolCall("retract", {}),)),
     Reply(text="I cannot withdraw the note: that needs a reason from a user."),
 )
+MCP = (
+    Reply(tool_calls=(ToolCall("library__find_books", {"max_pages": 250}),)),
+    Reply(text="**Persuasion** has 249 pages, and **Sanditon** 128."),
+    Reply(tool_calls=(ToolCall("library__reserve", {"title": "Sanditon"}),)),
+    Reply(text="Sanditon is reserved for Ada. Fetch it on Thursday."),
+)
+LIBRARY_ANSWERS = """
+[permissions]
+library__find_books = "run"
+library__reserve = "run"
+
+[questions.library__reserve]
+"__main__:ask_for_pickup" = { day = "Thursday", name = "Ada" }
+"""
 
 
-def record() -> None:
-    """Run the tutorial once with its cassette being recorded."""
-    notebook = nbformat.read(TUTORIAL, as_version=4)
-    with tempfile.TemporaryDirectory() as folder, LoopbackServer(REPLIES) as server:
-        for cell in notebook.cells:
-            cell.source = cell.source.replace("%jp cassette replay", "%jp cassette record")
-            if "jp.query(" in cell.source:  # this request must not be on the cassette
-                cell.source = ""
-        copy = Path(folder) / TUTORIAL.name
-        nbformat.write(notebook, copy)
-        answers = TUTORIAL.with_suffix(".answers.toml")
-        (Path(folder) / answers.name).write_bytes(answers.read_bytes())
-        base_url = {"providers.llm.llamacpp.base_url": server.url}
-        result = run_notebook(copy, settings=base_url)
+@dataclass(frozen=True)
+class Recording:
+    """A tutorial and the replies of its model.
+
+    Attributes:
+        left_out: Beginnings of cells that are not on the cassette.
+        answers: Content of an answers file that only the recording has.
+    """
+
+    notebook: str
+    replies: Sequence[Reply]
+    left_out: tuple[str, ...]
+    answers: str = ""
+
+
+CI_RECORDING = Recording("06-in-ci.ipynb", IN_CI, ("try:\n    jp.query(",))
+MCP_RECORDING = Recording("07-mcp.ipynb", MCP, ("%jp cassette off", "%jp call"), LIBRARY_ANSWERS)
+
+
+def cassette_of(recording: Recording) -> Path:
+    return (NOTEBOOKS / recording.notebook).with_suffix(".cassette.jsonl")
+
+
+def record_cassette(recording: Recording) -> bytes:
+    """Run the tutorial with its tools and servers, and return the recorded cassette."""
+    tutorial = NOTEBOOKS / recording.notebook
+    notebook = nbformat.read(tutorial, as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("%jp cassette replay", "%jp cassette record")
+        if cell.source.startswith(recording.left_out):
+            cell.source = ""
+
+    with tempfile.TemporaryDirectory() as folder, LoopbackServer(recording.replies) as server:
+        copy = Path(folder) / "notebooks"
+        shutil.copytree(NOTEBOOKS, copy)
+        nbformat.write(notebook, copy / tutorial.name)
+        settings = {"providers.llm.llamacpp.base_url": server.url}
+        if recording.answers:
+            (copy / "recording.toml").write_text(recording.answers, encoding="utf-8")
+            settings["prompt.answers"] = "recording.toml"
+        result = run_notebook(copy / tutorial.name, settings=settings)
         if result.failure is not None:
-            raise SystemExit(f"{TUTORIAL.name}: {result.failure}")
-        CASSETTE.write_bytes((Path(folder) / CASSETTE.name).read_bytes())
+            raise SystemExit(f"{tutorial.name}: {result.failure}")
+        return (copy / cassette_of(recording).name).read_bytes()
 
 
 if __name__ == "__main__":
-    record()
-    refresh(TUTORIAL)
+    for each in (CI_RECORDING, MCP_RECORDING):
+        cassette_of(each).write_bytes(record_cassette(each))
+        refresh(NOTEBOOKS / each.notebook)

@@ -14,6 +14,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.storage.environment import TRUST_FOLDERS
+from tests.record_tutorial import MCP_RECORDING, cassette_of, record_cassette
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
@@ -328,3 +329,14 @@ def test_ci_tutorial_replays_on_a_page_and_then_asks_its_reader(
         if cell.id in ("ci-09", "ci-14", "ci-18"):
             assert shown[cell.id] == cell.outputs[0].data["text/plain"]
     assert "Published for everyone: Reports show the right dates." in shown["ci-call"]
+
+
+# --- the tools of a server -----------------------------------------------------------------------
+
+
+@pytest.mark.runners
+@pytest.mark.req("R-MCP-75")
+def test_server_tutorial_records_the_same_cassette_with_its_server() -> None:
+    pytest.importorskip("mcp", reason="pip install -e '.[mcp]'")
+    stored = cassette_of(MCP_RECORDING).read_bytes()
+    assert record_cassette(MCP_RECORDING) == stored
