@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
@@ -49,7 +49,7 @@ class NotAnswered:
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
     by: str | None = None
-    marks: frozenset[Mark] = frozenset()
+    marks: frozenset[Mark] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
