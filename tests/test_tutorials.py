@@ -19,7 +19,8 @@ from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
-QUICKSTART, TOOLS, IN_CI = (TUTORIALS[number] for number in (0, 1, -1))
+QUICKSTART, TOOLS = TUTORIALS[:2]
+IN_CI = next(name for name in TUTORIALS if name.endswith("-ci.ipynb"))
 REFUSAL = (
     "ask_user cannot run because no interactive terminal is available. Do not retry this tool "
     "call in this turn; continue without user input or explain what information is missing."

@@ -89,7 +89,11 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
         ),
         (
             RESULT + "ask",
-            [(DELIVER, "Edit the result …"), (EDIT_RESULT, "=more or less"), (DELIVER, None)],
+            [
+                (DELIVER, "Edit the result …"),
+                (EDIT_RESULT, "=more or less"),
+                (DELIVER, "Withhold the result"),
+            ],
             ["more or less", "Result delivery skipped by user."],
             ["✓", "⊘"],
         ),
