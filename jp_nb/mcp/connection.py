@@ -556,10 +556,11 @@ class _Session:
         limit = self._connection.limits.max_response_bytes
         await asyncio.to_thread(import_module, LIBRARY)
         from jp_nb.mcp import client as library
-        from jp_nb.mcp import http_client
+        from jp_nb.mcp import http_client, sign_in
 
         http_client.check_address(launch)
-        async with http_client.ServerHttpClient(launch, limit) as client:
+        auth = sign_in.make_auth(self._connection.name, launch)
+        async with http_client.ServerHttpClient(launch, limit, auth) as client:
             self._set_transport(client)
             transport = library.connect_http(launch.url, client, limit)
             await self._serve(transport)

@@ -12,12 +12,13 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from jp_nb.config.secrets import NOT_SHOWN, Redactor, hide_secrets, is_secret
 from jp_nb.errors import JpNbError
+from jp_nb.json_values import JsonObject
 from jp_nb.text import one_line, plain
 
 Era = Literal["2025", "2026"]
@@ -64,6 +65,18 @@ class StdioLaunch:
         return Redactor(NOT_SHOWN, *self.secrets, *values).hide(text)
 
 
+class CredentialStore(Protocol):
+    """Private storage of the credentials for one server, by issuer."""
+
+    def load(self) -> JsonObject | None:
+        """Return the credentials of the issuer that was used last, or None."""
+        ...
+
+    def save(self, issuer: str, credentials: JsonObject) -> None:
+        """Store the credentials of `issuer`, and use them from now on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HttpLaunch:
     """The address of a server on the network, with resolved variables.
@@ -71,12 +84,14 @@ class HttpLaunch:
     Attributes:
         insecure: True if plain HTTP to another computer is allowed.
         secrets: Values that are hidden in messages. Values of headers always are.
+        credentials: Tokens of a sign-in to this address; None if there can be none.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     insecure: bool = False
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    credentials: CredentialStore | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         names = ", ".join(sorted(self.headers))

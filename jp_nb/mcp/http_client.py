@@ -92,7 +92,9 @@ class ServerHttpClient(httpx2.AsyncClient):
         fault: The reason why the connection must end; "" while it works.
     """
 
-    def __init__(self, launch: HttpLaunch, max_message_bytes: int) -> None:
+    def __init__(
+        self, launch: HttpLaunch, max_message_bytes: int, auth: httpx2.Auth | None = None
+    ) -> None:
         host = urlsplit(launch.url).hostname or ""
         super().__init__(
             headers={**launch.headers, "user-agent": "jp-nb", "accept-encoding": "identity"},
@@ -100,6 +102,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             # Loading certificates takes 30 ms, and a plain-text server needs none.
             verify=urlsplit(launch.url).scheme != "http",
             trust_env=not is_loopback(host),  # a proxy cannot reach this loopback
+            auth=auth,
         )
         self._launch = launch
         self._max_message_bytes = max_message_bytes

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from jp_nb.config.tree.servers import McpServer
-from jp_nb.mcp.exchange import Launch
+from jp_nb.mcp.exchange import HttpLaunch, Launch
 from jp_nb.mcp.launch import (
     MAX_ENV_FILE_BYTES,
     LaunchContext,
@@ -21,6 +22,7 @@ from jp_nb.mcp.launch import (
 )
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.files import ForeignFileError, read_owned_file
+from jp_nb.storage.mcp_credentials import StoredCredentials
 
 AskInputs = Callable[[str, Mapping[str, str]], Awaitable[Mapping[str, str]]]
 """Ask the user for secret inputs of a server: its name, and the label of each input by id."""
@@ -55,7 +57,10 @@ class ServerLaunches:
 
         context = LaunchContext(self._files.root, inputs=inputs, read_file=_read_own_file)
         # It may read a large program to verify its digest.
-        return await asyncio.to_thread(resolve_launch, name, server, context)
+        launch = await asyncio.to_thread(resolve_launch, name, server, context)
+        if isinstance(launch, HttpLaunch):
+            return replace(launch, credentials=StoredCredentials(launch.url))
+        return launch
 
     async def _get_inputs(self, name: str, server: McpServer) -> Mapping[str, str]:
         needed = find_inputs(server)

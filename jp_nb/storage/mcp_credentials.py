@@ -1,0 +1,115 @@
+"""OAuth credentials for MCP servers, in a private file of the user's data folder.
+
+They are kept by the server's address and, below it, by the issuer: a token of one issuer is never
+sent to another server, whatever its name in the configuration is.
+
+Source: `docs/mcp.md`, Sign in.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.storage.files import ForeignFileError, data_folder, file_lock, read_owned_file
+
+MAX_CREDENTIAL_BYTES: Final = 5_000_000
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def credentials_path() -> Path:
+    """Return the path of the stored credentials. It may not exist."""
+    return data_folder() / "mcp-credentials.json"
+
+
+class StoredCredentials:
+    """The credentials for the server at one address.
+
+    Args:
+        server_url: The resolved address of the server.
+    """
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+
+    def load(self) -> JsonObject | None:
+        """Return the credentials of the issuer that was used last, or None.
+
+        Raises:
+            StorageError: The file cannot be read, or is not private.
+        """
+        server = as_object(_read().get(self._server_url))
+        issuers = as_object(server.get("issuers"))
+        found = issuers.get(str(server.get("last")))
+        return found if isinstance(found, dict) else None
+
+    def save(self, issuer: str, credentials: JsonObject) -> None:
+        """Store the credentials of `issuer`, and use them from now on.
+
+        Raises:
+            StorageError: The file cannot be read or written.
+        """
+
+        def change(servers: JsonObject) -> None:
+            server = as_object(servers.get(self._server_url))
+            issuers = as_object(server.get("issuers"))
+            servers[self._server_url] = {
+                "last": issuer,
+                "issuers": {**issuers, issuer: credentials},
+            }
+
+        _change(change)
+
+    def forget(self) -> bool:
+        """Remove the credentials of all issuers. Return False if there were none.
+
+        Raises:
+            StorageError: The file cannot be read or written.
+        """
+        if self._server_url not in _read():
+            return False
+        _change(lambda servers: servers.pop(self._server_url, None))
+        return True
+
+
+def _read() -> JsonObject:
+    path = credentials_path()
+    try:
+        if sys.platform != "win32" and path.stat().st_mode & _OTHERS:
+            raise StorageError(
+                f"{path} is accessible to other users, so it is not used. Delete it, and sign in "
+                "again"
+            )
+        data = read_owned_file(path, max_bytes=MAX_CREDENTIAL_BYTES)
+    except FileNotFoundError:
+        return {}
+    except (ForeignFileError, OSError) as exc:
+        raise StorageError(f"{path} cannot be read: {exc}") from exc
+
+    value: JsonValue = None
+    with suppress(ValueError, RecursionError):  # damaged: the user signs in again
+        value = json.loads(data)
+    return as_object(as_object(value).get("servers"))
+
+
+def _change(change: Callable[[JsonObject], object]) -> None:
+    path = credentials_path()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with file_lock(path.with_suffix(".lock")):
+            servers = _read()
+            change(servers)
+            text = json.dumps({"version": 1, "servers": servers}, indent=1)
+            replace_file(path, text.encode(), mode=0o600)
+    except OSError as exc:
+        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
