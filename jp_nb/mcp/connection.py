@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jp_nb.mcp import client as library
+    from jp_nb.mcp.sign_in import StoredTokens
 
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
@@ -141,6 +142,7 @@ class Connection:
         self._session: _Session | None = None
         self._opening: _Session | None = None
         self._transport: _Transport | None = None
+        self._tokens: StoredTokens | None = None
         self._tools: tuple[ServerTool, ...] = ()
         self._tools_expire: float | None = None
         self._has_changed_tools = False
@@ -166,6 +168,11 @@ class Connection:
     def discarded_lines(self) -> int:
         """Number of lines on the server's stdout that were no messages."""
         return 0 if self._transport is None else self._transport.discarded_lines
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """True if the server answers only after the user has signed in."""
+        return self._tokens is not None and self._tokens.needs_sign_in
 
     @property
     def tools_changed(self) -> bool:
@@ -560,6 +567,7 @@ class _Session:
 
         http_client.check_address(launch)
         auth = sign_in.make_auth(self._connection.name, launch)
+        self._connection._tokens = auth
         async with http_client.ServerHttpClient(launch, limit, auth) as client:
             self._set_transport(client)
             transport = library.connect_http(launch.url, client, limit)

@@ -76,6 +76,14 @@ class CredentialStore(Protocol):
         """Store the credentials of `issuer`, and use them from now on."""
         ...
 
+    def forget(self) -> bool:
+        """Remove all credentials. Return False if there were none."""
+        ...
+
+    def list_secrets(self) -> Sequence[str]:
+        """Return the stored tokens, to hide them in messages."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLaunch:
@@ -83,7 +91,7 @@ class HttpLaunch:
 
     Attributes:
         insecure: True if plain HTTP to another computer is allowed.
-        secrets: Values that are hidden in messages. Values of headers always are.
+        secrets: Values that are hidden in messages. Values of headers and tokens always are.
         credentials: Tokens of a sign-in to this address; None if there can be none.
     """
 
@@ -98,14 +106,21 @@ class HttpLaunch:
         return f"HttpLaunch({self.masked!r}, headers=[{names}], insecure={self.insecure})"
 
     @property
+    def has_authorization(self) -> bool:
+        """True if a configured header replaces a sign-in."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
+    @property
     def masked(self) -> str:
         """The address without secrets, for messages."""
         return self.hide(hide_secrets(self.url))
 
     def hide(self, text: str) -> str:
         """Return `text` without the secrets of this launch."""
-        parts = [part for value in self.headers.values() for part in value.split()]
-        return Redactor(NOT_SHOWN, *self.secrets, *self.headers.values(), *parts).hide(text)
+        headers = list(self.headers.values())
+        parts = [part for value in headers for part in value.split()]
+        tokens = [] if self.credentials is None else self.credentials.list_secrets()
+        return Redactor(NOT_SHOWN, *self.secrets, *headers, *parts, *tokens).hide(text)
 
 
 Launch = StdioLaunch | HttpLaunch
@@ -194,6 +209,10 @@ QuestionHandler = Callable[[ServerQuestion, Sequence[str]], Awaitable[ServerAnsw
 The question may belong to any of them. Their clocks stand still until the handler returns.
 """
 ProgressHandler = Callable[[Progress], None]
+
+
+class SignInError(JpNbError):
+    """Raised if signing in to a server fails. The message has the reason, and no token."""
 
 
 class ServerError(JpNbError):

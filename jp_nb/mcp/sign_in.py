@@ -1,8 +1,9 @@
 """Sign in to remote servers with OAuth, and use the tokens.
 
-Only `sign_in` begins a flow, because the user asked for it. Requests of a turn use stored tokens
+Only `sign_in` begins a flow, and only with a user who opens its page. Requests use stored tokens
 and renew them silently; without a valid token, an error names the command that signs in. A server
-chooses the addresses of the flow, so each one is checked: see `AddressRules`.
+chooses the addresses of the flow, so each one is checked: see `AddressRules`. Its words may quote a
+token, so errors of the flow do not contain them.
 
 Source: `docs/mcp.md`, Sign in. https://modelcontextprotocol.io, basic/authorization.
 """
@@ -12,10 +13,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -27,9 +37,10 @@ from pydantic import JsonValue
 
 from jp_nb.errors import JpNbError
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.mcp.exchange import CredentialStore, HttpLaunch
-from jp_nb.mcp.http_client import UnreadableAnswerError
+from jp_nb.mcp.exchange import CredentialStore, HttpLaunch, SignInError
+from jp_nb.mcp.http_client import UnreadableAnswerError, check_address
 from jp_nb.mcp.launch import is_loopback
+from jp_nb.mcp.transport import StartError
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -48,24 +59,29 @@ EXPIRY_MARGIN_S: Final = 30.0
 """A token is renewed this long before it expires."""
 FLOW_SECONDS: Final = 30.0
 """Limit of one request of the flow."""
-RETURN_SECONDS: Final = 10.0
-"""Seconds until the browser has to return after the user said that the sign-in is done."""
 _PROTOCOL: Final = "2025-11-25"
+_ERROR_CODE: Final = re.compile(r"[a-z]{1,20}(_[a-z]{1,20}){0,4}")
+"""Codes of errors, such as `invalid_grant`. No token looks like them."""
 
 
-class SignInError(JpNbError):
-    """Signing in failed. The message has the server and the reason, and no token."""
+_LIBRARY_LOG: Final = logging.getLogger("mcp.client.auth.oauth2")
+_IN_SIGN_IN: ContextVar[bool] = ContextVar("_IN_SIGN_IN", default=False)
+OTHER_SIGN_IN: Final = (
+    "The address belongs to another sign-in. Sign in again, and use only the page that is shown "
+    "then."
+)
 
 
 class SignInNeededError(UnreadableAnswerError):
     """A server needs a sign-in before it answers; the message names the command."""
 
 
-def make_sign_in_needed(name: str) -> SignInNeededError:
+def make_sign_in_needed(name: str, launch: HttpLaunch) -> SignInNeededError:
     """Return the error for a server that needs a sign-in."""
-    return SignInNeededError(
-        f"it needs a sign-in (HTTP 401). Sign in with `%jp mcp sign-in {name}` in a notebook"
-    )
+    text = f"it needs a sign-in (HTTP 401). Sign in with `%jp mcp sign-in {name}` in a notebook"
+    if launch.headers:
+        text = f"{text}, or check its `headers`"
+    return SignInNeededError(text)
 
 
 # --- requests of a turn --------------------------------------------------------------------------
@@ -85,6 +101,13 @@ class StoredTokens(httpx2.Auth):
         self._store = store
         self._rules = AddressRules(launch.url)
         self._lock = asyncio.Lock()
+        self._is_refused = False
+        self._refused_token: str | None = None
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """True if the server refused the stored token, or a request without one."""
+        return self._is_refused and _access_token(self._store.load()) == self._refused_token
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -103,6 +126,7 @@ class StoredTokens(httpx2.Auth):
         _authorize(request, credentials)
         response = yield request
         if response.status_code != httpx2.codes.UNAUTHORIZED:
+            self._is_refused = False
             return
 
         await read_bounded(response)
@@ -112,15 +136,22 @@ class StoredTokens(httpx2.Auth):
             if latest is not None and _access_token(latest) == _access_token(credentials):
                 renewal = await self._make_renewal(latest)
                 if renewal is None:
-                    raise make_sign_in_needed(self._name)
+                    raise self._note_refusal(latest)
                 latest = await self._read_renewal(latest, (yield renewal))
         if latest is None or _access_token(latest) == _access_token(credentials):
-            raise make_sign_in_needed(self._name)
+            raise self._note_refusal(latest)
+
         _authorize(request, latest)
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             await read_bounded(response)
-            raise make_sign_in_needed(self._name)
+            raise self._note_refusal(latest)
+        self._is_refused = False
+
+    def _note_refusal(self, credentials: JsonObject | None) -> SignInNeededError:
+        self._is_refused = True
+        self._refused_token = _access_token(credentials)
+        return make_sign_in_needed(self._name, self._launch)
 
     async def _make_renewal(self, credentials: JsonObject) -> httpx2.Request | None:
         tokens = as_object(credentials.get("tokens"))
@@ -328,11 +359,10 @@ class SignInPage:
     server: str
 
 
-ShowPage = Callable[[SignInPage], Awaitable[str | None]]
-"""Show the page to the user, and return the address that the user pasted, or None.
+ShowPage = Callable[[SignInPage], Awaitable[str]]
+"""Show the page to the user, and return the address to which the browser was sent.
 
-The browser may return to this computer by itself: then the result is not used, and the call is
-cancelled.
+The browser may return to this computer by itself: then the call is cancelled.
 """
 
 
@@ -349,54 +379,109 @@ async def sign_in(
     Raises:
         SignInError: It failed, with the reason.
     """
-    # The library logs each failure with a traceback, which the error below reports.
-    logging.getLogger("mcp.client.auth").propagate = False
-    logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
+    try:
+        check_address(launch)
+    except StartError as exc:
+        raise SignInError(f"Signing in to {name} failed: {exc}") from exc
+    status = 0
+    reason = ""
     async with _listen() as redirect:
         provider = _make_provider(name, launch, store, show_page, redirect, client_name)
         auth = _CheckedFlow(provider, AddressRules(launch.url))
-        message = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": _PROTOCOL,
-                "capabilities": {},
-                "clientInfo": {"name": client_name, "version": "1"},
-            },
-        }
-        accepted = "application/json, text/event-stream"
-        headers = {**launch.headers, "accept": accepted, "mcp-protocol-version": _PROTOCOL}
         try:
-            async with (
-                httpx2.AsyncClient(auth=auth, timeout=FLOW_SECONDS, headers=headers) as client,
-                client.stream("POST", launch.url, json=message) as response,
-            ):
-                status = response.status_code
+            with _without_library_log():
+                status = await _send_first_request(launch, auth, client_name)
         except JpNbError:  # also the end of the user's question
             raise
         except Exception as exc:
-            raise SignInError(f"Signing in to {name} failed: {_explain(exc)}") from exc
+            reason = _explain(exc, auth.refusal)
 
+    # Outside of the handler: the exception of the library may quote a token.
+    if reason:
+        raise SignInError(f"Signing in to {name} failed: {launch.hide(reason)}")
     if not auth.has_signed_in:
         raise SignInError(f"The server {name} does not ask for a sign-in (HTTP {status}).")
     if status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
         raise SignInError(f"The server {name} refused the new token (HTTP {status}).")
 
 
-def _explain(exc: BaseException) -> str:
+async def _send_first_request(launch: HttpLaunch, auth: httpx2.Auth, client_name: str) -> int:
+    """Send the handshake, which needs the sign-in, and return the status of its answer."""
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": _PROTOCOL,
+            "capabilities": {},
+            "clientInfo": {"name": client_name, "version": "1"},
+        },
+    }
+    accepted = "application/json, text/event-stream"
+    headers = {**launch.headers, "accept": accepted, "mcp-protocol-version": _PROTOCOL}
+    is_local = is_loopback(urlsplit(launch.url).hostname or "")
+    async with (
+        httpx2.AsyncClient(
+            auth=auth, timeout=FLOW_SECONDS, headers=headers, trust_env=not is_local
+        ) as client,
+        client.stream("POST", launch.url, json=message) as response,
+    ):
+        return response.status_code
+
+
+@contextmanager
+def _without_library_log() -> Iterator[None]:
+    """Drop the log of the library in this block: tracebacks, which may quote tokens."""
+    _LIBRARY_LOG.addFilter(_keep_record)  # has no effect the second time
+    token = _IN_SIGN_IN.set(True)
+    try:
+        yield
+    finally:
+        _IN_SIGN_IN.reset(token)
+
+
+def _keep_record(record: logging.LogRecord) -> bool:
+    return not _IN_SIGN_IN.get()
+
+
+def _explain(exc: BaseException, refusal: str) -> str:
+    """Return the reason of a failed sign-in, without the texts that the servers sent."""
+    from mcp.client.auth import OAuthRegistrationError, OAuthTokenError
+
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
+    if isinstance(exc, OAuthRegistrationError):
+        return f"the authorization server did not register jp_nb ({refusal})"
+    if isinstance(exc, OAuthTokenError):
+        return f"the authorization server gave no valid token ({refusal})"
     return one_line(str(exc), limit=300) or type(exc).__name__
 
 
+def _describe_answer(response: httpx2.Response, body: bytes) -> str:
+    """Return the status of an answer, and its code of an error if it looks like one."""
+    text = f"HTTP {response.status_code}"
+    try:
+        code = as_object(json.loads(body)).get("error")
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(code, str) and _ERROR_CODE.fullmatch(code):
+        return f"{text}, {code}"
+    return text
+
+
 class _CheckedFlow(httpx2.Auth):
-    """The flow of the library, in which each address is checked and each answer is bounded."""
+    """The flow of the library, in which each address is checked and each answer is bounded.
+
+    Attributes:
+        has_signed_in: True if the server asked for a sign-in.
+        refusal: Status and code of the last answer that the flow got.
+    """
 
     def __init__(self, provider: OAuthClientProvider, rules: AddressRules) -> None:
         self._provider = provider
         self._rules = rules
         self.has_signed_in = False
+        self.refusal = ""
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -413,7 +498,8 @@ class _CheckedFlow(httpx2.Auth):
                 response = yield outgoing
                 if outgoing is request and response.status_code < httpx2.codes.BAD_REQUEST:
                     return
-                await read_bounded(response)
+                body = await read_bounded(response)
+                self.refusal = _describe_answer(response, body)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -441,8 +527,11 @@ def _make_provider(
         pages.append(SignInPage(url, name))
 
     async def wait_for_return() -> AuthorizationCodeResult:
-        address = await _wait_for_address(show_page(pages[-1]), redirect)
+        page = pages[-1]
+        address = await _wait_for_address(show_page(page), redirect)
         code, state, issuer = read_return(address)
+        if state != _read_state(page.url):
+            raise SignInError(OTHER_SIGN_IN)
         return AuthorizationCodeResult(code=code, state=state, iss=issuer)
 
     memory = _FlowMemory(launch.url, store)
@@ -465,7 +554,7 @@ def _make_provider(
     return provider
 
 
-async def _wait_for_address(shown: Awaitable[str | None], redirect: _Redirect) -> str:
+async def _wait_for_address(shown: Awaitable[str], redirect: _Redirect) -> str:
     """Return the address to which the browser was sent, from its request or from the user."""
     pasted = asyncio.ensure_future(shown)
     waiting: list[asyncio.Future[Any]] = [pasted, redirect.address]
@@ -473,19 +562,13 @@ async def _wait_for_address(shown: Awaitable[str | None], redirect: _Redirect) -
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if redirect.address.done():
             return redirect.address.result()
-        if address := (pasted.result() or "").strip():
-            return address
+        return pasted.result()
     finally:
         pasted.cancel()
 
-    # The user may be faster than the browser.
-    try:
-        return await asyncio.wait_for(redirect.address, RETURN_SECONDS)
-    except TimeoutError:
-        raise SignInError(
-            "The browser did not return to this computer. Sign in again, and paste the address of "
-            "the last page, also if it shows an error."
-        ) from None
+
+def _read_state(url: str) -> str | None:
+    return _first(parse_qs(urlsplit(url).query), "state")
 
 
 class _FlowMemory:
@@ -599,10 +682,8 @@ async def _listen() -> AsyncGenerator[_Redirect]:
         address.cancel()
 
 
-def make_auth(name: str, launch: HttpLaunch) -> httpx2.Auth | None:
+def make_auth(name: str, launch: HttpLaunch) -> StoredTokens | None:
     """Return the authorization of requests to a server; None if its headers have one."""
-    if launch.credentials is None:
-        return None
-    if any(header.lower() == "authorization" for header in launch.headers):
+    if launch.credentials is None or launch.has_authorization:
         return None
     return StoredTokens(name, launch, launch.credentials)

@@ -5,6 +5,7 @@ Source: `docs/mcp.md`, Tools; `docs/extending.md`, `docs/decisions.md` D217, D21
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.servers import McpServer
 from jp_nb.config.tree.tools import RunMode, ToolConfig
-from jp_nb.errors import ConfigError, ToolSourceError
+from jp_nb.errors import ConfigError, PromptCancelled, ToolSourceError
 from jp_nb.mcp.calls import McpTool, ServerCalls
 from jp_nb.mcp.connection import Connection
 from jp_nb.mcp.definitions import (
@@ -27,7 +28,15 @@ from jp_nb.mcp.definitions import (
     read_definitions,
     read_hints,
 )
-from jp_nb.mcp.exchange import ConnectionLimits, Launch, ServerError, ServerNotStarted, StdioLaunch
+from jp_nb.mcp.exchange import (
+    ConnectionLimits,
+    HttpLaunch,
+    Launch,
+    ServerError,
+    ServerNotStarted,
+    SignInError,
+    StdioLaunch,
+)
 from jp_nb.text import MAX_LISTED, one_line
 from jp_nb.tools.base import Tool, ToolRegistrations, ToolSource
 
@@ -36,8 +45,6 @@ NOT_INSTALLED: Final = (
     "MCP servers need the library `mcp`, which is not installed: `pip install 'jp-nb[mcp]'`. "
     "Then restart the kernel"
 )
-LIST_SECONDS: Final = 5.0
-"""Seconds beyond the limit of the server, which has the better error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +54,12 @@ class ServerHost:
     Attributes:
         resolve: Returns the command or address of a server, and asks the user for its inputs.
         asks_users: True if a user can answer questions of servers while the kernel runs.
+        sign_in: Lets the user sign in to a server; returns False if no user is available.
     """
 
     resolve: Callable[[str, McpServer], Awaitable[Launch]]
     asks_users: bool = False
+    sign_in: Callable[[str, HttpLaunch], Awaitable[bool]] | None = None
 
 
 class McpSource(ToolSource):
@@ -61,6 +70,7 @@ class McpSource(ToolSource):
 
     run: RunMode = "ask"
     discovers = True
+    start_timeout_s = 0  # the server has limits of its own, which do not count the user's time
 
     def __init__(self, server_name: str, settings: McpServer, host: ServerHost) -> None:
         self.name = f"{PREFIX}{server_name}"
@@ -68,8 +78,6 @@ class McpSource(ToolSource):
         self.settings = settings
         self._host = host
         self.is_required = not settings.optional and has_library()
-        limit = settings.startup_timeout_secs
-        self.start_timeout_s = limit + LIST_SECONDS if limit else 0
         self.connection: Connection | None = None
         self.calls = ServerCalls()
         self.definitions = ServerDefinitions()
@@ -107,7 +115,7 @@ class McpSource(ToolSource):
     # --- start and end ---------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the server.
+        """Start the server. The user signs in to it if it needs that.
 
         Raises:
             ToolSourceError: It did not start.
@@ -117,10 +125,31 @@ class McpSource(ToolSource):
         if self.connection is None:
             self.connection = await self._connect()
         try:
-            await self.connection.start()
+            await self._start_connection(self.connection)
         except ServerNotStarted as exc:
             raise ToolSourceError(str(exc)) from exc
         await self._read_tools()
+
+    async def _start_connection(self, connection: Connection) -> None:
+        try:
+            await connection.start()
+        except ServerNotStarted:
+            if not connection.needs_sign_in or not await self._sign_in(connection):
+                raise
+            await connection.start()
+
+    async def _sign_in(self, connection: Connection) -> bool:
+        """Let the user sign in; return False if no user is available."""
+        launch = connection.launch
+        if self._host.sign_in is None or not isinstance(launch, HttpLaunch):
+            return False
+        try:
+            return await self._host.sign_in(self.server, launch)
+        except (PromptCancelled, SignInError) as exc:
+            again = f"Sign in with `%jp mcp sign-in {self.server}`"
+            raise ToolSourceError(
+                f"the MCP server {self.server} needs a sign-in. {exc} {again}"
+            ) from exc
 
     async def _connect(self) -> Connection:
         settings = self.settings
@@ -198,15 +227,25 @@ class McpSource(ToolSource):
         connection = self.connection
         if connection is None or connection.state != "running":
             await self.start()
-        elif connection.tools_changed:
+            return
+        if connection.needs_sign_in:
+            await self._sign_in(connection)
+        if connection.tools_changed:
             await self._read_tools(refresh=True)
 
     async def _read_tools(self, *, refresh: bool = False) -> None:
         assert self.connection is not None
+        limit = self.settings.startup_timeout_secs
         try:
-            tools = await self.connection.list_tools(refresh)
+            async with asyncio.timeout(limit or None):
+                tools = await self.connection.list_tools(refresh)
         except ServerError as exc:
             raise ToolSourceError(str(exc)) from exc
+        except TimeoutError:
+            raise ToolSourceError(
+                f"the MCP server {self.server} did not list its tools within {limit:g} s "
+                "(startup_timeout_secs)"
+            ) from None
         before = self.definitions
         self.definitions = read_definitions(self.server, tools)
 

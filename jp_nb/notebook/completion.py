@@ -94,6 +94,11 @@ class Names:
         return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS))]
 
     @cached_property
+    def mcp_servers(self) -> Sequence[str]:
+        """MCP servers of the configuration."""
+        return sorted(self._config.providers.mcp)
+
+    @cached_property
     def aliases(self) -> Sequence[str]:
         """Aliases of models."""
         return list(self._config.providers.llm.aliases)
@@ -491,6 +496,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], Completions]]] = {
     ),
     "model": lambda text, names: _match_prefix(text, _list_models(text, names)),
     "provider": lambda text, names: _match_prefix(text, names.providers),
+    "server": lambda text, names: _match_prefix(text, names.mcp_servers),
     "tool": lambda text, names: _match_prefix(text, names.tools),
     "tool or toolset": _complete_tool,
     "conversation": lambda text, names: _match_prefix(

@@ -19,7 +19,7 @@ from jp_nb.errors import UsageError
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
     "stored conversation", "turn", "folder", "file", "attachment", "schema", "answer",
-    "provider",
+    "provider", "server",
 ]  # fmt: skip
 """Kinds of completions. A `stored conversation` may be damaged. A `setting` is a path or an
 assignment, and a `change` may also be the name of a configuration file."""
@@ -212,10 +212,12 @@ _TABLE: Final = (
     Subcommand(
         "mcp",
         "show the MCP servers and their state, show the stderr of one, end one so that it starts "
-        "again, or add those of other applications",
-        "commands.mcp:mcp", "[list | log NAME | restart NAME | import [FILE]]",
+        "again, add those of other applications, or sign in to one",
+        "commands.mcp:mcp",
+        "[list | log NAME | restart NAME | import [FILE] | sign-in NAME | sign-out NAME]",
         "a verb and its words",
-        verbs={"list": None, "log": None, "restart": None, "import": "file"},
+        verbs={"list": None, "log": "server", "restart": "server", "import": "file",
+               "sign-in": "server", "sign-out": "server"},
     ),
     Subcommand(
         "cassette",

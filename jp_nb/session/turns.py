@@ -79,6 +79,7 @@ from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_text import ErrorRequest, interpolate, resolve_variables
 from jp_nb.session.resolver import LIST_SECONDS, ModelCatalog, Resolver
 from jp_nb.session.settings import Settings
+from jp_nb.session.sign_in_forms import SignInForms
 from jp_nb.session.source_wait import InputForms, SourceWait
 from jp_nb.storage import environment
 from jp_nb.tools.base import CURRENT_RUN, Run
@@ -150,6 +151,7 @@ class TurnRunner:
             before_sending=self._announce_other_host,
         )
         self.resolver.servers.ask = InputForms(self.runner).ask
+        self.resolver.servers.sign_in = SignInForms(self.runner).sign_in
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for, self._agent.run)
         self.compaction_settings = CompactionSettings(
             lambda: active.settings.projection.providers(),
@@ -547,6 +549,10 @@ class TurnRunner:
         self._wait_for_sources(work, config, before_turn=False)
         if attempt.failures:
             raise ToolSourceError("\n".join(x.text for x in attempt.failures.values()))
+
+    def wait_for_server(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work with an MCP server outside of turns, and serve its forms in the cell."""
+        return self._wait_for_sources(work, self._active.settings.config, before_turn=False)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return the attachments of `config`; see `Resolver.attachments`."""

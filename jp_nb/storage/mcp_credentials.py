@@ -81,6 +81,21 @@ class StoredCredentials:
         _change(lambda servers: servers.pop(self._server_url, None))
         return True
 
+    def list_secrets(self) -> list[str]:
+        """Return the stored tokens of this server; none if the file cannot be read."""
+        try:
+            credentials = self.load() or {}
+        except StorageError:  # then no request has a token
+            return []
+        tokens = as_object(credentials.get("tokens"))
+        client = as_object(credentials.get("client"))
+        values = [
+            tokens.get("access_token"),
+            tokens.get("refresh_token"),
+            client.get("client_secret"),
+        ]
+        return [value for value in values if isinstance(value, str)]
+
 
 def _read() -> JsonObject:
     path = credentials_path()

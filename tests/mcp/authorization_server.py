@@ -29,6 +29,8 @@ class GuardedServer:
         metadata: Members that replace those of the metadata of the authorization server.
         expires_in: Lifetime of a token.
         renews: False to refuse refresh tokens.
+        tools: The tools of the MCP server.
+        token_answer: Status and body that replace the answer with the tokens.
     """
 
     def __init__(self) -> None:
@@ -39,6 +41,8 @@ class GuardedServer:
         self.resource: dict[str, Any] = {}
         self.expires_in = 3600
         self.renews = True
+        self.tools: list[dict[str, Any]] = []
+        self.token_answer: tuple[int, Any] | None = None
         self.count = 0
 
     @property
@@ -107,7 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(201, {**json.loads(body), "client_id": "client-1"})
         elif path == "/token":
             is_known = form.get("refresh_token", "").startswith("refresh-") and state.renews
-            if form.get("code") == "the-code" or is_known:
+            if state.token_answer is not None:
+                self._send(*state.token_answer)
+            elif form.get("code") == "the-code" or is_known:
                 self._send(200, state.issue())
             else:
                 self._send(400, {"error": "invalid_grant"})
@@ -118,14 +124,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(401, {}, {"www-authenticate": f'Bearer resource_metadata="{where}"'})
 
     def _answer(self, message: dict[str, Any]) -> None:
-        results: dict[str, Any] = {"initialize": HANDSHAKE, "tools/list": {"tools": []}}
+        tools = self.server.state.tools
+        results: dict[str, Any] = {"initialize": HANDSHAKE, "tools/list": {"tools": tools}}
         if "id" not in message:
             self._send(202, None)
         elif message["method"] in results:
             result = results[message["method"]]
             self._send(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
         else:
-            error = {"code": -32601, "message": "Method not found"}
+            # It quotes the token of the request, as the page of a debugger would.
+            error = {"code": -32601, "message": f"No method: {self.headers['authorization']}"}
             self._send(200, {"jsonrpc": "2.0", "id": message["id"], "error": error})
 
     def do_DELETE(self) -> None:

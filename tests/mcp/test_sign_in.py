@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ import httpx2
 
 from jp_nb.errors import PromptCancelled, StorageError
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import HttpLaunch, ServerNotStarted
+from jp_nb.mcp.exchange import HttpLaunch, ServerNotStarted, SignInError
 from jp_nb.mcp.sign_in import (
     AddressRules,
-    SignInError,
     SignInPage,
     make_auth,
     read_return,
@@ -42,14 +42,14 @@ def make_launch(server: GuardedServer, **headers: str) -> HttpLaunch:
     return HttpLaunch(server.url, headers, credentials=StoredCredentials(server.url))
 
 
-async def browse(page: SignInPage) -> str | None:
+async def browse(page: SignInPage) -> str:
     """Sign in with a browser on this computer, which returns to it."""
     address = await asyncio.to_thread(press_sign_in, page.url)
     assert "You can close this page" in await asyncio.to_thread(follow, address)
-    return None
+    return await asyncio.Future()
 
 
-async def paste(page: SignInPage) -> str | None:
+async def paste(page: SignInPage) -> str:
     """Sign in with a browser on another computer, and paste the last address."""
     return await asyncio.to_thread(press_sign_in, page.url)
 
@@ -152,7 +152,7 @@ def test_header_of_the_configuration_replaces_the_sign_in(guarded: GuardedServer
 
 @pytest.mark.req("R-MCP-80")
 async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer) -> None:
-    async def close(page: SignInPage) -> str | None:
+    async def close(page: SignInPage) -> str:
         raise PromptCancelled("No.", end="cancelled")
 
     launch = make_launch(guarded)
@@ -169,11 +169,12 @@ async def test_user_who_closes_the_question_gets_no_token(guarded: GuardedServer
         ("https://h/callback", "has no code"),
         ("nonsense", "has no code"),
         ("http://[", "has no code"),
-        ("https://h/callback?code=the-code&state=wrong", "State parameter mismatch"),
+        ("https://h/callback?code=the-code&state=wrong", "belongs to another sign-in"),
+        ("https://h/callback?code=the-code", "belongs to another sign-in"),
     ],
 )
 async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, reason: str) -> None:
-    async def paste_wrong(page: SignInPage) -> str | None:
+    async def paste_wrong(page: SignInPage) -> str:
         return answer
 
     launch = make_launch(guarded)
@@ -181,6 +182,42 @@ async def test_wrong_return_is_an_error(guarded: GuardedServer, answer: str, rea
     with pytest.raises(SignInError, match=reason):
         await sign_in("books", launch, launch.credentials, paste_wrong)
     assert not credentials_path().exists()
+
+
+@pytest.mark.req("R-MCP-80")
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((400, {"error": "invalid_grant", "error_description": "a-secret"}), "400, invalid_grant"),
+        ((400, {"error": "a-secret"}), "no valid token (HTTP 400)"),
+        ((200, {"access_token": ["a-secret"]}), "no valid token (HTTP 200)"),
+        ((200, ["a-secret"]), "no valid token (HTTP 200)"),
+        ((500, "a-secret"), "no valid token (HTTP 500)"),
+    ],
+)
+async def test_errors_of_a_sign_in_quote_no_token(
+    guarded: GuardedServer, caplog: pytest.LogCaptureFixture, answer: Any, reason: str
+) -> None:
+    caplog.set_level("DEBUG")
+    guarded.token_answer = answer
+    launch = make_launch(guarded)
+    assert launch.credentials is not None
+    with pytest.raises(SignInError) as caught:
+        await sign_in("books", launch, launch.credentials, paste)
+
+    shown = "".join(traceback.format_exception(caught.value))
+    assert reason in shown
+    assert "a-secret" not in shown
+    assert "the-code" not in shown
+    assert "a-secret" not in caplog.text
+    assert "the-code" not in caplog.text
+
+
+async def test_address_without_encryption_gets_no_request() -> None:
+    launch = HttpLaunch("http://books.example/mcp", credentials=StoredCredentials("http://b/mcp"))
+    assert launch.credentials is not None
+    with pytest.raises(SignInError, match="insecure = true"):
+        await sign_in("books", launch, launch.credentials, paste)
 
 
 async def test_server_without_a_sign_in_is_an_error(guarded: GuardedServer) -> None:

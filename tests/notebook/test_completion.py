@@ -47,6 +47,7 @@ class KnownNames(Names):
         self.tools = ["ask_user", "fs_read"]
         self.toolsets = {"geo": 2, "fs": 1}
         self.aliases = ["opus", "fast"]
+        self.mcp_servers = ["books", "maps"]
         self.conversations = {"jp-c2": False, "jp-c1": False, "damaged": True}
         self.turn_count = 12
         self.answers = ["12", "11", "2"]
@@ -89,6 +90,9 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
         ("%jp ^", list(SUBCOMMANDS)),
         ("%jp ^conf", ["config"]),
         ("  %jp  ^to", ["tools"]),
+        ("%jp mcp ^sign-", ["sign-in", "sign-out"]),
+        ("%jp mcp sign-in ^b", ["books"]),
+        ("%jp mcp log ^", ["books", "maps"]),
         # paths, level by level
         ("%jp config ^as", ["assistant."]),
         ("%jp config assistant.^to", ["tool_choice"]),

@@ -41,7 +41,7 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
 
 def show_log(call: Invocation, words: Sequence[str]) -> None:
     """Show the last lines that a server wrote to stderr."""
-    name = _take_name(call, words, "log")
+    name = take_name(call, words, "log")
     source = find_running(call.session, name)
     connection = None if source is None else source.connection
     if connection is None:
@@ -56,7 +56,7 @@ def show_log(call: Invocation, words: Sequence[str]) -> None:
 
 def restart(call: Invocation, words: Sequence[str]) -> None:
     """End a server, so that it starts again, also if it has ended too often."""
-    name = _take_name(call, words, "restart")
+    name = take_name(call, words, "restart")
     session = call.session
     session.active.refuse_while_running()
     runner = session.turns.runner
@@ -76,7 +76,12 @@ def find_running(session: Session, name: str) -> McpSource | None:
     return source if isinstance(source, McpSource) else None
 
 
-def _take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
+def take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
+    """Return the only word, the name of a configured server.
+
+    Raises:
+        UsageError: There is another number of words, or no such server.
+    """
     servers = call.session.config.providers.mcp
     if len(words) != 1:
         raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")

@@ -1,0 +1,42 @@
+"""Run `%jp mcp sign-in` and `%jp mcp sign-out`: the tokens of remote servers.
+
+Source: `docs/mcp.md`, Sign in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands.mcp_servers import take_name
+
+SIGNED_IN: Final = (
+    "You are signed in to the MCP server {0}. Its tokens are renewed silently, also in runs "
+    "without a user. Delete them: `%jp mcp sign-out {0}`"
+)
+SIGNED_OUT: Final = "The tokens of the MCP server {} were deleted from this computer."
+NO_TOKENS: Final = "There are no tokens of the MCP server {}."
+
+
+def sign_in(call: Invocation, words: Sequence[str]) -> None:
+    """Let the user sign in to a server, in a form with its page."""
+    name = take_name(call, words, "sign-in")
+    session = call.session
+    session.active.refuse_while_running()
+    settings = session.config.providers.mcp[name]
+    servers = session.turns.resolver.servers
+    session.turns.wait_for_server(servers.sign_in_to(name, settings))
+    print(f"jp_nb: {SIGNED_IN.format(name)}")
+
+
+def sign_out(call: Invocation, words: Sequence[str]) -> None:
+    """Delete the tokens of a server."""
+    name = take_name(call, words, "sign-out")
+    session = call.session
+    session.active.refuse_while_running()
+    settings = session.config.providers.mcp[name]
+    servers = session.turns.resolver.servers
+    was_signed_in = session.turns.wait_for_server(servers.sign_out_of(name, settings))
+    text = SIGNED_OUT if was_signed_in else NO_TOKENS
+    print(f"jp_nb: {text.format(name)}")
