@@ -27,8 +27,9 @@ PACKAGES = (
     "httpx",
     "httpx2",
     "jupyterlab",
+    "mcp",
 )
-_OPTIONAL: Final = "httpx2"  # replaces httpx if it is installed
+_OPTIONAL: Final = ("httpx2", "mcp")  # `httpx2` replaces `httpx` if it is installed
 
 
 def list_versions() -> list[str]:
@@ -38,7 +39,7 @@ def list_versions() -> list[str]:
         try:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            if name != _OPTIONAL:
+            if name not in _OPTIONAL:
                 versions.append(f"{name} -")
     return versions
 

@@ -83,11 +83,13 @@ class ToolSources:
 
     Attributes:
         discovered: The tools that sources have found, by the name of the source.
+        last_failures: The failure of each source that has not worked since, by its name.
     """
 
     def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
         self.available = available
         self.discovered: Mapping[str, ToolRegistrations] = {}
+        self.last_failures: dict[str, str] = {}
         self._running: dict[str, ToolSource] = {}
         self._starting: dict[str, str] = {}
         self._lock = asyncio.Lock()
@@ -231,7 +233,9 @@ class ToolSources:
                     self._running[source.name] = source
                     await source.start()
                 failed = "did not list its tools"
-                return await ask(self._running[source.name])
+                answer = await ask(self._running[source.name])
+                self.last_failures.pop(source.name, None)
+                return answer
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as exc:
             cause = _find_cause(exc)
             log.debug("A tool source failed", exc_info=True)
@@ -249,6 +253,7 @@ class ToolSources:
                 reason = f"no response within {source.start_timeout_s:g} s"
             text = f"the tool source {source.name!r} {failed}: {reason}"
         attempt.failures[source.name] = SourceFailure(text, source.is_required)
+        self.last_failures[source.name] = text
         return None
 
     async def _close_outdated(self, sources: Collection[ToolSource]) -> None:

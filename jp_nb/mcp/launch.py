@@ -86,6 +86,23 @@ def find_missing_variables(server: McpServer, environ: Mapping[str, str]) -> lis
     return [name for name in server.variables if name not in environ]
 
 
+def find_unset_variables(server: McpServer, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables in references of `server` that have no value and no default.
+
+    The server does not start without them.
+    """
+    references = list_references(list_server_texts(server))
+    needed = [each.name for each in references if each.kind == "variable" and each.default is None]
+    return [name for name in dict.fromkeys(needed) if name not in environ]
+
+
+def needs_inputs_to_be_found(server: McpServer) -> bool:
+    """Return True if the place of the program, or the address, refers to the user's inputs."""
+    places = (server.command, server.cwd, server.env_file, server.url)
+    texts = [text for text in places if text is not None]
+    return any(each.kind == "input" for each in list_references(texts))
+
+
 def resolve_launch(name: str, server: McpServer, context: LaunchContext) -> Launch:
     """Return the command or the address of the server `name`, with all references replaced.
 

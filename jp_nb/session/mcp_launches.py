@@ -18,6 +18,7 @@ from jp_nb.mcp.launch import (
     LaunchContext,
     find_inputs,
     find_missing_variables,
+    needs_inputs_to_be_found,
     resolve_launch,
 )
 from jp_nb.storage.config_files import ConfigFiles
@@ -61,6 +62,20 @@ class ServerLaunches:
         if isinstance(launch, HttpLaunch):
             return replace(launch, credentials=StoredCredentials(launch.url))
         return launch
+
+    def preview(self, name: str, server: McpServer) -> Launch | None:
+        """Return the command or address of the server, without a question to the user.
+
+        Inputs have their labels as values. None: the command or address depends on inputs.
+
+        Raises:
+            ConfigError: The server cannot start. The error has the path of the setting.
+        """
+        if needs_inputs_to_be_found(server):
+            return None
+        inputs = find_inputs(server)
+        context = LaunchContext(self._files.root, inputs=inputs, read_file=_read_own_file)
+        return resolve_launch(name, server, context)
 
     async def _get_inputs(self, name: str, server: McpServer) -> Mapping[str, str]:
         needed = find_inputs(server)

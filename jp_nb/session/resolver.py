@@ -376,6 +376,10 @@ class Resolver:
         """Return the source of the MCP server `name`, if it runs or starts."""
         return self._sources.running(f"mcp.{name}")
 
+    def last_server_failure(self, name: str) -> str:
+        """Return why the MCP server `name` did not start when it was last tried; else ""."""
+        return self._sources.last_failures.get(f"mcp.{name}", "")
+
     async def end_server(self, name: str) -> bool:
         """End the MCP server `name`; return False if it does not run."""
         return await self._sources.end(f"mcp.{name}")

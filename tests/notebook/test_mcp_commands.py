@@ -76,3 +76,26 @@ def test_log_has_the_lines_of_stderr_without_live_characters(
 def test_wrong_names_are_refused_with_the_reason(notebook: AskedNotebook, line: str) -> None:
     with pytest.raises(UsageError, match=r"takes|no MCP server|does not run"):
         notebook.jp(f"mcp {line}")
+
+
+@pytest.mark.req("R-MCP-8", "R-MCP-11")
+def test_failed_start_stays_listed_with_its_reason_until_a_start_succeeds(
+    tmp_path: Path, notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = make_books(tmp_path, stderr="no shelf\u202e\n", exit_at="server/discover")
+    configure({"books": settings_of(broken, optional=True)})
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    shown = notebook.jp("mcp")
+    assert rows_of(shown)["books"][0] == "failed"
+    assert "books, last error: the MCP server books did not start" in shown
+
+    notebook.jp("mcp log books")
+    log = capsys.readouterr().out
+    assert "no shelf" in log
+    assert "\u202e" not in shown + log
+
+    configure({"books": settings_of(make_books(tmp_path))})
+    notebook.ask("Hello.")
+    shown = notebook.jp("mcp")
+    assert rows_of(shown)["books"][0] == "running"
+    assert "last error" not in shown

@@ -45,11 +45,19 @@ def show_log(call: Invocation, words: Sequence[str]) -> None:
     source = find_running(call.session, name)
     connection = None if source is None else source.connection
     if connection is None:
-        raise UsageError(NOT_RUNNING.format(name))
+        failure = call.session.turns.resolver.last_server_failure(name)
+        if not failure:
+            raise UsageError(NOT_RUNNING.format(name))
+        _print_lines(failure.splitlines())
+        return
 
     lines = connection.stderr_lines()
     if not lines:
         print(f"jp_nb: The MCP server {name} wrote nothing to stderr.")
+    _print_lines(lines)
+
+
+def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
         print(escape_invisible(line))
 
@@ -97,7 +105,9 @@ def _make_row(session: Session, name: str) -> list[str]:
     connection = None if source is None else source.connection
     place = _find_place(session, name)
     if source is None or connection is None:
-        return [name, "not started", "", "", "", place]
+        has_failed = session.turns.resolver.last_server_failure(name)
+        state = "failed" if has_failed else "not started"
+        return [name, state, "", "", "", place]
 
     tools = str(len(source.definitions.usable))
     protocol = connection.version or ""
@@ -118,17 +128,22 @@ def _make_notes(session: Session, name: str) -> list[Report]:
     source = find_running(session, name)
     connection = None if source is None else source.connection
     if connection is None:
-        return []
+        failure = session.turns.resolver.last_server_failure(name)
+        return [_make_error_note(name, failure)] if failure else []
 
     notes: list[Report] = []
     if connection.server_title:
         words = one_line(connection.server_title, limit=80)
         notes.append(note(f"{name} calls itself {escape_invisible(words)}"))
     if connection.last_error:
-        words = one_line(connection.last_error, limit=400)
-        notes.append(note(f"{name}, last error: {escape_invisible(words)}"))
+        notes.append(_make_error_note(name, connection.last_error))
     if connection.discarded_lines:
         notes.append(
             note(f"{name} wrote {connection.discarded_lines} lines to stdout that are no messages")
         )
     return notes
+
+
+def _make_error_note(name: str, error: str) -> Report:
+    words = one_line(error, limit=400)
+    return note(f"{name}, last error: {escape_invisible(words)}")

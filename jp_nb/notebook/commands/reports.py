@@ -20,6 +20,7 @@ from jp_nb.notebook.commands import (
     make_usage_error,
     suggest_name,
 )
+from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.commands.rules import forget_rule, list_rules
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.stores import find_surroundings, is_headless
@@ -347,6 +348,9 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
             result = check(session)
         except JpNbError as exc:  # a wrong configuration is a finding too
             result = f"error: {exc}"
+        results.append((name, session.files.relative(result)))
+
+    for name, result in check_servers(session):
         results.append((name, session.files.relative(result)))
     return results
 

@@ -1,0 +1,113 @@
+"""Check the MCP servers of a configuration for `%jp doctor`. None is started or contacted.
+
+Source: `docs/mcp.md`, See and restart servers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from jp_nb.config.schema import parse_path
+from jp_nb.config.server_secrets import find_literal_secrets, hide_url
+from jp_nb.config.tree.servers import MCP, McpServer
+from jp_nb.errors import ConfigError
+from jp_nb.notebook.commands.mcp_servers import find_running
+from jp_nb.session.session import Session
+from jp_nb.text import MAX_LISTED, escape_invisible, one_line
+
+NEEDS_CONSENT = "ignored until you consent to it: `%jp trust --workspace` shows the entry"
+
+
+def check_servers(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield name and result of the check of each server, also of those that need consent."""
+    try:
+        servers = session.config.providers.mcp
+    except ConfigError:
+        return  # reported by the other checks
+
+    if servers:
+        from jp_nb.mcp.source import NOT_INSTALLED, has_library
+
+        if not has_library():
+            yield "MCP servers", f"error: {NOT_INSTALLED}"
+    for name, server in servers.items():
+        yield f"MCP server {name}", "; ".join(_check_server(session, name, server))
+    for name in _list_pending(session):
+        yield f"MCP server {escape_invisible(one_line(name, limit=40))}", NEEDS_CONSENT
+
+
+def _list_pending(session: Session) -> list[str]:
+    """Return the names of the servers with a setting that needs the user's consent."""
+    paths = [path for each in session.files.pending() for path, _, _ in each.leaves]
+    keys = [tuple(map(str, parse_path(path))) for path in paths]
+    return list(dict.fromkeys(each[2] for each in keys if each[:2] == MCP and len(each) > 2))
+
+
+def _check_server(session: Session, name: str, server: McpServer) -> Iterator[str]:
+    from jp_nb.mcp.launch import find_missing_variables
+
+    yield _describe_state(session, name, server)
+    yield from _describe_traffic(session, name)
+
+    if missing := find_missing_variables(server, os.environ):
+        yield f"it gets no {_list(missing)}: not set in this kernel"
+
+    settings: dict[str, JsonValue] = server.model_dump(mode="json", exclude_defaults=True)
+    if places := list(find_literal_secrets(settings)):
+        yield f"a key is written as text in {_list(places)}: use a reference such as `${{TOKEN}}`"
+
+
+def _describe_state(session: Session, name: str, server: McpServer) -> str:
+    source = find_running(session, name)
+    connection = None if source is None else source.connection
+    if source is not None and connection is not None and connection.state == "running":
+        count = len(source.definitions.usable)
+        return f"running, protocol {connection.version}, {count} tools"
+
+    failure = session.turns.resolver.last_server_failure(name)
+    if connection is not None and connection.last_error:
+        failure = connection.last_error
+    ready = _describe_launch(session, name, server)
+    if not failure:
+        return ready
+    error = escape_invisible(one_line(failure, limit=400))
+    return f"{ready}; last error: {error}"
+
+
+def _describe_launch(session: Session, name: str, server: McpServer) -> str:
+    """Return the program or the address that starts next, or the reason why it cannot start."""
+    from jp_nb.mcp.exchange import StdioLaunch
+    from jp_nb.mcp.launch import find_unset_variables
+    from jp_nb.session.mcp_launches import ServerLaunches
+
+    unset = find_unset_variables(server, os.environ)
+    if len(unset) > 1:
+        return f"error: the environment variables {_list(unset)} are not set"
+
+    try:
+        launch = ServerLaunches(session.files).preview(name, server)
+    except ConfigError as exc:
+        return f"error: {exc}"
+
+    if launch is None:
+        return "not started: it asks for its inputs when it starts"
+    if isinstance(launch, StdioLaunch):
+        return f"not started: {launch.hide(launch.command)}"
+    return f"not connected: {hide_url(launch.masked)}"
+
+
+def _describe_traffic(session: Session, name: str) -> Iterator[str]:
+    source = find_running(session, name)
+    connection = None if source is None else source.connection
+    if connection is not None and connection.discarded_lines:
+        yield f"{connection.discarded_lines} lines on its stdout were no messages and are ignored"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - MAX_LISTED
+    listed = ", ".join(names[:MAX_LISTED])
+    shown = f"{listed} and {more} more" if more > 0 else listed
+    return escape_invisible(one_line(shown, limit=400))
