@@ -31,6 +31,7 @@ MAX_BLOCKS: Final = 1_000
 """Maximum number of content blocks of a result. Further ones are counted."""
 _MAX_URI_CHARS: Final = 2_000
 _NO_TEXT: Final = "The tool returned no content."
+_NO_CONTENTS: Final = "The resource is empty."
 _BREAKS_SCHEMA: Final = "[The structured content does not fit the output schema of the tool: {}]"
 _TOO_LONG: Final = (
     "The structured content of the result is too long for the record: only its text is kept."
@@ -86,6 +87,17 @@ def read_result(
         structured = None
         for_user.append(_TOO_LONG)
     return ReadResult(_make_outcome(parts, structured, is_error=result.is_error), tuple(for_user))
+
+
+def read_contents(contents: Iterable[Mapping[str, JsonValue]]) -> Success:
+    """Return the contents of a resource, as the embedded resources of a result."""
+    parts = _Parts()
+    for number, resource in enumerate(contents):
+        if number == MAX_BLOCKS:
+            parts.lines.append(f"[only the first {MAX_BLOCKS} parts are shown]")
+            break
+        _add_resource(parts, resource)
+    return Success("\n".join(parts.lines) or _NO_CONTENTS, images=tuple(parts.images))
 
 
 def _make_outcome(parts: _Parts, structured: JsonValue, *, is_error: bool) -> Success | Failure:

@@ -37,8 +37,10 @@ from jp_nb.mcp.exchange import (
     SignInError,
     StdioLaunch,
 )
+from jp_nb.mcp.results import read_contents
 from jp_nb.text import MAX_LISTED, one_line
 from jp_nb.tools.base import Tool, ToolRegistrations, ToolSource
+from jp_nb.tools.outcome import Success
 
 PREFIX: Final = "mcp."
 NOT_INSTALLED: Final = (
@@ -214,6 +216,15 @@ class McpSource(ToolSource):
         notices = self._notices
         self._notices = []
         return notices
+
+    async def read_resource(self, uri: str) -> Success:
+        """Return the resource at `uri`, as the result of a tool.
+
+        Raises:
+            ServerError: The server does not run, or the resource cannot be read.
+        """
+        assert self.connection is not None
+        return read_contents(await self.connection.read_resource(uri))
 
     @property
     def instructions(self) -> str:

@@ -212,11 +212,13 @@ _TABLE: Final = (
     Subcommand(
         "mcp",
         "show the MCP servers and their state, show the stderr of one, end one so that it starts "
-        "again, add those of other applications, or sign in to one",
+        "again, show a resource, add those of other applications, or sign in to one",
         "commands.mcp:mcp",
-        "[list | log NAME | restart NAME | import [FILE] | sign-in NAME | sign-out NAME]",
+        "[list | log NAME | restart NAME | read [NAME] URI | import [FILE] | sign-in NAME | "
+        "sign-out NAME]",
         "a verb and its words",
-        verbs={"list": None, "log": "server", "restart": "server", "import": "file",
+        verbs={"list": None, "log": "server", "restart": "server", "read": "server",
+               "import": "file",
                "sign-in": "server", "sign-out": "server"},
     ),
     Subcommand(

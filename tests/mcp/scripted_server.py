@@ -8,6 +8,7 @@ It is a program of its own, and imports only the standard library. Tests start i
     calls             name of a tool -> list of steps; after the last step the call ends
     list_raw          text that is written to stdout instead of the answer to `tools/list`
     page_size         number of tools in a page; -1 repeats the first page without an end
+    resources         address -> contents of a resource, or None; default: a text with the address
     title, instructions, capabilities, ttl_ms
     greeting          text that is written to stdout before anything else
     stderr            text that is written to stderr before anything else
@@ -63,6 +64,7 @@ Send = Callable[[Json], None]
 OLD, NEW = "2025-11-25", "2026-07-28"
 CACHE: Json = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
 METHOD_NOT_FOUND = -32601
+NO_RESOURCE = -32602
 ENDS = ("result", "arguments", "answers", "big", "error")
 """Steps that end a call."""
 
@@ -133,7 +135,12 @@ class Server:
             result = self._list((message.get("params") or {}).get("cursor"))
         elif method == "resources/read":
             uri = message["params"]["uri"]
-            result = {**CACHE, "contents": [{"uri": uri, "text": f"text of {uri}"}]}
+            default = [{"uri": uri, "text": f"text of {uri}"}]
+            contents = self.script.get("resources", {}).get(uri, default)
+            if contents is None:
+                error = {"code": NO_RESOURCE, "message": "no such resource"}
+                return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+            result = {**CACHE, "contents": contents}
         elif method == "ping":
             result = {}
         else:

@@ -39,16 +39,19 @@ class FakeShell:
     Attributes:
         user_ns: The user's variables.
         shown: The displayed texts, in order.
+        bundles: The displayed MIME bundles, in order.
     """
 
     def __init__(self, **user_ns: Any) -> None:
         self.user_ns = user_ns
         self.shown: list[str] = []
+        self.bundles: list[dict[str, str]] = []
         self.display_pub = self
         self.InteractiveTB = SimpleNamespace(mode="", tb=None)
 
     def publish(self, data: dict[str, str], metadata: Any = None, **_: Any) -> None:
         self.shown.append(data.get("text/plain", ""))
+        self.bundles.append(data)
 
 
 def make_session(**user_ns: Any) -> Session:

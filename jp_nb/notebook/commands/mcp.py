@@ -11,6 +11,7 @@ from typing import Final
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation, suggest_name
 from jp_nb.notebook.commands.mcp_import import import_servers
+from jp_nb.notebook.commands.mcp_read import read
 from jp_nb.notebook.commands.mcp_servers import list_servers, restart, show_log
 from jp_nb.notebook.commands.mcp_sign_in import sign_in, sign_out
 from jp_nb.text import one_line
@@ -33,6 +34,7 @@ _MCP_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] 
     "list": list_servers,
     "log": show_log,
     "restart": restart,
+    "read": read,
     "import": import_servers,
     "sign-in": sign_in,
     "sign-out": sign_out,

@@ -90,14 +90,23 @@ def take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
     Raises:
         UsageError: There is another number of words, or no such server.
     """
-    servers = call.session.config.providers.mcp
     if len(words) != 1:
         raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")
     (name,) = words
+    check_name(call.session, name)
+    return name
+
+
+def check_name(session: Session, name: str) -> None:
+    """Check that `name` is a configured server.
+
+    Raises:
+        UsageError: It is not.
+    """
+    servers = session.config.providers.mcp
     if name not in servers:
         known = ", ".join(servers) or "none is configured"
         raise UsageError(f"There is no MCP server {one_line(name, limit=60)!r} ({known}).")
-    return name
 
 
 def _make_row(session: Session, name: str) -> list[str]:

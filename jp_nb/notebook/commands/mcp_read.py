@@ -1,0 +1,84 @@
+"""Run `%jp mcp read`: show a resource of a server. It is not sent to a model.
+
+Source: `docs/mcp.md`, Resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jp_nb.errors import UsageError
+from jp_nb.images import Image
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands.mcp_servers import NONE_CONFIGURED, check_name, find_running
+from jp_nb.rendering.report import block, joined, line, note
+from jp_nb.session.session import Session
+from jp_nb.text import one_line
+from jp_nb.tools.outcome import Success
+
+MAX_RESOURCE_IMAGES: Final = 20
+"""Maximum number of images of a resource that are shown."""
+MAX_RESOURCE_CHARS: Final = 100_000
+"""Maximum length of the text of a resource that is shown. The rest is cut."""
+USAGE: Final = "`%jp mcp read` takes the address of a resource: `%jp mcp read [NAME] URI`"
+SEVERAL: Final = "Name the server that has the resource ({}): `%jp mcp read NAME URI`"
+REPLACED: Final = (
+    "The MCP server {} does not run: a cassette with recorded results of tools replaces it. "
+    "`%jp cassette off` ends the replay."
+)
+
+
+def read(call: Invocation, words: Sequence[str]) -> None:
+    """Read a resource, from a server that starts if necessary, and show it."""
+    session = call.session
+    session.active.refuse_while_running()
+    name, uri = _read_words(session, words)
+
+    session.turns.discover_tools(f"mcp.{name}")
+    source = find_running(session, name)
+    if source is None:
+        raise UsageError(REPLACED.format(name))
+    found = session.turns.wait_for_server(source.read_resource(uri))
+    _show(call, found, f"{one_line(uri, limit=500)} of the MCP server {name}:")
+
+
+def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
+    servers = session.config.providers.mcp
+    if not servers:
+        raise UsageError(NONE_CONFIGURED)
+    match words:
+        case [uri] if uri not in servers:
+            return _find_only_server(session), uri
+        case [name, uri]:
+            check_name(session, name)
+            return name, uri
+        case _:
+            raise UsageError(USAGE)
+
+
+def _find_only_server(session: Session) -> str:
+    # An address is never sent to a server that the user did not mean.
+    servers = list(session.config.providers.mcp)
+    running = [name for name in servers if find_running(session, name) is not None]
+    candidates = running or servers
+    if len(candidates) > 1:
+        raise UsageError(SEVERAL.format(", ".join(candidates)))
+    return candidates[0]
+
+
+def _show(call: Invocation, found: Success, title: str) -> None:
+    parts = [line(title), block(found.content, limit=MAX_RESOURCE_CHARS)]
+    more = len(found.images) - MAX_RESOURCE_IMAGES
+    if more > 0:
+        parts.append(note(f"{more} more images are not shown"))
+    call.show(joined(parts))
+
+    for image in found.images[:MAX_RESOURCE_IMAGES]:
+        _publish(call, image)
+
+
+def _publish(call: Invocation, image: Image) -> None:
+    if image.display_data:
+        bundle = {"text/plain": repr(image), **image.display_data}
+        call.shell.display_pub.publish(data=bundle, metadata={})
