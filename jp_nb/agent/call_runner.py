@@ -50,7 +50,7 @@ from jp_nb.agent.turn_state import (
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.events import ToolCallResponse, images_metadata
-from jp_nb.record.marks import RULE, edit_metadata
+from jp_nb.record.marks import RULE, edit_metadata, server_marks
 from jp_nb.record.marks import SKIPPED as SKIPPED_MARK
 from jp_nb.tools.base import (
     CURRENT_RUN,
@@ -461,8 +461,10 @@ def _make_response(
     call: Call, content: str, *, is_error: bool, skipped: bool = False
 ) -> ToolCallResponse:
     metadata: dict[str, JsonValue] = {}
+    if call.tool is not None:
+        metadata |= server_marks(call.tool.executor.server, call.tool.executor.server_tool)
     if call.edited is not None:
-        metadata = edit_metadata(copy_json(call.arguments), call.edited)
+        metadata |= edit_metadata(copy_json(call.arguments), call.edited)
     if call.structured is not None and not skipped and content == call.delivered:
         metadata["structured"] = copy_nested_json(call.structured)
     if call.ruling is not None and call.ruling.metadata is not None:

@@ -48,7 +48,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     InquirySource,
 )
-from jp_nb.record.marks import ModelUsage, with_usage
+from jp_nb.record.marks import SERVER, ModelUsage, with_usage
 from jp_nb.record.outcomes import (
     END_WORDS,
     AnswerMark,
@@ -224,7 +224,6 @@ IGNORES_ANSWERS = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."
 )
-SERVER: Final = "server"
 """Key of the metadata of an inquiry with the name of the server that asks."""
 SERVER_ASKS: Final = "{} asks"
 """Header of questions of a server."""

@@ -236,12 +236,15 @@ def _make_offered_tool(
         for name, node in tool.parameters.items()
     }
     access = tool.access
+    description = tool.description
+    if not tool.summary and not description:
+        description = executor.description or None
     return OfferedTool(
         name=name,
         executor=executor,
         definition=ToolDefinition(
             name,
-            tool.summary or tool.description or "",
+            tool.summary or description or "",
             executor.schema or parameters_schema(described),
         ),
         run=run,
@@ -271,7 +274,7 @@ def _make_offered_tool(
         access=None if access is None else access.model_dump(mode="json", exclude_none=True),
         grants=Grants(access.config) if access is not None and access.config else None,
         summary=tool.summary,
-        description=tool.description,
+        description=description,
         examples=tool.examples,
         described=described,
     )

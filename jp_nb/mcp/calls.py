@@ -99,6 +99,7 @@ class McpTool(Tool):
     Args:
         connection: Connection to its server.
         tool: Name of the tool at the server.
+        description: Description for the model.
         calls: The open calls of the server.
         schema: JSON schema of the arguments.
         output_schema: JSON schema of the structured content; None without one.
@@ -113,13 +114,15 @@ class McpTool(Tool):
         tool: str,
         calls: ServerCalls,
         *,
+        description: str = "",
         schema: Mapping[str, JsonValue] | None = None,
         output_schema: Mapping[str, JsonValue] | None = None,
         check: Callable[[Mapping[str, JsonValue]], str | None] = lambda _: None,
     ) -> None:
         self.connection = connection
-        self.tool = tool
+        self.server_tool = tool
         self.server = connection.name
+        self.description = description
         self.schema = schema
         self.output_schema = output_schema
         self._calls = calls
@@ -258,7 +261,7 @@ class PendingCall:
         self._sent_state = state is not None
         request = self._tool.connection.call(
             self.key,
-            self._tool.tool,
+            self._tool.server_tool,
             self._arguments,
             answers=answers,
             state=state,

@@ -297,6 +297,7 @@ class McpSource(ToolSource):
                 self.connection,
                 definition.tool.name,
                 self.calls,
+                description=definition.description,
                 schema=definition.schema,
                 output_schema=definition.tool.output_schema,
                 check=definition.check_arguments,

@@ -39,6 +39,10 @@ CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 SKIPPED: Final = "skipped"
 RULE: Final = "rule"
+SERVER: Final = "server"
+"""Name of the MCP server in the configuration, of a call and of a question."""
+SERVER_TOOL: Final = "server_tool"
+"""The server's own name of a called tool."""
 INPUT_CHANGES: Final = "input_changes"
 SCHEMA_RETRY: Final = "schema_retry"
 _INPUT_CHANGES: Final = {"dropped": True, "kept": False}
@@ -172,6 +176,12 @@ def is_schema_retry(entry: Entry) -> bool:
 def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
     """Return the metadata of the response to a call with edited `arguments`."""
     return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
+
+
+def server_marks(server: str, tool: str) -> JsonObject:
+    """Return the metadata of the response to a call of a server's `tool`, by the server's name."""
+    marks: JsonObject = {SERVER: server} if server else {}
+    return marks | ({SERVER_TOOL: tool} if server and tool else {})
 
 
 def read_rule(response: ToolCallResponse) -> JsonObject | None:

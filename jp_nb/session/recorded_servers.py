@@ -68,17 +68,21 @@ class RecordedServer(ToolSource):
         return {name: self._register(name, value) for name, value in self._definitions().items()}
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the wanted tools that were recorded."""
-        definitions = self._definitions()
+        """Return the wanted tools that were recorded, also under names of the configuration."""
+        definitions = self._all_definitions()
         return {
-            name: RecordedTool(self.server, as_object(definitions[name].get("parameters")))
+            name: RecordedTool(self.server, definitions[name])
             for name in wanted
             if name in definitions
         }
 
     def _definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
+        every = self._all_definitions()
+        return {name: value for name, value in every.items() if self.may_have(name)}
+
+    def _all_definitions(self) -> Mapping[str, Mapping[str, JsonValue]]:
         values = (part.value for (kind, _), part in self._content.parts.items() if kind == "tool")
-        return {name: value for name, value in _with_names(values) if self.may_have(name)}
+        return dict(_with_names(values))
 
     def _register(self, name: str, definition: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         own_name = name.partition(SEPARATOR)[2]
@@ -90,11 +94,15 @@ class RecordedServer(ToolSource):
 
 
 class RecordedTool(Tool):
-    """A tool whose results are on the cassette. It never runs."""
+    """A tool whose results are on the cassette. It never runs.
 
-    def __init__(self, server: str, schema: Mapping[str, JsonValue]) -> None:
+    A cassette has the name of a tool for the model, and not that at the server.
+    """
+
+    def __init__(self, server: str, definition: Mapping[str, JsonValue]) -> None:
         self.server = server
-        self.schema = schema
+        self.description = str(definition.get("description", ""))
+        self.schema = as_object(definition.get("parameters"))
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -338,7 +338,9 @@ class Tool(ABC):
             nevertheless if the answer to one of its questions is configured.
         asks_as_assistant: True if the source of its questions is the assistant, not the tool.
         server: Name of the server that runs the tool and asks its questions; "" without one. It is
-            recorded with each question, and titles its form.
+            recorded with each question and each call, and titles the form.
+        server_tool: The server's own name of the tool; "" without a server, or if it is unknown.
+        description: Description for the model if the configuration has none.
         routes_exclusive_questions: True if the configuration of a question may let a model answer,
             although the question is exclusive otherwise. A server cannot know its users.
         waits_for_cell: True if a run is one function in the cell's thread. It may wait for other
@@ -359,6 +361,8 @@ class Tool(ABC):
     needs_user = False
     asks_as_assistant = False
     server = ""
+    server_tool = ""
+    description = ""
     routes_exclusive_questions = False
     waits_for_cell = False
     covers: Covers = "tool"

@@ -552,3 +552,25 @@ def test_usage_of_a_response_is_preserved() -> None:
     assert "usage" not in changed.get("metadata", {})  # JP has no metadata in this entry
     back = imported(written.files)
     assert back["events"][2]["metadata"] == {"usage": usage}
+
+
+@pytest.mark.req("R-MCP-77")
+@pytest.mark.parametrize("dialect", ["native", "jp-head"])
+def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> None:
+    base = merge({}, BASE)
+    tools = value_at(base, "conversation.tools")
+    tools["shelf"] = {"source": "mcp.books.read", "run": "unattended"}
+    call = {**CALL, "name": "books__read_file", "arguments": {"path": "a/b", "at": [1, None]}}
+    result = {**RESULT, "content": "Emma, 1815", "is_error": True}
+    marks = {"server": "books", "server_tool": "read.file"}
+    head = {"id": "jp-c17700000001", "made": "live"}
+    events = [START, call, {**result, "metadata": marks}]
+    jp = {"conversation": head, "base_config": base, "events": events}
+
+    again = imported(write_directory(jp, dialect=dialect).files)
+    assert value_at(again["base_config"], "conversation.tools.shelf.source") == "mcp.books.read"
+    found = {entry["type"]: entry for entry in again["events"]}
+    for kept in (call, result):
+        for key in ("id", "name", "arguments", "content", "is_error"):
+            assert found[kept["type"]].get(key) == kept.get(key)
+    assert found["tool_call_response"]["metadata"] == marks

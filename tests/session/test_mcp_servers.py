@@ -204,6 +204,44 @@ def test_end_of_the_session_leaves_no_process(folder: Path, open_notebook: Open)
     assert not is_alive(pid)
 
 
+@pytest.mark.req("R-MCP-73")
+def test_record_of_a_call_has_server_and_tool_and_no_command_or_secret(
+    folder: Path, open_notebook: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELF_TOKEN", "hunter2-hunter2")
+    tool = {"name": "read.file", "inputSchema": {"type": "object"}}
+    calls = {"read.file": [{"state": "secret-state"}, {"arguments": True}]}
+    server = make_books(folder, era="2026", tools=[tool], calls=calls)
+    settings = settings_of(server, env={"TOKEN": "${SHELF_TOKEN}", "LEVEL": "hidden-level"})
+    configure({"books": settings}, {"books__read_file": ON})
+    notebook = open_notebook()
+    script = READ_SCRIPT.replace("NAME", "books__read_file")
+    (folder / "reader.toml").write_text(script)
+    notebook.ask("Read.", *turn_on("mcp.books"), model="scripted/reader")
+
+    entries = notebook.session.document.conversation.raw
+    [asked] = [each for each in entries if each["type"] == "tool_call_request"]
+    [response] = [each for each in entries if each["type"] == "tool_call_response"]
+    assert asked["name"] == "books__read_file"
+    assert asked["arguments"] == {"path": "emma"}
+    assert response["content"] == '{"path": "emma"}'
+    assert response["metadata"] == {"server": "books", "server_tool": "read.file"}
+
+    stored = str(entries)
+    arguments = settings["arguments"][-1]
+    for text in ("hunter2", "SHELF_TOKEN", "hidden-level", "secret-state", sys.executable):
+        assert text not in stored
+    assert arguments not in stored
+
+
+READ_SCRIPT = """
+[[replies]]
+tool_calls = [{name = "NAME", arguments = {path = "emma"}}]
+[[replies]]
+text = "Read."
+"""
+
+
 @pytest.mark.req("R-MCP-9")
 def test_dead_server_is_started_again_by_the_next_turn(folder: Path, open_notebook: Open) -> None:
     server = make_books(folder, calls={"die": [{"exit": 3}], "search": [{"result": "Emma"}]})

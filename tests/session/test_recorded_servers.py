@@ -72,6 +72,44 @@ def test_replay_with_recorded_results_starts_no_server(
     replayed.session.close()
 
 
+SHELF = READER.replace("books__read", "shelf")
+
+
+@pytest.mark.req("R-MCP-13", "R-MCP-74")
+def test_tool_under_a_name_of_the_configuration_is_described_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shelf.toml").write_text(SHELF)
+    described = {"name": "read", "description": "Read a book.", "inputSchema": {"type": "object"}}
+    server = make_books(tmp_path, tools=[described])
+    shelf = {"source": "mcp.books.read", "run": "unattended", "enable": True}
+    configure({"books": settings_of(server)}, {"shelf": shelf})
+
+    use_cassette(monkeypatch, tmp_path / "tape.jsonl", "record", "run")
+    live = AskedNotebook(tmp_path, name="live")
+    live.ask("Read Emma.", model="scripted/shelf")
+    live.session.close()
+    server.log.unlink()
+    assert shelf_description(live) == "[Tool of the MCP server books] Read a book."
+
+    use_cassette(monkeypatch, tmp_path / "tape.jsonl", "replay", "recorded")
+    replayed = AskedNotebook(tmp_path, name="replayed")
+    replayed.ask("Read Emma.", model="scripted/shelf")
+    replayed.session.close()
+    assert shelf_description(replayed) == shelf_description(live)
+    assert replayed.session.last_turn is not None
+    assert replayed.session.last_turn.tool_calls[0].content == '{"path": "emma.txt"}'
+    assert not server.log.exists()
+
+
+def shelf_description(notebook: AskedNotebook) -> str:
+    """Return the description of the tool `shelf` in the last request."""
+    last = notebook.session.turns.last_request
+    assert last is not None
+    return next(tool.description for tool in last.request.tools if tool.name == "shelf")
+
+
 @pytest.mark.req("R-MCP-27")
 def test_call_by_the_user_in_such_a_replay_starts_no_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
