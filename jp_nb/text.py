@@ -88,6 +88,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKUP = re.compile(
     r"[`*\[\]<>~|&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])"
     r"|^[-+=](?=\s)|(?<=^\d)[.)]|(?<=^\d\d)[.)]"  # lists
+    r"|:(?=//)|(?<=[Ww][Ww][Ww])\.|@"  # addresses, without which readers find no link in them
 )
 _MATHEMATICS = re.compile(r"[$\\]")
 
@@ -223,7 +224,7 @@ def format_user_name(name: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return one line of plain `text` in which Markdown readers find no markup."""
+    """Return one line of plain `text` in which Markdown readers find no markup and no links."""
     if _MATHEMATICS.search(text):
         # Front ends search rendered text for mathematics, where an escaped dollar sign is a plain
         # one. They do not search code.

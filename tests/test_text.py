@@ -74,6 +74,10 @@ def test_escaped_markdown_shows_the_text_itself(subtests: pytest.Subtests) -> No
         ("1. no list", "1&#46; no list"),
         ("costs $1 or $2", "` costs $1 or $2 `"),
         (r"``\(x\)", r"``` ``\(x\) ```"),
+        # Front ends make links of addresses that are only text.
+        ("see https://evil.example, ftp://a", "see https&#58;//evil.example, ftp&#58;//a"),
+        ("or WWW.evil.example", "or WWW&#46;evil.example"),
+        ("ada@example.org: 12:30", "ada&#64;example.org: 12:30"),
     ]:
         with subtests.test(text=text):
             assert escape_markdown(text) == source

@@ -369,20 +369,8 @@ def break_math(text: str) -> str:
 
 
 def no_markup(line: str) -> str:
-    """Return one line of text without any Markdown."""
-    return escape_markdown(break_math(line))
-
-
-def no_links(line: str) -> str:
     """Return one line of text without any Markdown, and without addresses that become links."""
-    escaped = no_markup(line)
-    if escaped.startswith("`"):  # code, in which no reader looks for addresses
-        return escaped
-    return _AUTOMATIC_LINK.sub(lambda found: f"&#{ord(found[0])};", escaped)
-
-
-_AUTOMATIC_LINK: Final = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
-"""A character without which an address is only text."""
+    return escape_markdown(break_math(line))
 
 
 def code_span(text: str) -> str:

@@ -32,7 +32,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.record.outcomes import NONE_OF_THESE, REFUSED, end_in_words
 from jp_nb.rendering.difference import Difference, Line, difference
-from jp_nb.rendering.markdown import no_links
+from jp_nb.rendering.markdown import no_markup
 from jp_nb.rendering.questions import (
     MAX_ALTERNATIVES,
     NOT_ANSWERED,
@@ -410,7 +410,7 @@ def _record(
     else:
         said = f"not asked ({one_line(end.reason)})"
     below = (f"    {line}" for line in card_text(card))
-    head = f"{no_links(asked)} → **{no_links(said)}**"
+    head = f"{no_markup(asked)} → **{no_markup(said)}**"
     return PromptSummary(
         "\n".join([f"{asked} → {said}", *below]),
         "\n\n".join(filter(None, [head, card_markdown(card)])),

@@ -34,7 +34,7 @@ from jp_nb.record.outcomes import (
     QuestionOutcome,
     end_in_words,
 )
-from jp_nb.rendering.markdown import code_block, no_links, quoted
+from jp_nb.rendering.markdown import code_block, no_markup, quoted
 from jp_nb.rendering.report import (
     MAX_CELL_CHARS,
     MAX_LINE_CHARS,
@@ -264,15 +264,15 @@ def card_text(card: QuestionCard) -> list[str]:
 
 def card_markdown(card: QuestionCard) -> str:
     """Return the lines below a question as Markdown; "" if there are none."""
-    blocks = ["\n".join(f"- {no_links(line)}" for line in _option_lines(card))]
+    blocks = ["\n".join(f"- {no_markup(line)}" for line in _option_lines(card))]
     if card.own is not None:
         own = _own_lines(card.own)
-        shown = no_links(f"{OWN_SIGN}{own[0]}") if len(own) == 1 else code_block("\n".join(own))
+        shown = no_markup(f"{OWN_SIGN}{own[0]}") if len(own) == 1 else code_block("\n".join(own))
         blocks.append(quoted(shown))
     lines = []
     for name, inner in card.fields:
-        answer = f": **{no_links(inner.field_text)}**" if card.answered else ""
-        lines.append(f"- {no_links(name)}{answer}")
+        answer = f": **{no_markup(inner.field_text)}**" if card.answered else ""
+        lines.append(f"- {no_markup(name)}{answer}")
         if below := card_markdown(_field_card(inner)):
             lines += ["", *(f"  {line}" if line else "" for line in below.split("\n"))]
     return "\n\n".join(filter(None, [*blocks, "\n".join(lines)]))

@@ -45,7 +45,7 @@ MAX_WAITS = 3
 
 _AFTER: Mapping[str, str] = {
     "menu": "a menu asks how to continue",
-    "continue": "continuing, as configured",
+    "continue": "continuing",
     "reply": "stopping; your reply is sent to the model",
     "restart": "stopping; tool calls without a result will run again",
     "stop": "stopping; the text received so far is kept",
@@ -112,7 +112,7 @@ class Waiting:
             case FunctionEnds():
                 self._function = None
             case InterruptReceived():
-                self._interrupt = event
+                self._note_interrupt(event)
             case CodeAsks():
                 self._asking[event.call_id] = event.waits
         self._measure_user(now)
@@ -144,6 +144,14 @@ class Waiting:
             same = before is not None and before.what.text == event.text
             self._waits[event.key] = _Wait(event, before.since if before and same else now)
 
+    def _note_interrupt(self, event: InterruptReceived) -> None:
+        previous = self._interrupt
+        is_choice = previous is not None and previous.then == "menu"
+        if is_choice and event.then == "continue":
+            self._interrupt = None  # the user, who has just chosen this, needs no notice of it
+        else:
+            self._interrupt = event
+
     def _clear_interrupt(self) -> None:
         # The turn continues, so the notice is obsolete. The notice of `stop` and `abort` stays, and
         # the notice of `menu` stays until the user's choice replaces it.
@@ -152,8 +160,15 @@ class Waiting:
 
     def line(self, now: float) -> str:
         """Return the status line at `now`; "" if nothing is awaited."""
-        if self._interrupt is not None:
-            return interrupt_words(self._interrupt, self._function)
+        if self._interrupt is None:
+            return self._waiting_line(now)
+
+        notice = interrupt_words(self._interrupt, self._function)
+        if self._interrupt.then != "continue":
+            return notice
+        return " · ".join(filter(None, [notice, self._waiting_line(now)]))
+
+    def _waiting_line(self, now: float) -> str:
         # Reasoning may be hidden, so the model still counts as awaited.
         last = None if self._is_reasoning else self._last_text_at
         waits = list(self._waits.values())

@@ -49,7 +49,6 @@ from jp_nb.rendering.markdown import (
     code_block,
     code_span,
     details_block,
-    no_links,
     no_markup,
     quoted,
     safe_markdown,
@@ -360,13 +359,13 @@ def _render_question(ends: QuestionEnds) -> Report:
         card = question_card(kind, ends.answer, answered=True)
     outcome = format_outcome(ends.outcome, card.headline)
     asked = f"? {f'{label}: ' if label else ''}{question} {outcome}"
-    marked = f"**{no_links(label)}**: " if label else ""
-    markdown = f"❓ {marked}{no_links(question)} **{no_links(outcome)}**"
+    marked = f"**{no_markup(label)}**: " if label else ""
+    markdown = f"❓ {marked}{no_markup(question)} **{no_markup(outcome)}**"
     quotation = quoted("\n\n".join(filter(None, [markdown, card_markdown(card)])))
     if ends.question.context and ends.question.context_is_text:
         lines = plain(ends.question.context, limit=2000).split("\n")
         quotation = (
-            quoted("\n\n".join(map(no_links, filter(str.strip, lines)))) + "\n\n" + quotation
+            quoted("\n\n".join(map(no_markup, filter(str.strip, lines)))) + "\n\n" + quotation
         )
     elif ends.question.context:
         # Sanitize the quotation, not its content, because `> ` may change which lines are code.

@@ -115,6 +115,16 @@ def test_interrupt_is_confirmed_until_the_turn_continues() -> None:
         assert not line_at(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")
 
 
+def test_turn_that_continues_shows_its_waits() -> None:
+    look = Waits("a", "look", progress="2 of 3")
+    waits = "Waiting for look (2 of 3) · 3 s"
+    by_setting = (QUIET, look, InterruptReceived(), InterruptReceived("continue"))
+    assert line_at(3.0, *by_setting) == f"Interrupt received: continuing · {waits}"
+    menu = InterruptReceived("menu")
+    by_user = (QUIET, look, InterruptReceived(), menu, InterruptReceived("continue"))
+    assert line_at(3.0, *by_user) == waits
+
+
 PERMISSION = Waits("a", "your permission to run look", person=True)
 RUNS = Waits("a", "look")
 DONE = ToolEnds("a", "look", "fine", False, 1.0)
