@@ -16,6 +16,7 @@ pytest.importorskip("mcp")
 from jp_nb.mcp.exchange import StdioLaunch
 from tests.mcp.helpers import list_group, scripted
 from tests.mcp.scripted_server import Json
+from tests.support.tiers import mostly_deep
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
@@ -49,9 +50,10 @@ CASES: list[tuple[str, signal.Signals | None, Json]] = [
     ("fork", signal.SIGKILL, {}),
     ("fork", signal.SIGKILL, STUBBORN),
 ]
+QUICK_CASES = [CASES[1], CASES[2], CASES[-1]]
 
 
-@pytest.mark.parametrize(("mode", "number", "settings"), CASES)
+@pytest.mark.parametrize(("mode", "number", "settings"), mostly_deep(CASES, quick=QUICK_CASES))
 def test_no_server_is_left_five_seconds_after_the_kernel(
     tmp_path: Path, mode: str, number: signal.Signals | None, settings: Json
 ) -> None:

@@ -17,6 +17,7 @@ from jp_nb.cli import main
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.completion import Names, complete
 from tests.support.sessions import Notebook, bare_folder, configure, write
+from tests.support.tiers import mostly_deep
 
 __all__ = ["bare_folder"]
 
@@ -73,6 +74,9 @@ HOSTILE: Final[dict[str, Callable[[Path], None]]] = {
     "broken link": lambda path: path.symlink_to("nowhere"),
     "10 GB": make_huge_file,
 }
+
+
+KINDS: Final = mostly_deep(HOSTILE, quick=["named pipe", "10 GB"])
 
 
 def make_hostile(kind: str, path: Path) -> None:
@@ -135,7 +139,7 @@ record.project_log = "on"
 """
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_command_waits_for_a_file_of_the_folder(
     bare_folder: Path, tmp_path: Path, kind: str, subtests: pytest.Subtests
 ) -> None:
@@ -151,7 +155,7 @@ def test_no_command_waits_for_a_file_of_the_folder(
             use_everything(folder)
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_command_waits_for_a_file_of_the_user(
     bare_folder: Path, tmp_path: Path, kind: str, subtests: pytest.Subtests
 ) -> None:
@@ -183,7 +187,7 @@ def use_everything(folder: Path) -> None:
             notebook.session.close()
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_command_of_the_shell_waits_for_a_file(
     bare_folder: Path,
     capsys: pytest.CaptureFixture[str],

@@ -19,13 +19,16 @@ from tests.support.loopback import Received, Reply, ToolCall
 from tests.support.prefixes import keeps_all, list_parts, notices_in
 from tests.support.sessions import Notebook
 from tests.support.talks import Talk, open_talks
+from tests.support.tiers import mostly_deep
 
 PROMPT = "assistant.system_prompt"
 NOTICE = "take more than a quarter of the model's context"
 REPLACED = "These instructions replace all earlier ones"
 SIZE = 2_000
 TIMES = 60
-APPENDS = ("chat", "responses", "anthropic", "interactions", "generate")
+APPENDS = mostly_deep(
+    ("chat", "responses", "anthropic", "interactions", "generate"), quick=["anthropic"]
+)
 
 
 @pytest.fixture(autouse=True)
