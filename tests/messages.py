@@ -1,19 +1,19 @@
-"""List the sentences of the program in `tests/messages.txt`, to be read from top to bottom.
+"""Print the sentences of the program, to be read from top to bottom.
 
-Users and models read these sentences, so the file shows each change of one as a line of a diff:
+Users and models read these sentences. A reviewer compares the lists before and after a change:
 
-    python -m tests.messages
+    python -m tests.messages >after.txt
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "tests" / "messages.txt"
 PACKAGE = ROOT / "jp_nb"
 WORD = re.compile(r"\b[A-Za-z][a-z']*\b")
 CODE = re.compile(
@@ -24,7 +24,7 @@ SCRIPT_STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\]|\\.)*)`")
 
 
 def render_messages() -> str:
-    """Return the file: each module with its sentences, in the order of the source.
+    """Return each module with its sentences, in the order of the source.
 
     A sentence is a string of at least three words that is no docstring, or of two that begin with
     a capital. A part that the program fills in appears as its expression in braces.
@@ -101,4 +101,5 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render_messages(), encoding="utf-8")
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    print(render_messages(), end="")
