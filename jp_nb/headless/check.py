@@ -47,6 +47,7 @@ from jp_nb.record.document import (
     others_of,
 )
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ToolCallRequest
+from jp_nb.record.head import RequestHead, read_head
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent
 from jp_nb.storage import answers_file
@@ -193,6 +194,8 @@ def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
 
 
 MAGIC: Final = "%%jp"
+TOOL: Final = "tool"
+"""Kind of the parts of a cassette that are definitions of tools."""
 NOTE: Final = "\n["  # start of the notes on images that follow a request (`record/events.py`)
 SKIP_TAG: Final = "skip-execution"  # tag of a cell that Jupyter's runners skip
 VALUE: Final = "{{"  # start of a `{{name}}` that only a kernel can replace
@@ -254,6 +257,35 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         request = one_line(keys.hide(unknown), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
         yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+    for name in _find_changed_tools(read.metadata, content):
+        tool = one_line(keys.hide(name), limit=100)
+        message = f"the definition of the tool {tool} in the last request differs from those on"
+        yield "metadata.jp", f"{message} {cassette.name}: {RECORD_AGAIN}"
+
+
+def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
+    """Return the tools of the last request that have other definitions on the cassette.
+
+    A tool of a server changes with the server, so nothing in the notebook shows it. A tool that the
+    cassette does not name is no change: the user may have used it once in a live notebook.
+    """
+    try:
+        stream = Document.load(merge.read_carrier(metadata), clock=utc_now).conversation
+    except StorageError:
+        return []
+
+    head: RequestHead | None = None
+    for entry in stream.entries:
+        head = read_head(entry, head)
+    if head is None:
+        return []
+
+    parts = (
+        RequestNormalizer("").normalize(ModelRequest("", RequestContext(), tools=head.tools)).tools
+    )
+    recorded = {part.value.get("name") for (kind, _), part in content.parts.items() if kind == TOOL}
+    names = [part.value.get("name") for part in parts if (TOOL, part.id) not in content.parts]
+    return [str(name) for name in names if name in recorded]
 
 
 def _find_request(cell: Any) -> str:

@@ -14,6 +14,7 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secrets import find_api_keys
 from jp_nb.headless.runner import run_notebook
+from jp_nb.storage.cassette import read_cassette
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, write_walk
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
@@ -321,6 +322,39 @@ def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: 
 
     edit_notebook(path, change)
     assert check(path)[0] == 0
+
+
+@pytest.mark.req("R-MCP-76")
+def test_tool_with_another_definition_on_the_cassette_is_named(path: Path, check: Check) -> None:
+    recorded = read_cassette(Path("walk.cassette.jsonl"))
+    [plan] = [part.value for part in recorded.parts.values() if part.value.get("name") == "plan"]
+    changed = {**plan, "description": "Plan a longer walk."}
+    unknown = {**plan, "name": "books__read"}
+
+    def set_tools(*tools: Any, key: str = "head", at: int = 0) -> Callable[[Any], None]:
+        def change(notebook: Any) -> None:
+            events = notebook.metadata.jp.events
+            begins = [e for e in events if e["type"] in ("chat_response", "tool_call_request")]
+            texts = [tool if isinstance(tool, str) else json.dumps(tool) for tool in tools]
+            begins[at].setdefault("metadata", {})[key] = {"tools": texts}
+
+        return change
+
+    edit_notebook(path, set_tools(plan))
+    assert check(path)[0] == 0
+    edit_notebook(path, set_tools(plan, unknown))
+    assert check(path)[0] == 0
+
+    edit_notebook(path, set_tools(changed))
+    status, [line] = check("walk.cassette.jsonl")
+    assert status == 1
+    assert "metadata.jp: the definition of the tool plan in the last request differs" in line
+    assert "record it again" in line
+
+    edit_notebook(path, set_tools(plan, key="head_change", at=-1))  # the server changed it back
+    assert check(path)[0] == 0
+    edit_notebook(path, set_tools("plan", key="head_change", at=-1))
+    assert check(path)[0] == 1
 
 
 def test_edited_cassette_is_found_with_its_line(path: Path, check: Check) -> None:

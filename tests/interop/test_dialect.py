@@ -565,7 +565,7 @@ def test_call_of_a_server_survives_an_export_and_the_import(dialect: Any) -> Non
     marks = {"server": "books", "server_tool": "read.file"}
     head = {"id": "jp-c17700000001", "made": "live"}
     events = [START, call, {**result, "metadata": marks}]
-    jp = {"conversation": head, "base_config": base, "events": events}
+    jp: dict[str, Any] = {"conversation": head, "base_config": base, "events": events}
 
     again = imported(write_directory(jp, dialect=dialect).files)
     assert value_at(again["base_config"], "conversation.tools.shelf.source") == "mcp.books.read"
