@@ -280,10 +280,10 @@ def _find_changed_tools(metadata: Any, content: CassetteContent) -> list[str]:
     if head is None:
         return []
 
-    parts = (
-        RequestNormalizer("").normalize(ModelRequest("", RequestContext(), tools=head.tools)).tools
-    )
-    recorded = {part.value.get("name") for (kind, _), part in content.parts.items() if kind == TOOL}
+    request = ModelRequest("", RequestContext(), tools=head.tools)
+    parts = RequestNormalizer("").normalize(request).tools
+    tools = [part.value for (kind, _), part in content.parts.items() if kind == TOOL]
+    recorded = {tool.get("name") for tool in tools}
     names = [part.value.get("name") for part in parts if (TOOL, part.id) not in content.parts]
     return [str(name) for name in names if name in recorded]
 

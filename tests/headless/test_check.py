@@ -327,7 +327,8 @@ def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: 
 @pytest.mark.req("R-MCP-76")
 def test_tool_with_another_definition_on_the_cassette_is_named(path: Path, check: Check) -> None:
     recorded = read_cassette(Path("walk.cassette.jsonl"))
-    [plan] = [part.value for part in recorded.parts.values() if part.value.get("name") == "plan"]
+    tools = [part.value for (kind, _), part in recorded.parts.items() if kind == "tool"]
+    plan = next(tool for tool in tools if tool["name"] == "plan")
     changed = {**plan, "description": "Plan a longer walk."}
     unknown = {**plan, "name": "books__read"}
 
