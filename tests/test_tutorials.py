@@ -47,6 +47,7 @@ def test_stored_outputs_are_those_of_a_run(name: str, tutorial_run: TutorialRun)
 
 
 @pytest.mark.runners
+@pytest.mark.deep  # a step of `.ci/run` compares the same outputs with nbval
 @pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, IN_CI}))
 def test_stored_outputs_of_the_other_tutorials_are_those_of_a_run(
     name: str, tutorial_run: TutorialRun

@@ -158,6 +158,7 @@ def make_packing_model(slow: bool) -> Callable[[Received], Reply]:
     return reply
 
 
+@pytest.mark.deep
 def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

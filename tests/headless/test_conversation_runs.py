@@ -110,6 +110,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     assert result_of(path) == recorded
 
 
+@pytest.mark.deep
 def test_reproducible_run_with_compactions_writes_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "talk.toml").write_text(
         'summary = "All was well."\n' + '[[replies]]\ntext = "An answer."\n' * 5

@@ -160,6 +160,7 @@ def test_nbconvert_without_recorded_times_writes_the_same_notebook_twice(
     assert [len(key) for key in widgets[merge.WIDGET_STATE]["state"]] == [32]
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_record_of_fewer_cells_replaces_a_longer_one_with_the_same_beginning(
     talk: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,6 +177,7 @@ def test_record_of_fewer_cells_replaces_a_longer_one_with_the_same_beginning(
     assert load_conversation(talk).conversation.turn_count == 1
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_continued_run_has_later_times_and_writes_the_same_bytes(
     talk: Path, monkeypatch: pytest.MonkeyPatch

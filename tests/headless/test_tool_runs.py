@@ -202,6 +202,7 @@ def images_in(value: Any) -> list[str]:
     return [found for item in value.values() for found in images_in(item)]
 
 
+@pytest.mark.deep
 @pytest.mark.runners
 def test_continued_conversation_sends_an_image_with_the_same_bytes(tmp_path: Path) -> None:
     load = f"%load_ext jp_nb\n%jp config assistant.model.id=anthropic/m\n{CLOSED}"

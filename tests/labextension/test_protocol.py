@@ -216,6 +216,7 @@ def test_forged_broken_and_repeated_messages_change_nothing(open_notebook: OpenN
     assert page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])") == before
 
 
+@pytest.mark.deep
 def test_second_notebook_on_the_kernel_has_no_part_of_the_record_of_a_renamed_one(
     open_notebook: OpenNotebook,
 ) -> None:

@@ -184,6 +184,7 @@ def assert_noted_once(*pages: NotebookPage, by: str) -> None:
         assert page.page.locator(FORMS).count() == 0
 
 
+@pytest.mark.deep
 def test_opened_and_reloaded_pages_show_and_answer_an_open_form(decides: SharedPages) -> None:
     (first,) = decides.open(*DECIDE, pages=1)
     run(first, 0, until="kept")

@@ -62,6 +62,7 @@ def test_quickstart_runs_with_shift_enter_tab_and_enter_alone(lab: Lab, pages: P
     notebooks.close()
 
 
+@pytest.mark.deep
 def test_cell_that_was_selected_before_a_form_is_selected_after_it(opened: Opened) -> None:
     walk = "%%jp -n -m scripted/walk\nGo."
     page = opened(walk, TURN, "print('the next', 'cell')", "")

@@ -322,6 +322,7 @@ def run_all(page: NotebookPage, lab: Lab, size: ViewportSize, words: str) -> dic
     return found
 
 
+@pytest.mark.deep
 def test_after_run_all_the_form_is_in_view_below_the_request_or_a_part_of_the_answer(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
