@@ -349,6 +349,8 @@ class PermissionRequests:
 
         A decision in the answers file, or a refusal for the rest of the turn, has precedence.
         """
+        if tool.executor.is_outdated:
+            return False
         found = find_kept(self._turn.kept_rules, tool, call.arguments, root, ruling)
         if found is None or self._turn.permission(tool, call.arguments) is False:
             return False

@@ -282,6 +282,8 @@ class TurnLoop:
                     return result
                 case "follow_up":
                     choice = "auto"
+                    if _has_outdated_tools(resolved):
+                        resolved = await self._resolve()
                 case "config_changed":
                     before, resolved = resolved, await self._resolve_again(schema)
                     # One that was there before is not forced again: the turn would never end.
@@ -492,6 +494,10 @@ def user_required_error(reason: str) -> PromptUnavailable:
         "without --strict.",
         reason=reason,
     )
+
+
+def _has_outdated_tools(resolved: Resolved) -> bool:
+    return any(tool.executor.is_outdated for tool in resolved.tools.tools.values())
 
 
 def _describe_change(what: str, how: str) -> str:

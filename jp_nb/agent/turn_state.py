@@ -309,11 +309,13 @@ class TurnContext:
         """Return the remembered decision for `tool` with these arguments, if any.
 
         A permission for the whole tool covers only calls that the same rule, or none, asks about.
+        It ends when the server of the tool announces changes.
         """
         for covered in ("", asked_by, f"{asked_by}{sorted_json(dict(arguments))}"):
             about, decided = self.permissions.get((tool.name, covered), (None, None))
             is_covered = decided is False or covered or not asked_by
-            if about == tool and is_covered:
+            has_ended = decided is True and tool.executor.is_outdated
+            if about == tool and is_covered and not has_ended:
                 return decided
         return None
 

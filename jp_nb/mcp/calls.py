@@ -69,6 +69,9 @@ NOT_CONFIRMED: Final = (
     "The server {} needs the user to open an address before this call, but the user did not "
     "confirm it. Do not retry this tool call in this turn."
 )
+SENT_AGAIN_FOR_MODEL: Final = (
+    "The answer to the first request was lost, so the call was sent again. It may have run twice"
+)
 MAY_BELONG: Final = "The question belongs to one of these running calls: {}."
 
 
@@ -76,6 +79,10 @@ class CallConnection(Protocol):
     """The part of a `Connection` that calls use."""
 
     name: str
+
+    @property
+    def announced_changes(self) -> bool:
+        """Implement `Connection.announced_changes`."""
 
     async def call(
         self,
@@ -104,6 +111,9 @@ class McpTool(Tool):
         schema: JSON schema of the arguments.
         output_schema: JSON schema of the structured content; None without one.
         check: Returns the problems of arguments in words, or None.
+
+    Attributes:
+        is_repeatable: True if a call is sent again, once, after its answer was lost.
     """
 
     routes_exclusive_questions = True
@@ -125,8 +135,14 @@ class McpTool(Tool):
         self.description = description
         self.schema = schema
         self.output_schema = output_schema
+        self.is_repeatable = False
         self._calls = calls
         self._check = check
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if the server has announced other tools since they were listed."""
+        return self.connection.announced_changes
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
@@ -250,6 +266,8 @@ class PendingCall:
         self._given: dict[str, Mapping[str, JsonValue]] = {}  # accepted answers, by key
         self._sent_state = False
         self._was_restarted = False
+        self._was_repeated = False
+        self._has_asked = False
         self._url_rounds = 0
         self._refusal: Failure | None = None  # the user did not open an address
         self._notes: list[str] = []
@@ -310,12 +328,22 @@ class PendingCall:
             self._notes.append(STARTED_AGAIN_FOR_MODEL)
             self.send()
             return None
+        if error.is_lost and self._may_repeat:
+            self._was_repeated = True
+            self._notes.append(SENT_AGAIN_FOR_MODEL)
+            self.send()
+            return None
         addresses = _read_addresses(error.data) if error.code == URL_REQUIRED else None
         if addresses is not None and self._url_rounds < MAX_URL_ROUNDS:
             self._url_rounds += 1
             return self._ask_round(_OpenRound("addresses"), addresses)
         self._progress.stop()
         return Failure(_capitalize(str(error)))
+
+    @property
+    def _may_repeat(self) -> bool:
+        # The user would have to answer the same questions again.
+        return self._tool.is_repeatable and not self._was_repeated and not self._has_asked
 
     # --- questions -------------------------------------------------------------------------
 
@@ -342,6 +370,7 @@ class PendingCall:
     def _make_question(
         self, key: str, asked: ServerQuestion, ids: set[str], *notes: str
     ) -> Question | None:
+        self._has_asked = True
         question_id = _make_unique(make_question_id(key), ids)
         ids.add(question_id)
         if self._was_restarted:

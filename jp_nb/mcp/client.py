@@ -24,7 +24,7 @@ from jp_nb.mcp.exchange import (
     ServerResult,
     ServerTool,
 )
-from jp_nb.mcp.http_client import LOST_SESSION, ServerHttpClient
+from jp_nb.mcp.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
 from jp_nb.mcp.limits import MAX_PAGES, MAX_TOOLS
 from jp_nb.mcp.messages import (
     RAW_RESULT,
@@ -37,6 +37,8 @@ from jp_nb.mcp.messages import (
 
 HEADER_MISMATCH: Final = types.HEADER_MISMATCH
 CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED
+_STREAM_ENDED: Final = "SSE stream ended"
+"""Begin of the library's message about a stream of events that ended without the answer."""
 _CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
@@ -186,6 +188,14 @@ async def read_resource(client: Client, uri: str) -> list[dict[str, JsonValue]]:
     ]
 
 
+def is_lost_answer(exc: Exception) -> bool:
+    """Return True if a request was sent, and the connection ended before its answer."""
+    if not isinstance(exc, MCPError):
+        return False
+    has_ended = exc.code == CONNECTION_CLOSED and exc.message.startswith(_STREAM_ENDED)
+    return exc.code == LOST_ANSWER or has_ended
+
+
 def _convert_answer(answer: ServerAnswer) -> types.ElicitResult:
     content = None
     if answer.content is not None:
@@ -240,6 +250,7 @@ __all__ = [
     "call_tool",
     "connect_http",
     "convert_question",
+    "is_lost_answer",
     "list_tools",
     "make_client",
     "read_resource",

@@ -175,6 +175,11 @@ class Connection:
         return self._tokens is not None and self._tokens.needs_sign_in
 
     @property
+    def announced_changes(self) -> bool:
+        """True if the server has announced that its tools changed, since they were listed."""
+        return self._has_changed_tools
+
+    @property
     def tools_changed(self) -> bool:
         """True if the list of tools may have changed: list them with `refresh`."""
         if self._has_changed_tools:
@@ -657,6 +662,7 @@ class _Session:
             return await library.call_tool(self._client, tool, arguments, answers, state, report)
         except Exception as exc:
             error = self._translate(tool, exc)
+            error.is_lost = library.is_lost_answer(exc)
             if error.code in (library.HEADER_MISMATCH, library.LOST_SESSION):
                 is_lost = error.code == library.LOST_SESSION
                 raise _NotRead(error, is_session_lost=is_lost) from exc

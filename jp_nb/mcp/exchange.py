@@ -224,6 +224,7 @@ class ServerError(JpNbError):
         code: Error code of JSON-RPC; 0 if the server sent none.
         message: The reason, without secrets. It may be the server's text.
         data: Further data of the server's error; None if there is none.
+        is_lost: True if the server may have run the call, and its answer was lost.
     """
 
     def __init__(
@@ -234,6 +235,7 @@ class ServerError(JpNbError):
         self.code = code
         self.message = plain(message, limit=MAX_ERROR_CHARS)
         self.data = data
+        self.is_lost = False
         place = f"the MCP server {server}"
         if tool:
             place = f"{one_line(tool, limit=200)} of {place}"

@@ -28,6 +28,8 @@ from jp_nb.text import one_line
 
 LOST_SESSION: Final = -32098
 """Code of the error for a session that the server has forgotten."""
+LOST_ANSWER: Final = -32097
+"""Code of the error for a request that was sent, and whose answer was lost."""
 TRANSPORT_ERROR: Final = -32000
 CONNECT_SECONDS: Final = 30.0
 NOTICE_SECONDS: Final = 10.0
@@ -40,6 +42,7 @@ _REFUSALS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it refused the credentials (HTTP 401). Check its `headers`",
     HTTPStatus.FORBIDDEN: "it refused the request (HTTP 403). Check its `headers`",
 }
+_NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 _SESSION_ID: Final = "mcp-session-id"
 _MANY_BRACKETS: Final = 100
 
@@ -131,7 +134,8 @@ class ServerHttpClient(httpx2.AsyncClient):
         except (httpx2.TransportError, httpx2.InvalidURL) as exc:
             if self.is_starting:
                 raise
-            return _make_error(request, identifier, TRANSPORT_ERROR, self.explain(exc))
+            code = LOST_ANSWER if _may_have_arrived(exc) else TRANSPORT_ERROR
+            return _make_error(request, identifier, code, self.explain(exc))
 
     async def _send_notice(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -242,7 +246,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             return reason
         if isinstance(exc, MessageTooLargeError | UnreadableAnswerError):
             return reason
-        if isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        if isinstance(exc, _NOT_CONNECTED):
             return f"cannot connect to it: {reason}"
         return f"the connection to it was lost: {reason}"
 
@@ -294,6 +298,12 @@ def _repair_body(body: bytes, identifier: object) -> bytes:
 
 def _may_be_deep(data: bytes) -> bool:
     return data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
+
+
+def _may_have_arrived(exc: Exception) -> bool:
+    is_answered = isinstance(exc, MessageTooLargeError | UnreadableAnswerError)
+    is_sent = not isinstance(exc, _NOT_CONNECTED)
+    return isinstance(exc, httpx2.TransportError) and is_sent and not is_answered
 
 
 def _read_body(request: httpx2.Request) -> dict[str, Any]:

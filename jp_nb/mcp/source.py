@@ -302,8 +302,10 @@ class McpSource(ToolSource):
                 output_schema=definition.tool.output_schema,
                 check=definition.check_arguments,
             )
-            tool.server_entry = self.entry_digest
+            tool.server_entry = digest([self.entry_digest, definition.digest])
             tool.hints = read_hints(definition.tool.hints)
+            is_idempotent = tool.hints.get("idempotent", False)
+            tool.is_repeatable = self.settings.repeat_lost_calls and is_idempotent
             launch = self.connection.launch
             if isinstance(launch, StdioLaunch) and launch.folder is not None:
                 tool.folder = str(launch.folder)

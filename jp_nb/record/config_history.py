@@ -276,6 +276,12 @@ class Projection:
         if layers != self._layers:
             self._layers, self._steps = layers, []
 
+    def replace_lowest(self, layer: Layer) -> None:
+        """Use another lowest layer. The others are not read again."""
+        layers = [layer, *self.layers()[1:]]
+        if layers != self._layers:
+            self._layers, self._steps = layers, []
+
     def layers(self) -> list[Layer]:
         """Return the layers below the conversation, lowest first."""
         if self._layers is None:

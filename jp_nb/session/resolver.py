@@ -136,9 +136,17 @@ class Resolver:
             if prepared:
                 return prepared.pop()
             conversation_id = self._active.document.conversation.id
-            basis = self._active.settings.snapshot()
+            settings = self._active.settings
+            basis = settings.snapshot()
+            attempt = SourceAttempt()
+            if await self.discover(basis.config, attempt):
+                settings.renew_tools()
+                basis = settings.snapshot()
             return await self.resolve(
-                basis, conversation_id, unavailable_reason=first.unavailable_reason
+                basis,
+                conversation_id,
+                unavailable_reason=first.unavailable_reason,
+                attempt=attempt,
             )
 
         return resolve

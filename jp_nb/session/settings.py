@@ -224,9 +224,16 @@ class Settings:
     def _layers_below(self) -> list[Layer]:
         skips, files = self._skips_invalid_files, self._files
         found = files.load_valid_layers()[0] if skips else files.layers()
+        return [self._make_lowest_layer(), *found]
+
+    def _make_lowest_layer(self) -> Layer:
         python = sys.modules.get("jp_nb.tools.python")
         version = python.REGISTRY.version if python is not None else 0
-        return [_registrations(version, self._discovered.state), *found]
+        return _registrations(version, self._discovered.state)
+
+    def renew_tools(self) -> None:
+        """Use the tools that sources have found in the running turn. No file is read again."""
+        self.projection.replace_lowest(self._make_lowest_layer())
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:

@@ -351,8 +351,8 @@ class Tool(ABC):
             of the kernel. A relative path is relative to the root.
         hints: What a server says about its tool, such as `read_only`. Rules may have it as a
             condition.
-        server_entry: Digest of the configuration of the tool's server; "" without a server. Rules
-            that the user kept end when it changes.
+        server_entry: Digest of the configuration of the tool's server, and of all that the server
+            says about the tool; "" without a server. Rules that the user kept end when it changes.
     """
 
     registration: Mapping[str, JsonValue] = {}
@@ -369,6 +369,14 @@ class Tool(ABC):
     folder: str | None = None
     hints: Mapping[str, bool] = {}
     server_entry: str = ""
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if its server has announced that its tools changed, and they are not listed again.
+
+        Permissions that the user gave before do not count then.
+        """
+        return False
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the recorded source of the questions of the tool registered as `name`."""

@@ -118,7 +118,7 @@ AUTHORITY = [
         "type", "command", "arguments", "variables", "env", "env.*", "env_file", "cwd",
         "checksum.algorithm", "checksum.value", "url", "headers", "headers.*", "insecure",
         "optional", "startup_timeout_secs", "call_timeout_secs", "max_response_bytes",
-        "instructions", "inputs", "inputs.*")),
+        "repeat_lost_calls", "instructions", "inputs", "inputs.*")),
 ]  # fmt: skip
 
 

@@ -48,7 +48,8 @@ def test_defaults_of_a_server() -> None:
     server = read_server({"command": "serve"})
     assert (server.startup_timeout_secs, server.call_timeout_secs) == (60, 300)
     assert server.max_response_bytes == 16 * 1024 * 1024
-    assert not any((server.optional, server.instructions, server.insecure))
+    flags = (server.optional, server.instructions, server.insecure, server.repeat_lost_calls)
+    assert not any(flags)
 
 
 def test_transport_has_the_spellings_of_other_applications() -> None:

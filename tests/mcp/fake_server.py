@@ -62,9 +62,11 @@ class FakeServer:
         sent: The requests.
         cancelled: Ids of the calls whose request was cancelled.
         forgotten: Ids of the calls that are not continued.
+        announced_changes: True if the server has announced other tools.
     """
 
     name = "books"
+    announced_changes = False
 
     def __init__(self, *steps: Step) -> None:
         self.steps = [*steps]
@@ -188,3 +190,10 @@ def result(text: str = "Done.", **more: Any) -> ServerResult:
 def server_error(message: str, code: int = 0, data: JsonValue = None) -> ServerError:
     """Return the error of a request."""
     return ServerError("books", "trip", message, code=code, data=data)
+
+
+def lost() -> ServerError:
+    """Return the error of a request whose answer was lost."""
+    error = server_error("the connection to it was lost")
+    error.is_lost = True
+    return error

@@ -38,6 +38,7 @@ A step is an object with one key:
     raw               text that is written to stdout as it is
     unended           number of bytes that are written to stdout without the end of a line
     big               number of bytes of the text that is the result
+    tools             definitions of tools that replace those of the script
     stderr            text
     signal            name of a signal that the server sends to itself
     exit              exit code; None kills the process
@@ -238,6 +239,8 @@ class Server:
         elif kind in ("sleep", "hang"):
             if self.cancelled[message["id"]].wait(value if kind == "sleep" else None):
                 raise Cancelled
+        elif kind == "tools":
+            self.script["tools"] = value
         elif kind in ("progress", "notify"):
             send(self._make_notification(kind, value, message))
         else:
@@ -363,7 +366,7 @@ class HttpServer(ThreadingHTTPServer):
                     requests (with this JSON-RPC method, if there is one)
     moved           path to which requests with the other path are redirected
     redirect        address to which each request is redirected
-    cut             True: the connection closes in the middle of the answer to a call
+    cut             number of the first calls in whose answer the connection closes
     encoding        value of `content-encoding`
     """
 
@@ -457,7 +460,7 @@ class HttpHandler(BaseHTTPRequestHandler):
         self.server.server.receive(message, answers.append)
         last = [answer for answer in answers if answer.get("id") == message["id"]]
         body = json.dumps(last[0]).encode() if last else b""
-        if self.server.settings.get("cut") and message["method"] == "tools/call":
+        if self._is_cut(message):
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body) + 100))
@@ -466,6 +469,10 @@ class HttpHandler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self._reply(200, body, {"content-type": "application/json", **headers})
+
+    def _is_cut(self, message: Json) -> bool:
+        count: int = self.server.settings.get("cut", 0)
+        return message["method"] == "tools/call" and self.server.served_calls <= count
 
     def _answer_as_events(self, message: Json, headers: Json) -> None:
         self.send_response(200)
@@ -477,6 +484,8 @@ class HttpHandler(BaseHTTPRequestHandler):
         gone = self.server.server.cancelled.setdefault(message["id"], threading.Event())
 
         def send(sent: Json) -> None:
+            if self._is_cut(message):
+                return
             data = json.dumps(sent)
             try:
                 self.wfile.write(f"event: message\ndata: {data}\n\n".encode())

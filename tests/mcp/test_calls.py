@@ -28,6 +28,7 @@ from tests.mcp.fake_server import (
     Step,
     address,
     form,
+    lost,
     required,
     result,
     server_error,
@@ -580,3 +581,60 @@ async def test_recorded_answer_to_a_changed_question_is_not_used_and_the_change_
         "text, the field `city`, the field `days`"
     )
     assert [prompt.question.id for prompt in changed.person.asked] == ["who"]
+
+
+# --- lost answers --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R-MCP-37")
+async def test_lost_call_is_sent_again_once_if_it_may_be() -> None:
+    turn = Asking([lost(), result("Delft.")])
+    turn.tool.is_repeatable = True
+    await turn.run()
+    [(content, is_error)] = turn.results
+    assert not is_error
+    assert content.startswith("Delft.\n[The answer to the first request was lost")
+    assert turn.server.sent[0].arguments == turn.server.sent[1].arguments
+
+    turn = Asking([lost(), lost()])
+    turn.tool.is_repeatable = True
+    await turn.run()
+    assert [is_error for _, is_error in turn.results] == [True]
+    assert len(turn.server.sent) == 2
+
+
+@pytest.mark.req("R-MCP-37")
+async def test_other_calls_are_not_sent_again() -> None:
+    turn = Asking([lost()])  # the user or the server did not say that it may be
+    await turn.run()
+    assert [is_error for _, is_error in turn.results] == [True]
+
+    turn = Asking([server_error("HTTP 500", -32000)])  # the server has answered
+    turn.tool.is_repeatable = True
+    await turn.run()
+    assert [is_error for _, is_error in turn.results] == [True]
+
+    turn = Asking([required(form("who")), lost()], yes(DELFT))  # the user would answer again
+    turn.tool.is_repeatable = True
+    await turn.run()
+    assert [is_error for _, is_error in turn.results] == [True]
+    assert len(turn.server.sent) == 2
+
+
+# --- changes of tools ----------------------------------------------------------------------------
+
+
+@pytest.mark.req("R-MCP-19", "R-MCP-96")
+async def test_permission_for_the_turn_ends_when_the_server_announces_changes() -> None:
+    """Also before the tools are listed again, here between two calls of one response."""
+
+    async def permit_late() -> Any:
+        turn.server.announced_changes = True
+        return yes("run_turn")
+
+    turn = Asking(
+        [result("1")], permit_late, yes("skip"), calls=("c1", "c2"), settings={"run": "ask"}
+    )
+    await turn.run()
+    assert len(turn.person.asked) == 2
+    assert len(turn.server.sent) == 1

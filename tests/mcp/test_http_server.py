@@ -182,14 +182,22 @@ async def test_wrong_header_lists_the_tools_again_and_repeats_once(tmp_path: Pat
                 await connection.call("1", "greet", {})
 
 
+@pytest.mark.req("R-MCP-37")
 @ERAS
-async def test_lost_answer_is_not_repeated(tmp_path: Path, era: str) -> None:
-    with scripted_http(tmp_path, era=era, http={"cut": True}, calls={"greet": HI}) as server:
+@FORMS
+async def test_lost_answer_is_not_repeated(tmp_path: Path, era: str, sse: bool) -> None:
+    settings = {"cut": 1, "sse": sse}
+    with scripted_http(tmp_path, era=era, http=settings, calls={"greet": HI}) as server:
         async with connected(server.launch) as connection:
-            with pytest.raises(ServerError, match="the connection to it was lost"):
+            with pytest.raises(ServerError, match=r"the connection to it was lost|ended") as lost:
                 await connection.call("1", "greet", {})
+            assert lost.value.is_lost
             assert connection.state == "running"
-        assert len(server.received("tools/call")) == 1
+            assert len(server.received("tools/call")) == 1
+            assert text_of(await connection.call("2", "greet", {})) == "hi"
+            with pytest.raises(ServerError) as answered:
+                await connection.call("3", "unknown", {})
+            assert not answered.value.is_lost
 
 
 # --- limits ----------------------------------------------------------------------------------

@@ -161,6 +161,9 @@ class McpServer(ConfigTable):
     limit."""
     max_response_bytes: Positive = 16 * 1024 * 1024
     """Maximum size of one message of the server, in bytes."""
+    repeat_lost_calls: Flag = False
+    """`true` to send a call again, once, if its answer was lost and the server says that a
+    repetition changes nothing (`idempotentHint`)."""
     instructions: Flag = False
     """`true` to send the server's instructions to the model."""
     inputs: dict[Annotated[str, AfterValidator(_check_input_id)], str] = Field(default_factory=dict)
