@@ -303,9 +303,15 @@ class CallRunner:
             catalog=self._batch.catalog,
             action="format_arguments" if for_formatter else "run",
             call_key=call.key,
+            has_answers=self._has_answers(tool),
             show_progress=None if for_formatter else partial(self._show_progress, call),
             **self._turn.shared,
         )
+
+    def _has_answers(self, tool: OfferedTool) -> bool:
+        if self._turn.prepared.answers_questions_of(tool.name):
+            return True
+        return any(question.answer is not None for question in tool.questions.values())
 
     def _show_progress(self, call: Call, text: str) -> None:
         if call.response is None:

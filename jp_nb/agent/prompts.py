@@ -640,6 +640,9 @@ class PreparedAnswers(Protocol):
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if any."""
 
+    def answers_questions_of(self, tool: str) -> bool:
+        """Return True if answers to questions of `tool` are prepared."""
+
     def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, if any."""
 

@@ -224,7 +224,6 @@ IGNORES_ANSWERS = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."
 )
-"""Key of the metadata of an inquiry with the name of the server that asks."""
 SERVER_ASKS: Final = "{} asks"
 """Header of questions of a server."""
 ASSISTANT = "Assistant"

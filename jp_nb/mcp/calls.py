@@ -207,12 +207,18 @@ class ServerCalls:
             await asyncio.wait(set(self._closing))
 
     async def ask(self, question: ServerQuestion, calls: Sequence[str]) -> ServerAnswer:
-        """Ask the user a question of a server of 2025. It belongs to one of the open `calls`."""
+        """Ask the user a question of a server of 2025. It belongs to one of the open `calls`.
+
+        The protocol does not say to which one. A call with prepared answers is preferred, because
+        answers are prepared for the tool that asks.
+        """
         known = [self._open[key] for key in calls if key in self._open]
         if not known:
             return CANCEL
         names = [call.title for call in known] if len(known) > 1 else []
-        return await known[0].receive(question, names)
+        prepared = [call for call in known if call.has_answers]
+        asking = (prepared or known)[0]
+        return await asking.receive(question, names)
 
 
 @dataclass(slots=True, eq=False)
@@ -247,6 +253,7 @@ class PendingCall:
     Attributes:
         key: `ToolContext.call_key` of the call.
         title: Name of the tool for the model.
+        has_answers: True if answers to questions of the tool are prepared.
     """
 
     def __init__(
@@ -254,6 +261,7 @@ class PendingCall:
     ) -> None:
         self.key = context.call_key
         self.title = context.name
+        self.has_answers = context.has_answers
         self._tool = tool
         self._arguments = arguments
         self._progress = ProgressLine()

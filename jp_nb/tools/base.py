@@ -220,6 +220,7 @@ class ToolContext:
         notebook: Access to the cells and variables of the notebook; None outside of a notebook.
         image_side: Limit for images that are made from the tool's result: pixels of the longest
             side.
+        has_answers: True if answers to questions of the tool are configured or prepared.
         show_progress: Shows a text in the status line of the cell, in place of the earlier one. It
             is not recorded. None outside of a turn.
     """
@@ -241,6 +242,7 @@ class ToolContext:
     notebook: NotebookAccess | None = field(default=None, repr=False)
     image_side: int = field(default=DEFAULT_SIDE, repr=False)
     call_key: str = field(default="", repr=False)
+    has_answers: bool = field(default=False, repr=False)
     show_progress: Callable[[str], None] | None = field(default=None, repr=False)
 
 

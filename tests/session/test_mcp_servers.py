@@ -15,6 +15,7 @@ from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp import source as source_module
 from jp_nb.mcp.source import McpSource
+from tests.mcp.helpers import FORM
 from tests.session.servers import (
     configure,
     is_alive,
@@ -239,6 +240,44 @@ READ_SCRIPT = """
 tool_calls = [{name = "NAME", arguments = {path = "emma"}}]
 [[replies]]
 text = "Read."
+"""
+
+
+@pytest.mark.req("R-MCP-43", "R-MCP-56")
+@pytest.mark.parametrize("is_in_file", [True, False], ids=["file", "configured"])
+def test_prepared_answer_reaches_the_server_while_another_of_its_calls_runs(
+    folder: Path, open_notebook: Open, monkeypatch: pytest.MonkeyPatch, is_in_file: bool
+) -> None:
+    trip = [{"ask": {"elicitation": FORM}}, {"answers": True}]
+    calls = {"search": [{"sleep": 1}, {"result": "Emma"}], "trip": trip}
+    server = make_books(folder, era="2025", calls=calls)
+    answers = folder / "nb0.answers.toml"
+    asking: dict[str, Any] = dict(ON)
+    if is_in_file:
+        answers.write_text('[questions.books__trip]\nelicitation = { city = "Delft" }\n')
+    else:
+        answers.write_text("")
+        asking["questions"] = {"elicitation": {"answer": {"city": "Delft"}}}
+    monkeypatch.setenv("JP_NB_ANSWERS", str(answers))
+    configure({"books": settings_of(server)}, {"books__search": ON, "books__trip": asking})
+    (folder / "both.toml").write_text(BOTH)
+
+    notebook = open_notebook(headless=True)
+    notebook.ask("Go.", *turn_on("mcp.books"), model="scripted/both")
+    last = notebook.session.last_turn
+    assert last is not None
+    search, asked = last.tool_calls
+    assert search.content == "Emma"
+    answered = asked.content or ""
+    assert '"accept"' in answered
+    assert "Delft" in answered
+
+
+BOTH = """
+[[replies]]
+tool_calls = [{name = "books__search"}, {name = "books__trip"}]
+[[replies]]
+text = "Done."
 """
 
 
