@@ -20,7 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -95,6 +95,9 @@ class CallConnection(Protocol):
         on_progress: ProgressHandler | None = None,
     ) -> ServerResult | InputRequired:
         """Implement `Connection.call`."""
+
+    def server_end(self) -> asyncio.Future[None]:
+        """Implement `Connection.server_end`."""
 
     def forget(self, call_id: str) -> None:
         """Implement `Connection.forget`."""
@@ -371,7 +374,8 @@ class PendingCall:
                 round_.asked.append(_Asked(key, question))
         self._round = round_
         if round_.asked:
-            return self._needs_input([each.question for each in round_.asked], None)
+            ends = self._tool.connection.server_end()
+            return self._needs_input([each.question for each in round_.asked], ends)
         self._answer_round(round_, {})
         return None
 
@@ -393,9 +397,16 @@ class PendingCall:
             self._notes.append(note)
             return None
 
-    def _needs_input(
-        self, questions: Sequence[Question], withdrawn: asyncio.Future[None] | None
-    ) -> NeedsInput:
+    def _needs_input(self, questions: Sequence[Question], *ends: asyncio.Future[Any]) -> NeedsInput:
+        """Ask `questions` in a form that closes at once if one of `ends` ends before the answer."""
+        withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def withdraw(_: object) -> None:
+            if not withdrawn.done():
+                withdrawn.set_result(None)
+
+        for each in ends:
+            each.add_done_callback(withdraw)
         return NeedsInput(*questions, partial=True, decline=True, withdrawn=withdrawn)
 
     async def receive(self, asked: ServerQuestion, names: Sequence[str]) -> ServerAnswer:
@@ -419,16 +430,8 @@ class PendingCall:
         self._shown = asked
         assert asked.reply is not None
         assert self._request is not None
-        # The form closes if the server ends, or does not wait for the answer any more.
-        withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def withdraw(_: object) -> None:
-            if not withdrawn.done():
-                withdrawn.set_result(None)
-
-        asked.reply.add_done_callback(withdraw)
-        self._request.add_done_callback(withdraw)
-        return self._needs_input([asked.question], withdrawn)
+        # The request ends with the server, and the reply if the server does not wait for it.
+        return self._needs_input([asked.question], asked.reply, self._request)
 
     # --- answers ---------------------------------------------------------------------------
 

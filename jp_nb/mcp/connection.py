@@ -329,6 +329,14 @@ class Connection:
                 self.forget(call_id)
         return outcome
 
+    def server_end(self) -> asyncio.Future[None]:
+        """Return a future that ends with the server that runs now; it has ended if none runs."""
+        if self._session is not None:
+            return self._session.ended
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ended.set_result(None)
+        return ended
+
     def forget(self, call_id: str) -> None:
         """Forget the rounds of a call that is not continued."""
         self._rounds.pop(call_id, None)
@@ -490,11 +498,16 @@ class _NotRead(Exception):  # noqa: N818 - it is handled, and sent again
 
 
 class _Session:
-    """One run of the client of the library, from the start of the server to its end."""
+    """One run of the client of the library, from the start of the server to its end.
+
+    Attributes:
+        ended: Ends with the server, for whatever reason.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._name = connection.name
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(_retrieve_error)
@@ -543,6 +556,7 @@ class _Session:
         transport = self._transport
         fault = reason or (transport.fault if transport else "") or "the connection ended"
         self._connection._note_end(self, fault)
+        self.ended.set_result(None)
 
     async def _run(self) -> None:
         launch = self._connection.launch

@@ -63,6 +63,7 @@ class FakeServer:
         cancelled: Ids of the calls whose request was cancelled.
         forgotten: Ids of the calls that are not continued.
         announced_changes: True if the server has announced other tools.
+        end: Ends with the server.
     """
 
     name = "books"
@@ -73,6 +74,7 @@ class FakeServer:
         self.sent: list[Sent] = []
         self.cancelled: list[str] = []
         self.forgotten: list[str] = []
+        self.end: asyncio.Future[None] | None = None
 
     async def call(
         self,
@@ -96,6 +98,12 @@ class FakeServer:
         if isinstance(end, Exception):
             raise end
         return end
+
+    def server_end(self) -> asyncio.Future[None]:
+        """Implement `CallConnection.server_end`."""
+        if self.end is None:
+            self.end = asyncio.get_running_loop().create_future()
+        return self.end
 
     def forget(self, call_id: str) -> None:
         """Implement `CallConnection.forget`."""

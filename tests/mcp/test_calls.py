@@ -330,7 +330,20 @@ async def test_interrupt_of_a_running_call_cancels_its_request() -> None:
     assert turn.server.cancelled == ["c1"]
 
 
-async def test_form_closes_at_once_if_its_server_ends() -> None:
+@pytest.mark.parametrize("asked", [form("who"), address("who")])
+async def test_form_of_a_server_of_2026_closes_at_once_if_the_server_ends(asked: Any) -> None:
+    async def think() -> Any:
+        turn.server.server_end().set_result(None)
+        await forever()
+
+    turn = Asking([required(asked), server_error("its process was ended by signal 9")], think)
+    await asyncio.wait_for(turn.run(), 10)
+    [(text, is_error)] = turn.results
+    assert ("ended by signal 9" in text, is_error) == (True, True)
+    assert turn.ends == ["cancelled"]
+
+
+async def test_form_of_a_server_of_2025_closes_at_once_if_the_server_ends() -> None:
     gone = asyncio.Event()
 
     async def step(sent: Sent) -> Any:

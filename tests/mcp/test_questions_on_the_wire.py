@@ -171,9 +171,10 @@ async def test_progress_of_a_server_is_shown_with_its_share(tmp_path: Path) -> N
     assert "3 of 10, 30%: reading" in [getattr(x, "progress", "") for x in bench.passing]
 
 
-async def test_form_closes_and_the_call_ends_if_the_server_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("era", ["2025", "2026"])
+async def test_form_closes_and_the_call_ends_if_the_server_dies(tmp_path: Path, era: str) -> None:
     steps = [{"ask": {"q": FORM}}, {"answers": True}]
-    server = scripted(tmp_path, era="2025", calls={"trip": steps})
+    server = scripted(tmp_path, era=era, calls={"trip": steps})
 
     async def think() -> Any:
         shown.append(True)
