@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 RETURN_SECONDS: Final = 3.0
 """Time for the browser to return to this computer after the user pressed Done."""
 PAGE_HELP: Final = (
-    "The form closes when you have signed in. If the last page is an error, because the browser is "
-    "on another computer, press Done: the next form takes the address of that page."
+    "This question closes when you have signed in. If the browser is on another computer, its last "
+    "page is an error. Then answer Done, and paste the address of that page into the next question."
 )
 ADDRESS_TEXT: Final = "Paste the address of the last page"
 ADDRESS_HELP: Final = (

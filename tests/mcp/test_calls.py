@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import Notice, QuestionEnds, Waits
+from jp_nb.agent.permission_rules import SessionRules
 from jp_nb.agent.prompts import (
     REFUSED_MARK,
     Answered,
@@ -651,3 +652,23 @@ async def test_permission_for_the_turn_ends_when_the_server_announces_changes() 
     await turn.run()
     assert len(turn.person.asked) == 2
     assert len(turn.server.sent) == 1
+
+
+@pytest.mark.req("R-MCP-96")
+async def test_kept_rule_does_not_count_after_the_server_announced_changes() -> None:
+    async def keep_late() -> Any:
+        turn.server.announced_changes = True
+        return yes("session")
+
+    for later, asked in ((keep_late, 3), (yes("session"), 2)):
+        turn = Asking(
+            [result("1"), result("2")],
+            yes("always"),
+            later,
+            *[yes("skip")] * (asked - 2),
+            calls=("c1", "c2"),
+            settings={"run": "ask"},
+        )
+        turn.bench.use(kept_rules=SessionRules())
+        await turn.run()
+        assert len(turn.person.asked) == asked

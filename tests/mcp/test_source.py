@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 
 from jp_nb.config.tree.servers import McpServer
 from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.errors import ToolSourceError
 from jp_nb.mcp.calls import McpTool
 from jp_nb.mcp.exchange import Launch, ServerTool, StdioLaunch
 from jp_nb.mcp.source import McpSource, ServerHost
@@ -83,6 +85,20 @@ async def test_other_server_of_the_same_name_is_another_one_for_kept_rules() -> 
     entry = (await offer(first)).server_entry
     assert (await offer(same)).server_entry == entry
     assert (await offer(other)).server_entry != entry
+
+
+async def test_list_that_takes_too_long_is_an_error_with_the_setting() -> None:
+    source, server = make_source()
+    limit = {"startup_timeout_secs": 0.01}
+    source.settings = source.settings.model_copy(update=limit)
+
+    async def hang(refresh: bool = False) -> tuple[ServerTool, ...]:
+        return await asyncio.Future()
+
+    server.list_tools = hang  # type: ignore[method-assign]
+    with pytest.raises(ToolSourceError, match=r"within 0\.01 s \(startup_timeout_secs\)"):
+        await offer(source)
+    assert source.start_timeout_s == 0  # else the time of a sign-in would count
 
 
 @pytest.mark.req("R-MCP-37")
