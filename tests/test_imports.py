@@ -183,6 +183,7 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.req("R-MCP-1")
 def test_import_of_the_package_is_light() -> None:
     found = loaded("import jp_nb; assert jp_nb.last is None; dir(jp_nb)")
     assert not found & {*JUPYTER, *HTTP, *MCP, "pydantic", "nbformat", "nbclient"}
@@ -207,6 +208,7 @@ def test_rooms_below_the_notebook_import_no_jupyter() -> None:
     assert not loaded(code) & {*JUPYTER, *HTTP}
 
 
+@pytest.mark.req("R-MCP-1")
 def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
     found = loaded("import jp_nb.notebook.magics")
     assert not found & {*HTTP, *MCP, "ipywidgets", "anywidget"}

@@ -17,6 +17,7 @@ from jp_nb.agent.display import Waits
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, PromptEnd, QuestionPrompt
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.cell_loop import Timer
 from jp_nb.session.turn_line import TurnLine
 from jp_nb.text import one_line
 from jp_nb.tools.question import Question
@@ -43,6 +44,8 @@ class SourceWait:
         self._line = line
         self._config = config
         self._list_starting = list_starting
+        self._timer: Timer | None = None
+        self._shown = ""
 
     def serve(self, future: Future[Any]) -> None:
         """Serve the queue of the cell until `future` is done.
@@ -53,9 +56,9 @@ class SourceWait:
         cell = self._runner.cell
         future.add_done_callback(lambda _: cell.wake())
         self._runner.front_end.begin_question(self._config)
-        timer = None
         if self._is_shown():
-            timer = cell.call_later(self._config.style.mcp_startup.delay_secs, self._show)
+            delay_s = self._config.style.mcp_startup.delay_secs
+            self._timer = cell.call_later(delay_s, self._show)
 
         interrupted = False
 
@@ -70,8 +73,8 @@ class SourceWait:
             self._runner.end_early_turn()
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             self._update("")
         if interrupted:
             self._runner.end_early_turn()
@@ -83,11 +86,19 @@ class SourceWait:
 
     def _show(self) -> None:
         names = [f"the server {one_line(name, limit=40)}" for name in self._list_starting()]
+        text = ""
         if names:
             self._runner.begin_early_turn(self._config)
-            self._update(f"{' and '.join(names)} to start")
+            text = f"{' and '.join(names)} to start"
+        self._update(text)
+
+        interval_s = self._config.style.mcp_startup.interval_ms / 1000
+        self._timer = self._runner.cell.call_later(interval_s, self._show)
 
     def _update(self, text: str) -> None:
+        if text == self._shown:
+            return
+        self._shown = text
         if self._runner.early_output is not None:
             self._runner.early_output(Waits(WAIT_KEY, text))
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display import Notice
+from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.errors import ToolSourceError
 from jp_nb.mcp import source as source_module
 from jp_nb.mcp.source import McpSource
+from jp_nb.session.source_wait import WAIT_KEY
 from tests.mcp.helpers import FORM
 from tests.session.servers import (
     configure,
@@ -397,6 +398,29 @@ def test_preview_of_a_request_starts_no_server(folder: Path, open_notebook: Open
     notebook.jp('config conversation.toolsets["mcp.books"]=true')
     notebook.jp("request next")
     assert not server.log.exists()
+
+
+@pytest.mark.req("R-MCP-6")
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_slow_start_is_shown_in_the_cell_while_it_lasts(
+    folder: Path, open_notebook: Open, monkeypatch: pytest.MonkeyPatch, is_shown: bool
+) -> None:
+    monkeypatch.setenv("JP_CFG_STYLE__MCP_STARTUP__DELAY_SECS", "0")
+    monkeypatch.setenv("JP_CFG_STYLE__MCP_STARTUP__SHOW", str(is_shown).lower())
+    books = make_books(folder, start_delay=0.5)
+    maps = make_books(folder, start_delay=2)
+    configure({"books": settings_of(books), "maps": settings_of(maps)})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books", "mcp.maps"), model="scripted/story")
+    [output] = notebook.host.person.outputs
+    waits = [event for event in output.events if isinstance(event, Waits)]
+    texts = [event.text for event in waits if event.key == WAIT_KEY]
+    both = "the server books and the server maps to start"
+    assert (both in texts) is is_shown
+    # The line names the servers that are still starting. In the end it is empty.
+    assert ("the server maps to start" in texts) is is_shown
+    assert texts[-1:] in ([], [""])
+    assert "to start" not in str(notebook.session.document.conversation.raw)
 
 
 @pytest.mark.req("R-MCP-12")

@@ -181,7 +181,8 @@ def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFix
     assert session.notices == []
 
 
-def test_turn_imports_no_jupyter(folder: Path) -> None:
+@pytest.mark.req("R-MCP-1")
+def test_turn_imports_neither_jupyter_nor_the_library_of_servers(folder: Path) -> None:
     code = """
 import sys
 from jp_nb.session.session import Session
@@ -194,6 +195,8 @@ session.close()
 loaded = {name.split(".")[0] for name in sys.modules}
 print(*loaded & {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq", "traitlets"})
 print(*[name for name in sys.modules if name.startswith("jp_nb.notebook")])
+print(*loaded & {"mcp", "mcp_types", "anyio"})
+print(*[name for name in sys.modules if name.startswith("jp_nb.mcp")])
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -203,7 +206,7 @@ print(*[name for name in sys.modules if name.startswith("jp_nb.notebook")])
         timeout=60,
         env={**os.environ, "PYTHONPATH": str(Path(jp_nb.__file__).parents[1])},
     )
-    assert done.stdout == "\n\n"
+    assert done.stdout == "\n\n\n\n"
 
 
 def test_notices_contain_no_absolute_path_of_the_workspace(

@@ -85,10 +85,12 @@ class FakeOutput:
     """Collects the display events of a turn."""
 
     events: list[DisplayEvent] = field(default_factory=list)
+    has_begun: bool = False
     done: bool = False
 
     def begin(self) -> None:
-        assert not self.events
+        assert self.has_begun or not self.events
+        self.has_begun = True
 
     def __call__(self, event: DisplayEvent) -> None:
         self.events.append(event)
