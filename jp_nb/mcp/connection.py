@@ -508,6 +508,7 @@ class _Session:
         self._connection = connection
         self._name = connection.name
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests: set[asyncio.Task[ServerResult | InputRequired]] = set()
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(_retrieve_error)
@@ -665,6 +666,8 @@ class _Session:
     ) -> ServerResult | InputRequired:
         """Send one request of a call.
 
+        A cancellation returns at once. The server is told in the background.
+
         Raises:
             ServerError: The server or the connection failed.
             _NotRead: The request may be sent again.
@@ -672,8 +675,20 @@ class _Session:
         from jp_nb.mcp import client as library
 
         assert self._client is not None
+        sending = library.call_tool(self._client, tool, arguments, answers, state, report)
+        request = asyncio.create_task(sending)
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        request.add_done_callback(_retrieve_error)
         try:
-            return await library.call_tool(self._client, tool, arguments, answers, state, report)
+            await asyncio.wait([request])
+        except asyncio.CancelledError:
+            # Only once: another cancellation would stop the library before it has told the server.
+            request.cancel()
+            raise
+
+        try:
+            return request.result()
         except Exception as exc:
             error = self._translate(tool, exc)
             error.is_lost = library.is_lost_answer(exc)
@@ -719,7 +734,7 @@ class _Session:
         return str(exc) or type(exc).__name__
 
 
-def _retrieve_error(future: asyncio.Future[None]) -> None:
+def _retrieve_error(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()  # asyncio logs an exception that is never retrieved
 

@@ -133,6 +133,20 @@ async def test_interrupt_at_a_question_leaves_no_call_at_the_server(
         await wait_until(lambda: any("cancelled" in message for message in server.logged()))
 
 
+@ERAS
+@pytest.mark.req("R-MCP-29")
+async def test_turn_that_the_user_ends_cancels_its_call_at_the_server(
+    tmp_path: Path, era: str
+) -> None:
+    server = scripted(tmp_path, era=era, calls={"trip": [{"hang": True}]})
+    async with turn_with(server, FakePrompter(yes("stop"))) as bench:
+        running = asyncio.create_task(bench.run())
+        await wait_until(lambda: server.received("tools/call"))
+        bench.loop.interrupt()
+        await asyncio.wait_for(running, 10)
+        await wait_until(lambda: any("cancelled" in message for message in server.logged()))
+
+
 @pytest.mark.req("R-MCP-55")
 async def test_call_is_repeated_after_the_address_that_the_server_needs(tmp_path: Path) -> None:
     needed = {
