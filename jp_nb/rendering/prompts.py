@@ -69,6 +69,7 @@ CONFIRM: Final = "Confirm"
 """Label of Submit for a form without fields."""
 DONE: Final = "Done"
 """Label of Submit for a question with a URL."""
+ADDRESS: Final = "The address"
 OPEN_ADDRESS: Final = "Open {} in a new tab"
 ADDRESS_AT: Final = "an address at {}"
 NOT_OPENED: Final = "Open it yourself only if you are sure: copy the address"
@@ -291,7 +292,9 @@ def address_block(found: WebAddress) -> str:
     """
     parts = [escape(spell_invisible(part)) for part in (found.before, found.host, found.after)]
     marked = f"{parts[0]}<mark>{parts[1]}</mark>{parts[2]}" if found.host else parts[0]
-    block = f'<div class="jp-nb-url"><bdo dir="ltr">{marked}</bdo></div>'
+    # A long URL scrolls, also with the keys of the keyboard.
+    region = f'class="jp-nb-url" tabindex="0" role="region" aria-label="{ADDRESS}"'
+    block = f'<div {region}><bdo dir="ltr">{marked}</bdo></div>'
     for warning in address_warnings(found):
         block += f'<div class="jp-nb-warning">{escape(warning)}</div>'
     if found.link is None:

@@ -186,6 +186,7 @@ def test_declined_question_is_shown_as_declined() -> None:
 def test_address_is_text_with_its_host_marked_and_one_link_without_opener() -> None:
     shown = address_block(read_web_address("https://login.example.org/start?a=1&b=<>"[:-2]))
     assert "https://<mark>login.example.org</mark>/start?a=1&amp;b=" in shown
+    assert 'tabindex="0" role="region" aria-label="The address"' in shown  # a long one scrolls
     [link] = re.findall("<a [^>]*>", shown)
     assert 'target="_blank" rel="noopener noreferrer"' in link
     assert 'href="https://login.example.org/start?a=1&amp;b="' in link

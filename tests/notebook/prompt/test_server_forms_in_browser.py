@@ -102,7 +102,7 @@ def test_every_kind_of_field_is_answered_with_the_keyboard(opened: Opened) -> No
 def test_address_is_opened_only_by_its_button_and_each_page_is_declined_alone(
     opened: Opened, lab: Lab
 ) -> None:
-    address = f"{lab.url}/api?from=form"
+    address = f"{lab.url}/api?from={'form' * 200}"  # it scrolls, also with the keyboard
     form = asked(opened, f"address({address!r}), FORM")
     form.on(1, 2)
     assert address in form.box.inner_text()
