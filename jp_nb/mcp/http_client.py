@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from jp_nb.errors import JpNbError
 from jp_nb.json_values import compact_json
 from jp_nb.mcp.exchange import HttpLaunch
 from jp_nb.mcp.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
@@ -131,7 +132,8 @@ class ServerHttpClient(httpx2.AsyncClient):
         try:
             response = await self._send_when_ready(request, options)
             return await self._read_response(response, identifier)
-        except (httpx2.TransportError, httpx2.InvalidURL) as exc:
+        except (httpx2.TransportError, httpx2.InvalidURL, JpNbError) as exc:
+            # A `JpNbError` is about the tokens of a sign-in.
             if self.is_starting:
                 raise
             code = LOST_ANSWER if _may_have_arrived(exc) else TRANSPORT_ERROR
@@ -151,7 +153,7 @@ class ServerHttpClient(httpx2.AsyncClient):
                     return response
                 await response.aclose()
                 return httpx2.Response(response.status_code, request=request)
-        except (httpx2.TransportError, TimeoutError):
+        except (httpx2.TransportError, TimeoutError, JpNbError):
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
 
     async def _send_when_ready(

@@ -18,7 +18,7 @@ import httpx2
 
 from jp_nb.errors import PromptCancelled, StorageError
 from jp_nb.mcp.connection import Connection
-from jp_nb.mcp.exchange import HttpLaunch, ServerNotStarted, SignInError
+from jp_nb.mcp.exchange import HttpLaunch, ServerError, ServerNotStarted, SignInError
 from jp_nb.mcp.sign_in import (
     AddressRules,
     SignInPage,
@@ -122,6 +122,30 @@ async def test_refused_token_is_renewed_once(guarded: GuardedServer) -> None:
     guarded.requests.clear()
     assert (await request(launch)).status_code == 200
     assert guarded.paths() == ["/mcp", "/token", "/mcp"]
+
+
+@pytest.mark.req("R-MCP-80")
+async def test_fault_of_stored_tokens_ends_its_request_only(guarded: GuardedServer) -> None:
+    connection = Connection("books", await signed_in(guarded))
+    await connection.start()
+    credentials_path().chmod(0o644)
+    with pytest.raises(ServerError, match="accessible to other users"):
+        await connection.call("1", "find", {})
+
+    credentials_path().chmod(0o600)
+    stored = json.loads(credentials_path().read_text())
+    [credentials] = stored["servers"][guarded.url]["issuers"].values()
+    credentials |= {"expires_at": 0, "token_endpoint": "http://evil.example/token"}
+    credentials_path().write_text(json.dumps(stored))
+    with pytest.raises(ServerError, match="without HTTPS"):
+        await connection.call("2", "find", {})
+
+    credentials["expires_at"] = None
+    credentials_path().write_text(json.dumps(stored))
+    with pytest.raises(ServerError, match="No method"):
+        await connection.call("3", "find", {})
+    assert connection.state == "running"
+    await connection.aclose()
 
 
 @pytest.mark.req("R-MCP-80")
