@@ -48,9 +48,11 @@ class SourceAttempt:
 
     Attributes:
         may_start: False if sources that discover tools must not start, as for a preview.
+        renewed: Names of the sources that have renewed their tools, once for each request.
     """
 
     may_start: bool = True
+    renewed: set[str] = field(default_factory=set)
     failures: dict[str, SourceFailure] = field(default_factory=dict)
 
 
@@ -233,6 +235,9 @@ class ToolSources:
                     self._running[source.name] = source
                     await source.start()
                 failed = "did not list its tools"
+                if is_running and source.name not in attempt.renewed:
+                    await self._running[source.name].renew()
+                attempt.renewed.add(source.name)
                 answer = await ask(self._running[source.name])
                 self.last_failures.pop(source.name, None)
                 return answer

@@ -180,9 +180,14 @@ class Connection:
         return self._has_changed_tools
 
     @property
+    def tools_announced(self) -> bool:
+        """True if the server announced other tools since they were listed."""
+        return self._has_changed_tools
+
+    @property
     def tools_changed(self) -> bool:
         """True if the list of tools may have changed: list them with `refresh`."""
-        if self._has_changed_tools:
+        if self.tools_announced:
             return True
         expire = self._tools_expire
         return expire is not None and asyncio.get_running_loop().time() >= expire

@@ -192,17 +192,24 @@ class McpSource(ToolSource):
 
     # --- tools -----------------------------------------------------------------------------------
 
+    async def renew(self) -> None:
+        """List the tools again if the list has expired.
+
+        Many servers of 2026 give no time, so that each list expires at once.
+        """
+        await self._refresh(if_expired=True)
+
     async def discover(self) -> ToolRegistrations:
         """Return the registrations of the server's tools, in the server's order.
 
-        A server that has ended starts again. Its tools are listed again if they may have changed.
+        A server that has ended starts again. Its tools are listed again if it announced others.
         """
-        await self._refresh()
+        await self._refresh(if_expired=False)
         return {each.name: self._register(each) for each in self.definitions.usable}
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return the wanted tools that the server has."""
-        await self._refresh()
+        await self._refresh(if_expired=False)
         found: dict[str, Tool] = {}
         for name, configured in wanted.items():
             own = (configured.source or "").removeprefix(self.name).removeprefix(".") or name
@@ -234,14 +241,14 @@ class McpSource(ToolSource):
             return ""
         return format_instructions(self.server, text)
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, *, if_expired: bool) -> None:
         connection = self.connection
         if connection is None or connection.state != "running":
             await self.start()
             return
         if connection.needs_sign_in:
             await self._sign_in(connection)
-        if connection.tools_changed:
+        if connection.tools_announced or (if_expired and connection.tools_changed):
             await self._read_tools(refresh=True)
 
     async def _read_tools(self, *, refresh: bool = False) -> None:

@@ -462,6 +462,10 @@ class ToolSource(ABC):
         """
         return
 
+    async def renew(self) -> None:
+        """Update tools that may be outdated. Called at most once for each request to a model."""
+        return
+
     async def discover(self) -> ToolRegistrations:
         """Return the registrations of all tools that the source has now, in a stable order."""
         return {}

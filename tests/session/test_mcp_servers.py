@@ -389,6 +389,21 @@ def test_expired_list_is_renewed_with_the_next_turn(folder: Path, open_notebook:
     assert "changed its tools books__search." in notices(notebook)
 
 
+@pytest.mark.req("R-MCP-89")
+@pytest.mark.parametrize(("ttl_ms", "count"), [(0, 3), (60_000, 0)])
+def test_tools_of_a_running_server_are_listed_at_most_once_for_each_request(
+    folder: Path, open_notebook: Open, ttl_ms: int, count: int
+) -> None:
+    server = make_books(folder, era="2026", ttl_ms=ttl_ms)
+    configure({"books": settings_of(server)})
+    notebook = open_notebook()
+    notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
+    before = len(server.received("tools/list"))
+    for _ in range(3):
+        notebook.ask("Hello.")
+    assert len(server.received("tools/list")) - before == count
+
+
 @pytest.mark.req("R-MCP-27")
 def test_preview_of_a_request_starts_no_server(folder: Path, open_notebook: Open) -> None:
     server = make_books(folder)
