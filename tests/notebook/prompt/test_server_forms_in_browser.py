@@ -1,9 +1,19 @@
-"""Forms of MCP servers in JupyterLab: every kind of field, decline, an address, the keyboard."""
+"""Forms of MCP servers in JupyterLab: every kind of field, decline, an address, the keyboard.
+
+The first tests ask without a server; the others start servers that follow a script.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+from pathlib import Path
+
 import pytest
 
+from jp_nb.mcp.exchange import StdioLaunch
+from tests.mcp.helpers import FORM, Scripted, scripted
 from tests.notebook.prompt.form_pages import FormOnPage, axe_of
 from tests.support.browser import Lab
 from tests.support.prompt_pages import Opened
@@ -85,7 +95,7 @@ def test_every_kind_of_field_is_answered_with_the_keyboard(opened: Opened) -> No
         keyboard.press("Tab")
     keyboard.press("Control+Enter")
     form.box.get_by_text("Expected a text that matches ^[A-Z]{3}$").wait_for()
-    form.notebook.reload(status="busy")
+    form.notebook.reopen(status="busy")
     form = FormOnPage(form.notebook)
     code = form.box.get_by_label("code")
     code.wait_for()
@@ -128,3 +138,103 @@ def test_address_is_opened_only_by_its_button_and_each_page_is_declined_alone(
     text = form.notebook.output_text(2, contains="Done.")
     assert "login accept None" in text
     assert "who decline None" in text
+
+
+# --- with servers --------------------------------------------------------------------------------
+
+
+def configure(**servers: Scripted) -> str:
+    """Return the source of a cell that configures `servers` in a new conversation."""
+    lines = ["%jp new"]
+    for name, server in servers.items():
+        launch = server.launch
+        assert isinstance(launch, StdioLaunch)
+        key = f"providers.mcp.{name}"
+        arguments = json.dumps(launch.arguments)
+        lines.append(f"%jp config {key}.command={launch.command} {key}.arguments:='{arguments}'")
+    return "\n".join(lines)
+
+
+def kill(server: Scripted) -> None:
+    """Kill the process of `server`."""
+    assert isinstance(server.launch, StdioLaunch)
+    script = server.launch.arguments[-1].encode()
+    [process] = [each for each in Path("/proc").glob("[0-9]*") if script in read_command(each)]
+    os.kill(int(process.name), signal.SIGKILL)
+
+
+def read_command(process: Path) -> list[bytes]:
+    """Return the words of the command of a process; none if it has ended."""
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def call(tool: str, **arguments: str) -> str:
+    """Return a call of a scripted model."""
+    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arguments.items())
+    return f'{{ name = "{tool}", arguments = {{ {fields} }} }}'
+
+
+def test_rule_that_is_kept_with_the_mouse_lets_the_next_call_run(opened: Opened, lab: Lab) -> None:
+    pytest.importorskip("mcp")
+    books = scripted(lab.root, calls={"read": [{"result": "A book."}]})
+    first = call("books__read", path="data/a.txt")
+    second = call("books__read", path="data/b.txt")
+    replies = [f"tool_calls = [{first}]", 'text = "One."']
+    replies += [f"tool_calls = [{second}]", 'text = "Two."']
+    script = "\n".join(f"[[replies]]\n{reply}" for reply in replies)
+    (lab.root / "rule.toml").write_text(script, encoding="utf-8")
+    turn = "%%jp -m scripted/rule -t mcp.books\nGo."
+    notebook = opened(configure(books=books), turn, "%%jp\nAgain.")
+    notebook.run_cell(1)
+    notebook.run_cell(2)
+
+    form = FormOnPage(notebook)
+    form.press("Always allow calls like this …")
+    form.box.get_by_text('"data/a.txt"').wait_for()
+    form.press("Change the conditions …")
+    form.box.get_by_text('a path inside the folder "data"').click()
+    form.press("Submit")
+    form.box.get_by_text('"inside:data"').wait_for()
+    form.press("Run, and keep the rule for this session")
+    notebook.output_text(2, contains="One.")
+
+    notebook.run_cell(3)  # no form appears
+    text = notebook.output_text(3, contains="Two.")
+    assert 'books__read(path="data/b.txt") (rule: path = "inside:data"' in text
+
+
+def test_form_of_a_killed_server_makes_room_for_that_of_another_server(
+    opened: Opened, lab: Lab
+) -> None:
+    pytest.importorskip("mcp")
+    steps = [{"ask": {"who": FORM}}, {"answers": True}]
+    servers = {name: scripted(lab.root, calls={"trip": steps}) for name in ("books", "maps")}
+    calls = ", ".join(call(f"{name}__trip") for name in servers)
+    script = f'[[replies]]\ntool_calls = [{calls}]\n[[replies]]\ntext = "Both."\n'
+    (lab.root / "both.toml").write_text(script, encoding="utf-8")
+    free = "\n%jp config " + " ".join(
+        f"conversation.tools.{name}__trip.run=unattended" for name in servers
+    )
+    turn = "%%jp -m scripted/both -t mcp.books -t mcp.maps\nGo."
+    notebook = opened(configure(**servers) + free, turn)
+    notebook.run_cell(1)
+    notebook.run_cell(2)
+
+    form = FormOnPage(notebook)
+    form.box.get_by_text("Which trip?").wait_for()
+    asks_first = "books" if "books asks" in form.box.inner_text() else "maps"
+    [other] = servers.keys() - {asks_first}
+    form.box.get_by_label("city").fill("Rome")
+    kill(servers[asks_first])
+    form.box.get_by_text(f"{other} asks").wait_for()
+    city = form.box.get_by_label("city")
+    assert city.input_value() == ""
+    city.fill("Delft")
+    form.press("Submit")
+    text = notebook.output_text(2, contains="Both.")
+    assert f"✗ {asks_first}__trip() — Trip of the MCP server {asks_first}: " in text
+    assert f"✓ {other}__trip()" in text
+    assert "city: Delft" in text
