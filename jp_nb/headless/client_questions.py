@@ -234,17 +234,19 @@ def _number_schema(kind: NumberAnswer) -> JsonObject:
 
 
 def _select_schema(kind: SelectAnswer) -> JsonObject:
+    names = [_option_name(option.value) for option in kind.options]
+    titles = [one_line(option.shown, limit=MAX_OPTION_CHARS) for option in kind.options]
     options: list[JsonValue] = [
-        {
-            "const": _option_name(option.value),
-            "title": one_line(option.shown, limit=MAX_OPTION_CHARS),
-        }
-        for option in kind.options
+        {"const": name, "title": title} for name, title in zip(names, titles, strict=True)
     ]
+
+    # Clients of 2025-06-18 know only `enum`, which has no titles.
+    plain: JsonObject = {"type": "string", "enum": [*names]}
     if not kind.multi:
-        return {"type": "string", "oneOf": options}
+        return plain if names == titles else {"type": "string", "oneOf": options}
     bounds: JsonObject = {"minItems": kind.min_picks or None, "maxItems": kind.max_picks}
-    schema: JsonObject = {"type": "array", "items": {"anyOf": options}}
+    items: JsonObject = plain if names == titles else {"anyOf": options}
+    schema: JsonObject = {"type": "array", "items": items}
     return schema | {key: value for key, value in bounds.items() if value is not None}
 
 
